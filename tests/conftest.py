@@ -1,0 +1,80 @@
+"""What all tests share: seeds, threads, figures and the real data."""
+
+import os
+from pathlib import Path
+
+# Before any import that could load pyplot; subprocesses of the tests inherit it.
+os.environ["MPLBACKEND"] = "Agg"
+
+import pytest
+import sklearn.cluster  # noqa: F401  loads every BLAS and OpenMP library
+import threadpoolctl
+from hypothesis import settings
+
+SEED_VARIABLE = "SKTEM_TESTS_GLOBAL_RANDOM_SEED"
+DATA_VARIABLE = "SKTEM_SHARED_DATA"
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+# The same examples in each run, so that a failure can be repeated; no deadline,
+# because the first call of a compiled function takes seconds.
+settings.register_profile("sktem", derandomize=True, deadline=None)
+settings.load_profile("sktem")
+
+
+def read_seeds(text):
+    """Return the seeds that a value of the environment variable stands for."""
+    if text == "all":
+        return range(100)
+    first, dash, last = text.partition("-")
+    try:
+        seeds = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        seeds = range(0)
+    if not seeds:
+        raise pytest.UsageError(
+            f"{SEED_VARIABLE} has to be an integer, a range such as '0-9', or 'all', "
+            f"got {text!r}"
+        )
+    return seeds
+
+
+def pytest_generate_tests(metafunc):
+    """Run a test that takes `global_random_seed` once for each asked seed."""
+    if "global_random_seed" in metafunc.fixturenames:
+        seeds = read_seeds(os.environ.get(SEED_VARIABLE, "42"))
+        metafunc.parametrize("global_random_seed", seeds)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread():
+    # Several test processes share the cores, and matrices here are small.
+    with threadpoolctl.threadpool_limits(limits=1):
+        yield
+
+
+@pytest.fixture
+def pyplot():
+    """matplotlib.pyplot, whose figures are closed after the test."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.close("all")
+    yield pyplot
+    pyplot.close("all")
+
+
+@pytest.fixture(scope="session")
+def shared_data():
+    """Find a file of the shared real data, or skip the test.
+
+    ``shared_data("images/usps.npz")`` is a path in the folder that the
+    environment variable names, by default ``../shared/data``.
+    """
+    default = REPOSITORY.parent / "shared" / "data"
+    folder = Path(os.environ.get(DATA_VARIABLE) or default)
+
+    def locate(name):
+        path = folder / name
+        if not path.exists():
+            pytest.skip(f"no {name} in the shared data, see {DATA_VARIABLE}")
+        return path
+
+    return locate
