@@ -1,0 +1,222 @@
+"""Callbacks for scikit-learn's callback API (scikit-learn 1.9 and later).
+
+Set them with ``estimator.set_callbacks(...)`` before ``fit``. Besides these,
+scikit-learn's own callbacks work, such as ``sklearn.callback.ProgressBar``.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+import warnings
+from numbers import Integral
+from pathlib import Path
+
+import joblib
+import numpy as np
+
+from sktem.exceptions import FitWarning
+
+__all__ = ["Checkpoint", "LogLikelihoodMonitor"]
+
+
+class _FitCallback:
+    """The hooks that a callback need not define."""
+
+    def setup(self, estimator, context):
+        """Do nothing before a fit."""
+
+    def teardown(self, estimator, context):
+        """Do nothing after a fit."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Do nothing before a task."""
+
+
+class Checkpoint(_FitCallback):
+    """Save the state of a fit after epochs, and resume a fit that was killed.
+
+    The file is replaced atomically: a kill at any moment leaves the last complete
+    state. When ``fit`` is called again with the same parameters and data, it goes on
+    from the file and ends with the same bits as a fit that was not interrupted.
+    A file of another fit is left unused, with a warning, and then overwritten.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    every : int, default=1
+        Epochs between two saves.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np
+    >>> from sktem import StochasticEMGaussianMixture
+    >>> from sktem.callbacks import Checkpoint
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> path = os.path.join(tempfile.mkdtemp(), "fit.pickle")
+    >>> mixture = StochasticEMGaussianMixture(2, random_state=0, tol=1e-3)
+    >>> mixture = mixture.set_callbacks(Checkpoint(path)).fit(X)
+    >>> os.path.exists(path)
+    True
+    """
+
+    def __init__(self, path, every=1):
+        if not isinstance(every, Integral) or every < 1:
+            raise ValueError(f"every must be a positive integer, got {every!r}")
+        self.path = path
+        self.every = every
+        self._signature = None
+        self._epochs = 0
+
+    def restore(self, estimator, X, sample_weight):
+        """Return the saved progress of the same fit, or None.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is about to fit.
+        X : ndarray
+            Its data.
+        sample_weight : ndarray or None
+            Its weights.
+
+        Returns
+        -------
+        FitProgress or None
+            What was saved.
+        """
+        # What is only about printing and threads does not change the result.
+        params = {
+            name: value
+            for name, value in estimator.get_params(deep=False).items()
+            if name not in ("verbose", "verbose_interval", "n_jobs")
+        }
+        content = (type(estimator).__name__, repr(params), X, sample_weight)
+        self._signature = joblib.hash(content)
+        self._epochs = 0
+        if not os.path.exists(self.path):
+            return None
+        with open(self.path, "rb") as file:
+            signature, progress = pickle.load(file)
+        if signature != self._signature:
+            warnings.warn(
+                f"{self.path} belongs to a fit with other parameters or data: it is "
+                "not used, and will be overwritten",
+                FitWarning,
+                stacklevel=2,
+            )
+            return None
+        return progress
+
+    def on_fit_task_end(self, estimator, context):
+        """Save after an epoch.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitting.
+        context : CallbackContext
+            The task that ended.
+
+        Returns
+        -------
+        bool
+            False: the fit goes on.
+        """
+        if context.task_name != "epoch":
+            return False
+        self._epochs += 1
+        if self._epochs % self.every:
+            return False
+        path = Path(self.path)
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                pickle.dump((self._signature, estimator._fit_progress), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        return False
+
+
+class LogLikelihoodMonitor(_FitCallback):
+    """Record the score on held-out data after each epoch, and stop early.
+
+    (scikit-learn's ``ScoringMonitor`` scores supervised estimators only.)
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+        Held-out rows.
+    patience : int or None, default=None
+        Stop when the score has not risen for so many epochs; None never stops.
+    min_delta : float, default=0.0
+        Least rise that counts.
+
+    Attributes
+    ----------
+    scores_ : list of float
+        Mean log-likelihood per row after each epoch of the last fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEMGaussianMixture
+    >>> from sktem.callbacks import LogLikelihoodMonitor
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> monitor = LogLikelihoodMonitor(X[:50], patience=2)
+    >>> mixture = StochasticEMGaussianMixture(2, random_state=0)
+    >>> mixture = mixture.set_callbacks(monitor).fit(X[50:])
+    >>> len(monitor.scores_) > 0
+    True
+    """
+
+    def __init__(self, X, patience=None, min_delta=0.0):
+        self.X = X
+        self.patience = patience
+        self.min_delta = min_delta
+        self.scores_: list[float] = []
+
+    def setup(self, estimator, context):
+        """Forget the scores of an earlier fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is about to fit.
+        context : CallbackContext
+            The fit.
+        """
+        self.scores_ = []
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        """Score after an epoch.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that is fitting.
+        context : CallbackContext
+            The task that ended.
+        fitted_estimator : estimator instance or None, default=None
+            The estimator as if it had stopped here.
+
+        Returns
+        -------
+        bool
+            Whether to stop.
+        """
+        if context.task_name != "epoch":
+            return False
+        self.scores_.append(float(fitted_estimator.score(self.X)))
+        if self.patience is None or len(self.scores_) <= self.patience:
+            return False
+        best_before = np.max(self.scores_[: -self.patience])
+        recent = np.max(self.scores_[-self.patience :])
+        return bool(recent < best_before + self.min_delta)

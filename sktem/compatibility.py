@@ -1,0 +1,69 @@
+"""Checks that a model offers what a sampler and a solver need."""
+
+from __future__ import annotations
+
+__all__ = ["check_compatible", "resolve_part"]
+
+
+def check_compatible(model, sampler) -> None:
+    """Raise if the model lacks a method that the sampler needs.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    sampler : Sampler
+        The sampler.
+
+    Raises
+    ------
+    TypeError
+        Naming both parts and what is missing.
+    """
+    missing = [
+        name for name in sampler.requires if not callable(getattr(model, name, None))
+    ]
+    if missing:
+        raise TypeError(
+            f"{type(sampler).__name__} cannot sample {type(model).__name__}: it needs "
+            f"the method(s) {', '.join(sampler.requires)} and the model lacks "
+            f"{', '.join(missing)}"
+        )
+
+
+def resolve_part(part, known: dict, base: type, name: str):
+    """Look up a part given by name, or check an instance.
+
+    Parameters
+    ----------
+    part : str or object
+        What the user passed.
+    known : dict
+        Parts by name.
+    base : type
+        Class that an instance must have.
+    name : str
+        Name of the parameter.
+
+    Returns
+    -------
+    object
+        The entry of ``known``, or the instance.
+
+    Raises
+    ------
+    ValueError
+        For an unknown name; the message lists the known ones.
+    TypeError
+        For anything else.
+    """
+    if isinstance(part, str):
+        if part not in known:
+            raise ValueError(f"{name} must be one of {sorted(known)}, got {part!r}")
+        return known[part]
+    if not isinstance(part, base):
+        raise TypeError(
+            f"{name} must be one of {sorted(known)} or an instance of "
+            f"{base.__name__}, got {part!r}"
+        )
+    return part

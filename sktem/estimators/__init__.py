@@ -1,0 +1,1 @@
+"""Estimators: the scikit-learn faces. Import them from :mod:`sktem` itself."""

@@ -1,0 +1,313 @@
+"""What the estimators share: parts from names, runs, callbacks, checkpoints."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.compatibility import check_compatible, resolve_part
+from sktem.exceptions import FitWarning
+from sktem.iterates import check_average
+from sktem.loop import run
+from sktem.run_state import RunSettings, RunState
+from sktem.samplers import SAMPLERS, ExactDraws, Sampler
+from sktem.schedules import check_schedule
+from sktem.solvers import SOLVERS, Solver
+from sktem.solvers.base import VarianceReducedSolver
+from sktem.solvers.selection import SAMPLING_SCHEMES
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # scikit-learn < 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stand-in for versions of scikit-learn without callbacks."""
+
+    def with_callbacks(method):
+        """Return the method as it is."""
+        return method
+
+
+__all__ = ["FitProgress", "LoopEstimator", "with_callbacks"]
+
+
+@dataclass
+class FitProgress:
+    """State of a fit with several starts; it can be pickled after each epoch.
+
+    Attributes
+    ----------
+    start : int
+        Number of the current start.
+    current : RunState or None
+        The run of the current start.
+    best : RunState or None
+        The best finished run.
+    random : object
+        Random state of the starts.
+    """
+
+    start: int = 0
+    current: RunState | None = None
+    best: RunState | None = None
+    random: Any = None
+
+
+class LoopEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of the estimators that run the loop.
+
+    Subclasses have the parameters ``solver, sampler, n_draws, batch_size, sampling,
+    step_size, rho, average, max_iter, tol, n_iter_no_change, verbose,
+    verbose_interval``.
+    """
+
+    def _check_number(self, name, kind, low, *, strict=False):
+        value = getattr(self, name)
+        below = value <= low if isinstance(value, Real) and strict else None
+        if below is None:
+            below = isinstance(value, Real) and value < low
+        wrong = not isinstance(value, kind) or isinstance(value, (bool, np.bool_))
+        if wrong or below or not np.isfinite(value):
+            what = "an integer" if kind is Integral else "a number"
+            raise ValueError(
+                f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
+            )
+
+    def _parts(self, model):
+        """Return sampler, solver and schedule for the parameters of the estimator."""
+        found = resolve_part(self.solver, SOLVERS, Solver, "solver")
+        sampler, step_size = self.sampler, self.step_size
+        implied_sampler = None
+        if isinstance(found, tuple):
+            solver_class, implied_sampler, implied_step = found
+            varies = issubclass(solver_class, VarianceReducedSolver)
+            solver = solver_class(rho=self.rho) if varies else solver_class()
+            if implied_step is not None and _is_auto(step_size):
+                step_size = implied_step
+        else:
+            solver = found
+            if not _is_auto(self.rho):
+                raise ValueError(
+                    "rho is a parameter of the solver: set it there, not on the "
+                    "estimator, when solver is an instance"
+                )
+        if _is_auto(sampler):
+            sampler = implied_sampler or _best_sampler(model)
+        sampler = resolve_part(sampler, SAMPLERS, Sampler, "sampler")
+        if implied_sampler is not None:
+            implied = SAMPLERS[implied_sampler]
+            if sampler is not implied and not isinstance(sampler, implied):
+                raise ValueError(
+                    f"solver={self.solver!r} means the sampler {implied_sampler!r}, "
+                    f"got sampler={self.sampler!r}"
+                )
+        if isinstance(sampler, type):
+            draws = issubclass(sampler, ExactDraws) and self.n_draws is not None
+            sampler = sampler(n_draws=self.n_draws) if draws else sampler()
+        elif self.n_draws is not None:
+            raise ValueError(
+                "n_draws is a parameter of the sampler: set it there, not on the "
+                "estimator, when sampler is an instance"
+            )
+        if _is_auto(step_size):
+            step_size = solver.default_step_size(sampler)
+        return sampler, solver, check_schedule(step_size)
+
+    def _settings(self, model, n_rows):
+        """Return checked settings of a run over ``n_rows`` rows."""
+        self._check_number("max_iter", Integral, 0)
+        self._check_number("tol", Real, 0)
+        self._check_number("n_iter_no_change", Integral, 1)
+        if self.sampling not in SAMPLING_SCHEMES:
+            raise ValueError(
+                f"sampling must be one of {sorted(SAMPLING_SCHEMES)}, got "
+                f"{self.sampling!r}"
+            )
+        sampler, solver, step_size = self._parts(model)
+        check_compatible(model, sampler)
+        return RunSettings(
+            model=model,
+            sampler=sampler,
+            solver=solver,
+            step_size=step_size,
+            batch_size=min(self._resolved_batch_size(n_rows), n_rows),
+            sampling=self.sampling,
+            max_passes=self.max_iter,
+            tol=float(self.tol),
+            patience=self.n_iter_no_change,
+            average=False if _is_auto(self.average) else check_average(self.average),
+        )
+
+    def _resolved_batch_size(self, n_rows):
+        if _is_auto(self.batch_size):
+            return max(1, min(1024, n_rows // 20))
+        self._check_number("batch_size", Integral, 1)
+        return int(self.batch_size)
+
+    def _run_starts(self, settings, X, sample_weight, new_run, n_init, progress):
+        """Run from each start and return the best run.
+
+        ``new_run(progress)`` makes the state of a start. What an interrupt leaves is
+        returned too; the caller raises it again after taking the result.
+        """
+        context = self._callback_context(n_init)
+        for callback in getattr(self, "_skl_callbacks", []):
+            if hasattr(callback, "restore"):
+                progress = callback.restore(self, X, sample_weight) or progress
+        self._fit_progress = progress
+        # Batches of a random number of distinct rows may visit fewer rows than was
+        # reckoned, so that more epochs than passes fit in.
+        unsure = sample_weight is not None or settings.sampling == "inclusion"
+        passes = int(settings.max_passes)
+        epochs = None if unsure or passes == 0 else passes
+        if context is not None:
+            context.call_on_fit_task_begin(estimator=self, X=X)
+        while progress.start < n_init:
+            self._print_start(progress.start)
+            if progress.current is None:
+                progress.current = new_run(progress)
+            one = None
+            if context is not None:
+                one = context.subcontext(task_name="run", max_subtasks=epochs)
+                one.call_on_fit_task_begin(estimator=self, X=X)
+            state = progress.current
+            run(
+                settings,
+                X,
+                state,
+                sample_weight=sample_weight,
+                on_epoch=_EpochReport(self, settings, one, X),
+            )
+            if one is not None:
+                one.call_on_fit_task_end(estimator=self, X=X)
+            self._print_end(state)
+            if progress.best is None or _final(state) > _final(progress.best):
+                progress.best = state
+            if state.interrupted:
+                break
+            progress.current = None
+            progress.start += 1
+        if context is not None:
+            context.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                reconstruction_attributes=lambda: self._fitted_attributes(
+                    settings, progress.best, X
+                ),
+            )
+        del self._fit_progress
+        return progress.best
+
+    def _callback_context(self, n_init):
+        if not hasattr(self, "_init_callback_context"):
+            return None
+        return self._init_callback_context(max_subtasks=n_init)
+
+    def _fitted_attributes(self, settings, state, X):
+        """Return the fitted attributes that the state of a run gives."""
+        raise TypeError(f"{type(self).__name__} does not define fitted attributes")
+
+    def _warn(self, state, settings):
+        """Warn once about what went wrong in a fit."""
+        ran_out = not (state.converged or state.stopped)
+        if ran_out and settings.max_passes > 0 and settings.tol > 0:
+            warnings.warn(
+                "The run used up its passes over the data before it converged. "
+                "Increase max_iter or tol, try another start, or check for degenerate "
+                "data.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        mended = {name: count for name, count in state.history.events.items() if count}
+        if mended:
+            told = ", ".join(f"{count} {name}" for name, count in mended.items())
+            warnings.warn(
+                f"The fit had to mend something and went on: {told} (see "
+                "history_.events). The result is finite, but check it.",
+                FitWarning,
+                stacklevel=3,
+            )
+
+    def _print_start(self, start):
+        if self.verbose:
+            print(f"Initialization {start}")
+            self._clock = self._start_clock = time.perf_counter()
+
+    def _print_epoch(self, state):
+        epoch = len(state.history)
+        if not self.verbose or epoch % self.verbose_interval:
+            return
+        if self.verbose == 1:
+            print(f"  Iteration {epoch}")
+            return
+        now = time.perf_counter()
+        objective = state.history.objective
+        change = objective[-1] - objective[-2] if epoch > 1 else np.inf
+        print(
+            f"  Iteration {epoch}\t time lapse {now - self._clock:.5f}s\t "
+            f"ll change {change:.5f}"
+        )
+        self._clock = now
+
+    def _print_end(self, state):
+        if not self.verbose:
+            return
+        outcome = "converged" if state.converged else "did not converge"
+        message = f"Initialization {outcome}."
+        if self.verbose > 1:
+            lapse = time.perf_counter() - self._start_clock
+            message += f" time lapse {lapse:.5f}s\t lower bound {_final(state):.5f}."
+        print(message)
+        del self._clock, self._start_clock
+
+
+class _EpochReport:
+    """Tells callbacks and the user of each finished epoch."""
+
+    def __init__(self, estimator, settings, context, X):
+        self.estimator = estimator
+        self.settings = settings
+        self.context = context
+        self.X = X
+
+    def __call__(self, state):
+        estimator = self.estimator
+        estimator._print_epoch(state)
+        if self.context is None:
+            return False
+        epoch = self.context.subcontext(task_name="epoch")
+        epoch.call_on_fit_task_begin(estimator=estimator, X=self.X)
+        return epoch.call_on_fit_task_end(
+            estimator=estimator,
+            X=self.X,
+            reconstruction_attributes=lambda: estimator._fitted_attributes(
+                self.settings, state, self.X
+            ),
+        )
+
+
+def _best_sampler(model):
+    """Return the name of the sampler with the least noise that the model allows."""
+    for name in ("exact", "mc"):
+        if all(hasattr(model, method) for method in SAMPLERS[name].requires):
+            return name
+    raise ValueError(
+        f"{type(model).__name__} offers neither posterior nor draw_posterior: choose a "
+        f"Markov sampler among {sorted(SAMPLERS)}"
+    )
+
+
+def _is_auto(value):
+    return isinstance(value, str) and value == "auto"
+
+
+def _final(state):
+    objective = state.history.objective
+    return objective[-1] if objective and not np.isnan(objective[-1]) else -np.inf

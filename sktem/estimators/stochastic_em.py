@@ -1,0 +1,350 @@
+"""A user's own latent-variable model with every solver and sampler."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.iterates import IterateRule, check_average
+from sktem.models.base import LatentModel
+from sktem.random import spawn_streams
+from sktem.run_state import RunState
+from sktem.solvers import OnlineEM
+from sktem.stream import Stream, StreamState
+
+__all__ = ["StochasticEM"]
+
+
+def _model_has(name):
+    def check(self):
+        return callable(getattr(self.model, name, None))
+
+    return check
+
+
+class StochasticEM(LoopEstimator):
+    """Fit any latent-variable model by a stochastic EM algorithm.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The complete-data model: see :class:`sktem.models.LatentModel` for what it must
+        offer and :class:`sktem.models.RandomInterceptModel` for an example.
+    solver : str or Solver, default="saem"
+        "em", "mcem", "saem", "online", "iem", "isaem", "vrttem", "fittem",
+        "biased-saem" (SAEM with the unadjusted Langevin sampler), or an instance of a
+        class of :mod:`sktem.solvers`.
+    sampler : str or Sampler, default="auto"
+        How latents are drawn: "exact" (conditional expectations), "mc" (exact draws),
+        "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`.
+        "auto" is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
+        "biased-saem": ula), else exact expectations or draws if the model has them.
+    n_draws : int, callable or None, default=None
+        Draws per visit for ``sampler="mc"``, or a function of the iteration number;
+        None means 10. Used by that sampler only.
+    batch_size : int or "auto", default="auto"
+        Rows per iteration. "auto" is a twentieth of the rows, at most 1024; 1 is the
+        papers' setting. Not used by solvers that visit all rows.
+    sampling : {"fixed", "shuffle", "inclusion"}, default="fixed"
+        "fixed": ``batch_size`` rows drawn uniformly at each iteration. "shuffle": the
+        rows in a random order, drawn anew for each pass. "inclusion": each row
+        independently with probability ``batch_size / n``.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Step gamma of the stochastic approximation. "auto": 1 with exact expectations,
+        ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" and on a stream.
+    rho : float or "auto", default="auto"
+        Step of the variance reduction, used by "vrttem" and "fittem"; "auto" is ``(n /
+        batch_size) ** (-2 / 3)``.
+    average : bool, int or "random", default=False
+        Returned iterate: False is the last, an integer the average of the statistics
+        from that epoch on (True means 1; on a stream it counts batches), "random" is
+        iterate k with probability proportional to its step.
+    max_iter : int, default=100
+        Passes over the data, at most. The initial pass, anchor passes and the second
+        index set of "fittem" count.
+    tol : float, default=1e-4
+        With "em", the run stops when the objective changes by less. Other solvers stop
+        when it has not risen by ``tol`` for ``n_iter_no_change`` epochs on a fixed
+        sample of rows. Without a likelihood, the relative root of the mean field is
+        compared with ``tol``. 0 means never.
+    n_iter_no_change : int, default=3
+        See ``tol``.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed; an integer makes the result the same at every call.
+    warm_start : bool, default=False
+        Start from the parameters of the previous fit.
+    verbose : int, default=0
+        1 prints epochs, 2 also their change of the objective.
+    verbose_interval : int, default=10
+        Epochs between prints.
+
+    Attributes
+    ----------
+    params_ : object
+        Parameters of the model.
+    statistics_ : ndarray
+        Averaged statistics from which they follow.
+    history_ : History
+        Record of the run.
+    n_iter_ : int
+        Passes over the data, rounded up.
+    converged_ : bool
+        Whether the run stopped by itself.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    B. Karimi and P. Li, Two-Timescale Stochastic EM Algorithms, 2021, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEM
+    >>> from sktem.models import RandomInterceptModel
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 1)) + rng.normal(size=(1000, 5))
+    >>> em = StochasticEM(RandomInterceptModel(), solver="fittem", random_state=0)
+    >>> float(em.fit(X).params_.variance.round(1))
+    1.0
+    """
+
+    def __init__(
+        self,
+        model,
+        *,
+        solver="saem",
+        sampler="auto",
+        n_draws=None,
+        batch_size="auto",
+        sampling="fixed",
+        step_size="auto",
+        rho="auto",
+        average=False,
+        max_iter=100,
+        tol=1e-4,
+        n_iter_no_change=3,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.model = model
+        self.solver = solver
+        self.sampler = sampler
+        self.n_draws = n_draws
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.step_size = step_size
+        self.rho = rho
+        self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def _validate(self, X, sample_weight, *, reset):
+        if not isinstance(self.model, LatentModel):
+            raise TypeError(
+                f"model must be an instance of LatentModel, got {self.model!r}"
+            )
+        X = validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], order="C"
+        )
+        if sample_weight is None:
+            return X, None
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return drop_weightless(X, sample_weight)
+
+    @with_callbacks
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        StochasticEM
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If the model lacks what the sampler needs.
+        """
+        X, sample_weight = self._validate(X, sample_weight, reset=True)
+        settings = self._settings(self.model, len(X))
+        warm = self.warm_start and hasattr(self, "params_")
+
+        def new_run(progress):
+            streams = spawn_streams(self.random_state)
+            params = (
+                self.params_
+                if warm
+                else self.model.initial_params(X, streams.initialisation)
+            )
+            return RunState(params, streams)
+
+        state = self._run_starts(settings, X, sample_weight, new_run, 1, FitProgress())
+        self.__dict__.pop("_stream_state", None)
+        self._fitted_mass = float(
+            len(X) if sample_weight is None else sample_weight.sum()
+        )
+        for name, value in self._fitted_attributes(settings, state, X).items():
+            setattr(self, name, value)
+        if state.interrupted:
+            raise KeyboardInterrupt
+        self._warn(state, settings)
+        return self
+
+    def _fitted_attributes(self, settings, state, X):
+        return {
+            "params_": state.params,
+            "statistics_": state.returned,
+            "history_": state.history,
+            "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
+            "converged_": state.converged,
+            "n_features_in_": self.n_features_in_,
+        }
+
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from a chunk of a stream, with constant memory.
+
+        Steps count rows, not calls: see :class:`sktem.stream.Stream` for what each
+        solver means on a stream.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        StochasticEM
+            The estimator.
+        """
+        first = not hasattr(self, "_stream_state")
+        X, sample_weight = self._validate(
+            X, sample_weight, reset=first and not hasattr(self, "params_")
+        )
+        stream = Stream(self._stream_settings())
+        if first:
+            streams = spawn_streams(self.random_state)
+            params = getattr(self, "params_", None)
+            if params is None:
+                params = self.model.initial_params(X, streams.initialisation)
+            self._stream_state = StreamState(
+                params=params,
+                s=getattr(self, "statistics_", None),
+                streams=streams,
+                iterates=IterateRule(check_average(self.average)),
+                mass=getattr(self, "_fitted_mass", 0.0),
+            )
+        stream.update(self._stream_state, X, sample_weight)
+        self.params_, self.statistics_ = stream.published(self._stream_state)
+        return self
+
+    def _stream_settings(self):
+        """Return settings of a stream, which do not depend on the chunks."""
+        settings = self._settings(self.model, 20 * 1024)
+        step_size = settings.step_size
+        if isinstance(self.step_size, str):
+            # A step of 1, which suits passes over the same rows, would forget the past.
+            step_size = OnlineEM().default_step_size(settings.sampler)
+        return replace(
+            settings,
+            step_size=step_size,
+            batch_size=self._resolved_batch_size(20 * 1024),
+        )
+
+    @available_if(_model_has("log_likelihood"))
+    def score_samples(self, X):
+        """Return the log-likelihood of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods.
+        """
+        check_is_fitted(self)
+        X, _ = self._validate(X, None, reset=False)
+        return self.model.log_likelihood(X, self.params_)
+
+    @available_if(_model_has("log_likelihood"))
+    def score(self, X, y=None, sample_weight=None):
+        """Return the mean log-likelihood per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        return float(np.average(self.score_samples(X), weights=sample_weight))
+
+
+def drop_weightless(X, sample_weight):
+    """Leave out rows of weight zero, which are as if they were not there.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+    sample_weight : ndarray of shape (n_samples,)
+        Non-negative weights.
+
+    Returns
+    -------
+    X : ndarray
+        Rows with a positive weight.
+    sample_weight : ndarray or None
+        Their weights, None if all are one.
+
+    Raises
+    ------
+    ValueError
+        If all weights are zero.
+    """
+    positive = sample_weight > 0
+    if not positive.any():
+        raise ValueError("sample_weight is zero for all samples")
+    if not positive.all():
+        X, sample_weight = X[positive], sample_weight[positive]
+    return X, None if (sample_weight == 1).all() else sample_weight

@@ -1,0 +1,69 @@
+"""The record of a run: data, never prints."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+__all__ = ["History"]
+
+
+@dataclass
+class History:
+    """What happened in a run, one entry per epoch.
+
+    Attributes
+    ----------
+    passes : list of float
+        Visits of rows so far divided by the number of rows. The initial pass, the
+        anchor passes of vrTTEM and the second index set of fitTEM are counted.
+    monitor_passes : list of float
+        Visits spent on measuring progress (objective and mean field), likewise.
+    n_iterations : list of int
+        Iterations (M-steps) so far.
+    step_size : list of float
+        Step gamma of the last iteration of the epoch.
+    objective : list of float
+        Mean log-likelihood per row, less the penalty if the model has one. Where a
+        full pass with exact expectations has given it (EM, the anchors of vrTTEM) it
+        is over all rows, at the parameters of that pass; otherwise it is over a fixed
+        sample of rows, at the end of the epoch. NaN where the model offers no
+        likelihood.
+    mean_field : list of float
+        Estimate of ``||s_bar(theta(s)) - s||^2`` at the same place, the measure
+        of convergence of Karimi and Li (Theorems 1 to 3). It is unbiased, so that it
+        can be slightly negative near convergence.
+    acceptance_rate : list of float
+        Mean acceptance of the Markov kernel, NaN for exact samplers.
+    cpu_time : list of float
+        Process CPU seconds since the start.
+    events : collections.Counter
+        How often something had to be mended: ``"infeasible"`` (proxies that led out
+        of what data can produce, replaced for that step), ``"degenerate"`` (parts of
+        the parameters that were floored or frozen in M-steps) and what samplers
+        report.
+    """
+
+    passes: list[float] = field(default_factory=list)
+    monitor_passes: list[float] = field(default_factory=list)
+    n_iterations: list[int] = field(default_factory=list)
+    step_size: list[float] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    mean_field: list[float] = field(default_factory=list)
+    acceptance_rate: list[float] = field(default_factory=list)
+    cpu_time: list[float] = field(default_factory=list)
+    events: Counter = field(default_factory=Counter)
+
+    def __len__(self) -> int:
+        return len(self.passes)
+
+    def append(self, **values: float) -> None:
+        """Add one epoch.
+
+        Parameters
+        ----------
+        **values : float
+            One value for each list.
+        """
+        for name, value in values.items():
+            getattr(self, name).append(value)

@@ -1,0 +1,107 @@
+"""What is remembered of each row: its latents, never its statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+__all__ = ["LatentMemory"]
+
+
+class LatentMemory:
+    """A table of latents with one entry per row of the data.
+
+    The table takes the dtype of what is stored (draw counts stay small integers)
+    and widens when a later draw needs it.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows of the data.
+    ragged : bool, default=False
+        Whether entries have an axis of draws, of a length that may differ from row to
+        row when the number of draws grows with the iteration.
+    """
+
+    def __init__(self, n_rows: int, ragged: bool = False):
+        self.n_rows = n_rows
+        self.ragged = ragged
+        self.values: np.ndarray | None = None
+        self.n_draws: np.ndarray | None = None
+
+    def put(self, rows, Z: np.ndarray) -> None:
+        """Remember ``Z`` for ``rows``.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Which rows.
+        Z : ndarray
+            Their latents, one entry per row.
+        """
+        if self.values is None:
+            self.values = np.zeros((self.n_rows, *Z.shape[1:]), dtype=Z.dtype)
+            if self.ragged:
+                self.n_draws = np.zeros(self.n_rows, dtype=np.int32)
+        dtype = np.result_type(self.values.dtype, Z.dtype)
+        if dtype != self.values.dtype:
+            self.values = self.values.astype(dtype)
+        if self.n_draws is None:
+            self.values[rows] = Z
+            return
+        length = Z.shape[1]
+        if length > self.values.shape[1]:
+            # Doubling keeps the total cost of a growing number of draws linear.
+            capacity = max(length, 2 * self.values.shape[1])
+            wider = np.zeros((self.n_rows, capacity, *Z.shape[2:]), dtype=dtype)
+            wider[:, : self.values.shape[1]] = self.values
+            self.values = wider
+        self.values[rows, :length] = Z
+        self.n_draws[rows] = length
+
+    def get(self, rows) -> np.ndarray:
+        """Return the latents of ``rows``, which must have equally many draws.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        ndarray
+            Their latents.
+        """
+        if self.values is None:
+            raise ValueError("nothing has been remembered yet")
+        if self.n_draws is None:
+            return self.values[rows]
+        counts = self.n_draws[rows]
+        length = int(counts[0]) if len(counts) else 0
+        if len(counts) and (counts != length).any():
+            raise ValueError("the rows have different numbers of draws: use groups()")
+        return self.values[rows, :length]
+
+    def groups(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Split ``rows`` into groups with equally many draws.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which rows.
+
+        Yields
+        ------
+        positions : ndarray of int
+            Positions within ``rows``.
+        Z : ndarray
+            Their latents.
+        """
+        if self.n_draws is None:
+            yield np.arange(len(rows)), self.get(rows)
+            return
+        counts = self.n_draws[rows]
+        for length in np.unique(counts):
+            positions = np.flatnonzero(counts == length)
+            yield positions, self.get(rows[positions])

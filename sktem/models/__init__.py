@@ -1,0 +1,20 @@
+"""Complete-data models, imported on first use."""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "GaussianMixtureModel": "sktem.models.gaussian_mixture",
+    "GaussianMixtureParams": "sktem.models.gaussian_mixture",
+    "LatentModel": "sktem.models.base",
+    "RandomInterceptModel": "sktem.models.random_intercept",
+    "RandomInterceptParams": "sktem.models.random_intercept",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'sktem.models' has no attribute {name!r}")

@@ -1,0 +1,145 @@
+"""The contract between a complete-data model and the rest of the package."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = ["LatentModel", "average_statistics"]
+
+
+class LatentModel(BaseEstimator, ABC):
+    """A latent-variable model in the curved exponential family.
+
+    Write a subclass with the three abstract methods, and every solver whose needs are
+    met can fit it. What else a model offers decides which samplers fit it:
+
+    =============================================  =================================
+    method                                         needed by
+    =============================================  =================================
+    ``posterior(X, params) -> Z``                  sampler ``"exact"``
+    ``draw_posterior(X, params, n_draws, rng)``    sampler ``"mc"``
+    ``initial_latents(X, params, rng) -> Z``       Markov samplers
+    ``log_joint(X, Z, params) -> (n,)``            ``"rwm"``, ``"mala"``
+    ``grad_log_joint(X, Z, params) -> like Z``     ``"ula"``, ``"mala"``
+    ``log_likelihood(X, params) -> (n,)``          scores, convergence checks
+    ``expected_statistics(X, params, weight)``     optional: E-step and statistics in
+                                                   one go, ``(s, mean log-likelihood)``
+    ``project(s) -> (s, left)``                    optional: back into the feasible set
+    ``penalty(params) -> float``                   optional: r(theta) of the objective
+    ``degeneracies(params) -> int``                optional: parts that were floored
+    =============================================  =================================
+
+    A model knows nothing of step sizes, batches or Markov chains. It holds settings
+    only: what is learned lives in ``params``, any object of the model's own choice
+    that can be pickled.
+
+    Attributes
+    ----------
+    averages_draws : bool
+        How several latents per row are represented. False (default): ``posterior``
+        and ``draw_posterior`` return an array ``(n, n_draws, ...)`` whose second axis
+        is averaged over with equal weights. True, for models whose statistics are
+        linear in Z: they return one ``Z`` of shape ``(n, ...)`` that stands for the
+        average itself (posterior probabilities, counts of draws).
+
+    See Also
+    --------
+    sktem.models.RandomInterceptModel : A complete model in 40 lines.
+
+    References
+    ----------
+    B. Karimi and P. Li, Two-Timescale Stochastic EM Algorithms, 2021, equations
+    (2) to (4).
+    """
+
+    averages_draws: bool = False
+
+    @abstractmethod
+    def initial_params(self, X, rng: np.random.Generator) -> Any:
+        """Return starting parameters.
+
+        Parameters
+        ----------
+        X : array-like
+            The data, one row per sample.
+        rng : numpy.random.Generator
+            The stream of the initialisation.
+
+        Returns
+        -------
+        object
+            Parameters of the model.
+        """
+
+    @abstractmethod
+    def mean_statistics(self, X, Z, sample_weight=None) -> np.ndarray:
+        """Average the sufficient statistics over the given rows.
+
+        Parameters
+        ----------
+        X : array-like
+            Rows of the data.
+        Z : ndarray of shape (n, ...)
+            One latent per row.
+        sample_weight : ndarray of shape (n,) or None, default=None
+            Weights of the average.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            ``sum_i w_i S(x_i, z_i) / sum_i w_i`` in float64.
+        """
+
+    @abstractmethod
+    def maximize(self, s: np.ndarray, params: Any) -> Any:
+        """Do the M-step.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_statistics,)
+            Averaged statistics.
+        params : object
+            The current parameters, for what the statistics do not determine.
+
+        Returns
+        -------
+        object
+            New parameters ``theta_bar(s)``, equation (4) of Karimi and Li.
+        """
+
+
+def average_statistics(model: LatentModel, X, Z, sample_weight=None) -> np.ndarray:
+    """Average the statistics over rows and, where there are several, over draws.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    X : array-like
+        Rows of the data.
+    Z : ndarray
+        Latents as a sampler returns them.
+    sample_weight : ndarray of shape (n,) or None, default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_statistics,)
+        The Monte Carlo average (6) of Karimi and Li.
+    """
+    if model.averages_draws:
+        return model.mean_statistics(X, Z, sample_weight)
+    n_draws = Z.shape[1]
+    if isinstance(X, np.ndarray):
+        weights = None if sample_weight is None else np.repeat(sample_weight, n_draws)
+        return model.mean_statistics(
+            np.repeat(X, n_draws, axis=0), Z.reshape(-1, *Z.shape[2:]), weights
+        )
+    total = model.mean_statistics(X, Z[:, 0], sample_weight)
+    for m in range(1, n_draws):
+        total = total + model.mean_statistics(X, Z[:, m], sample_weight)
+    return total / n_draws

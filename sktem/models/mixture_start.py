@@ -1,0 +1,147 @@
+"""Starts of a Gaussian mixture."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+
+__all__ = ["START_METHODS", "start_statistics"]
+
+#: Rows handled at once, so that nothing of size n x K is made in floating point.
+ROWS_PER_CHUNK = 1 << 16
+
+
+def _kmeans(model, X, random_state, sample_weight):
+    """Hard assignment to the clusters of k-means, as in scikit-learn's mixtures."""
+    k_means = KMeans(model.n_components, n_init=1, random_state=random_state)
+    with warnings.catch_warnings():
+        # Fewer distinct rows than components: the spare components stay empty.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        labels = k_means.fit(X, sample_weight=sample_weight).labels_
+    return _from_labels(model, X, labels, sample_weight)
+
+
+def _random(model, X, random_state, sample_weight):
+    """Random posterior probabilities of every row."""
+    K = model.n_components
+
+    def latents(rows):
+        uniform = random_state.uniform(size=(rows.stop - rows.start, K))
+        return uniform / uniform.sum(axis=1, keepdims=True)
+
+    return _averaged(model, X, latents, sample_weight)
+
+
+def _random_from_data(model, X, random_state, sample_weight):
+    """Means at random rows, covariances of the data."""
+    share = None if sample_weight is None else sample_weight / sample_weight.sum()
+    rows = random_state.choice(len(X), model.n_components, replace=False, p=share)
+    return _around_points(model, X, X[rows], sample_weight)
+
+
+def _kmeans_plusplus(model, X, random_state, sample_weight):
+    """Means at rows chosen by k-means++, covariances of the data."""
+    points, _ = kmeans_plusplus(
+        X, model.n_components, sample_weight=sample_weight, random_state=random_state
+    )
+    return _around_points(model, X, points, sample_weight)
+
+
+#: Starts by the name that ``init_params`` accepts. A start is added by one line.
+START_METHODS = {
+    "kmeans": _kmeans,
+    "k-means++": _kmeans_plusplus,
+    "random": _random,
+    "random_from_data": _random_from_data,
+}
+
+
+def start_statistics(model, X, method, random_state, sample_weight=None):
+    """Return the statistics from which the first M-step is made.
+
+    Parameters
+    ----------
+    model : GaussianMixtureModel
+        The model.
+    X : ndarray of shape (n_samples, n_features)
+        The data.
+    method : str or callable
+        A name of ``START_METHODS``, or ``method(X, n_components, random_state)`` that
+        returns posterior probabilities (n_samples, n_components) or labels
+        (n_samples,).
+    random_state : numpy.random.RandomState
+        Random numbers of the start.
+    sample_weight : ndarray of shape (n_samples,) or None, default=None
+        Weights.
+
+    Returns
+    -------
+    ndarray of shape (n_statistics,)
+        Mean statistics.
+
+    Raises
+    ------
+    ValueError
+        If a callable returns something else.
+    """
+    if not callable(method):
+        return START_METHODS[method](model, X, random_state, sample_weight)
+    given = np.asarray(method(X, model.n_components, random_state))
+    K = model.n_components
+    if given.shape == (len(X), K) and _are_responsibilities(given):
+        latents = np.asarray(given, dtype=np.float64)
+        return _averaged(model, X, lambda rows: latents[rows], sample_weight)
+    labels = given.shape == (len(X),) and np.issubdtype(given.dtype, np.integer)
+    if labels and given.min() >= 0 and given.max() < K:
+        return _from_labels(model, X, given, sample_weight)
+    raise ValueError(
+        "init_params must return non-negative responsibilities of shape "
+        f"(n_samples, n_components) = {(len(X), K)} or integer labels of shape "
+        f"(n_samples,) in [0, n_components), got an array of shape {given.shape} and "
+        f"dtype {given.dtype}"
+    )
+
+
+def _are_responsibilities(values):
+    finite = np.isfinite(values).all() and (values >= 0).all()
+    return bool(finite and (values.sum(axis=1) > 0).all())
+
+
+def _averaged(model, X, latents, sample_weight):
+    """Average statistics over all rows, with latents made chunk by chunk."""
+    total, mass = 0.0, 0.0
+    for start in range(0, len(X), ROWS_PER_CHUNK):
+        rows = slice(start, min(start + ROWS_PER_CHUNK, len(X)))
+        weights = None if sample_weight is None else sample_weight[rows]
+        share = rows.stop - rows.start if weights is None else weights.sum()
+        total = total + share * model.mean_statistics(X[rows], latents(rows), weights)
+        mass += share
+    return total / mass
+
+
+def _from_labels(model, X, labels, sample_weight):
+    identity = np.eye(model.n_components, dtype=np.uint8)
+    return _averaged(model, X, lambda rows: identity[labels[rows]], sample_weight)
+
+
+def _around_points(model, X, points, sample_weight):
+    K = model.n_components
+    single = clone(model).set_params(n_components=1)
+    s = _averaged(
+        single, X, lambda rows: np.ones((rows.stop - rows.start, 1)), sample_weight
+    )
+    whole = single.maximize(s, None)
+    spread = whole.covariances
+    if model.covariance_type != "tied":
+        spread = np.repeat(spread, K, axis=0)
+    centre = 0.0 if model.centre is None else model.centre
+    params = whole._replace(
+        weights=np.full(K, 1.0 / K),
+        means=np.asarray(points, dtype=np.float64) - centre,
+        covariances=spread,
+    )
+    return model.statistics_of(params)

@@ -1,0 +1,94 @@
+"""Settings and state of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.history import History
+from sktem.iterates import IterateRule
+from sktem.monitor import Monitor
+from sktem.random import Streams
+from sktem.solvers.base import SolverState
+from sktem.solvers.selection import RowSelector
+
+__all__ = ["RunSettings", "RunState"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings of a run.
+
+    Attributes
+    ----------
+    model, sampler, solver : LatentModel, Sampler, Solver
+        The three parts.
+    step_size : Schedule
+        Steps gamma of the SA-step (7).
+    batch_size : int
+        Rows per batch.
+    sampling : {"fixed", "shuffle", "inclusion"}
+        How batches are drawn.
+    max_passes : float
+        Passes over the data, at most.
+    tol : float
+        Threshold of the convergence check; 0 turns it off.
+    patience : int
+        Epochs without progress before a noisy run counts as converged.
+    average : bool, int or "random"
+        Which iterate is returned, see :class:`sktem.iterates.IterateRule`.
+    """
+
+    model: Any
+    sampler: Any
+    solver: Any
+    step_size: Callable
+    batch_size: int
+    sampling: str
+    max_passes: float
+    tol: float
+    patience: int = 3
+    average: Any = False
+
+
+@dataclass
+class RunState:
+    """Everything a run changes. At the end of an epoch it can be pickled and resumed.
+
+    Attributes
+    ----------
+    params : object
+        Current parameters.
+    streams : Streams
+        Random streams.
+    solver : SolverState
+        State of the recursion.
+    """
+
+    params: Any
+    streams: Streams
+    solver: SolverState = field(default_factory=SolverState)
+    selectors: list[RowSelector] = field(default_factory=list)
+    monitor: Monitor | None = None
+    iterates: IterateRule = field(default_factory=lambda: IterateRule(False))
+    history: History = field(default_factory=History)
+    chains: Any = None
+    n_rows: int = 0
+    rows_visited: int = 0
+    cpu_time: float = 0.0
+    best_objective: float = -np.inf
+    stale_epochs: int = 0
+    converged: bool = False
+    stopped: bool = False
+    interrupted: bool = False
+    finished_epoch: tuple[Any, Any] = (None, None)
+
+    @property
+    def returned(self):
+        """Statistics of the returned iterate."""
+        if self.interrupted:
+            return self.finished_epoch[1]
+        return self.iterates.result(self.solver.s)

@@ -1,0 +1,128 @@
+"""The contract of a sampler, and the accept step that Metropolis kernels share."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = ["Sampler", "SamplerInfo", "accept_or_reject"]
+
+
+class SamplerInfo(NamedTuple):
+    """What one call of a sampler did.
+
+    Attributes
+    ----------
+    acceptance_rate : float
+        Mean acceptance, NaN for exact samplers.
+    events : collections.Counter
+        What had to be mended, by name.
+    """
+
+    acceptance_rate: float = float("nan")
+    events: Counter = Counter()
+
+
+class Sampler(BaseEstimator):
+    """How the latents of given rows are drawn.
+
+    A sampler holds settings only. Chain states are passed in and returned.
+
+    Attributes
+    ----------
+    requires : tuple of str
+        Methods that the model must offer.
+    deterministic : bool
+        True if the latents stand for exact expectations, the same at every call with
+        the same parameters.
+    markov : bool
+        True if a draw starts from the row's previous latents, so that the chains have
+        to be kept.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ()
+    deterministic: ClassVar[bool] = False
+    markov: ClassVar[bool] = False
+
+    def start(self, model, X, params, rng) -> np.ndarray | None:
+        """Return initial chain states of the rows, None for exact samplers.
+
+        Parameters
+        ----------
+        model : LatentModel
+            The model.
+        X : array-like
+            Rows.
+        params : object
+            Starting parameters.
+        rng : numpy.random.Generator
+            Stream of the initialisation.
+
+        Returns
+        -------
+        ndarray or None
+            Chain states.
+        """
+        return None
+
+    def draw(
+        self, model, X, Z, params: Any, streams, iteration: int = 1
+    ) -> tuple[np.ndarray, SamplerInfo]:
+        """Draw the latents of rows.
+
+        Parameters
+        ----------
+        model : LatentModel
+            The model.
+        X : array-like
+            Rows.
+        Z : ndarray or None
+            Their chain states, None for exact samplers.
+        params : object
+            Current parameters.
+        streams : Streams
+            The streams ``sampling`` and ``acceptance`` are used.
+        iteration : int, default=1
+            Iteration number k, for a number of draws that grows with it.
+
+        Returns
+        -------
+        Z : ndarray
+            New latents.
+        info : SamplerInfo
+            What happened.
+        """
+        raise TypeError(f"{type(self).__name__} does not define draw")
+
+
+def accept_or_reject(
+    current: np.ndarray, proposed: np.ndarray, log_ratio: np.ndarray, rng
+) -> tuple[np.ndarray, np.ndarray]:
+    """Do the Metropolis-Hastings test for every row.
+
+    The uniforms are always drawn, and a log-ratio that is NaN means reject, so that a
+    numerical accident in one row neither moves it nor shifts the stream of the others.
+
+    Parameters
+    ----------
+    current, proposed : ndarray of shape (n, ...)
+        States.
+    log_ratio : ndarray of shape (n,)
+        Logarithm of the acceptance ratio.
+    rng : numpy.random.Generator
+        Stream of the acceptance uniforms.
+
+    Returns
+    -------
+    states : ndarray of shape (n, ...)
+        The accepted or kept states.
+    accepted : ndarray of bool of shape (n,)
+        Which were accepted.
+    """
+    uniforms = rng.random(len(log_ratio))
+    accepted = np.log1p(-uniforms) < log_ratio  # False for NaN
+    mask = accepted.reshape((-1,) + (1,) * (current.ndim - 1))
+    return np.where(mask, proposed, current), accepted

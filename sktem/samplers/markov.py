@@ -1,0 +1,67 @@
+"""What all Markov samplers share: chains, steps and their bookkeeping."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import ClassVar
+
+import numpy as np
+
+from sktem.samplers.base import Sampler, SamplerInfo
+
+__all__ = ["MarkovSampler"]
+
+
+class MarkovSampler(Sampler):
+    """Base of samplers that move one chain (or several) per row.
+
+    Subclasses define ``_transition``, one step of all rows at once.
+
+    Parameters
+    ----------
+    n_steps : int, default=1
+        Transitions per draw.
+    n_chains : int, default=1
+        Parallel chains per row; the statistics are averaged over them.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ("initial_latents",)
+    markov = True
+
+    def __init__(self, n_steps=1, n_chains=1):
+        self.n_steps = n_steps
+        self.n_chains = n_chains
+
+    def start(self, model, X, params, rng):
+        """Return the model's initial latents, once per chain."""
+        for name in ("n_steps", "n_chains"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        return np.stack(
+            [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
+            axis=1,
+        )
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` transitions."""
+        Z_new = np.empty_like(Z)
+        rates: list[float] = []
+        events: Counter = Counter()
+        for m in range(Z.shape[1]):
+            state = self._start_chain(model, X, Z[:, m], params)
+            for _ in range(self.n_steps):
+                state, accepted, mended = self._transition(
+                    model, X, state, params, streams
+                )
+                rates.append(np.mean(accepted) if len(accepted) else np.nan)
+                events.update(mended)
+            Z_new[:, m] = state[0]
+        return Z_new, SamplerInfo(float(np.mean(rates)), events)
+
+    def _start_chain(self, model, X, Z, params):
+        """Return the chain state (position and what is cached at these parameters)."""
+        raise TypeError(f"{type(self).__name__} does not define _start_chain")
+
+    def _transition(self, model, X, state, params, streams):
+        """Return (new chain state, accepted, events)."""
+        raise TypeError(f"{type(self).__name__} does not define _transition")

@@ -1,0 +1,198 @@
+"""The contract of a solver: the recursion on averaged statistics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sktem.memory import LatentMemory
+from sktem.schedules import Constant, Polynomial, Schedule
+
+__all__ = ["Solver", "SolverState"]
+
+
+@dataclass
+class SolverState:
+    """What a run changes.
+
+    Attributes
+    ----------
+    iteration : int
+        Iterations done.
+    s : ndarray or None
+        Averaged statistics, s-hat of (7), from which the parameters follow.
+    S_tts : ndarray or None
+        Variance-reduced statistics of (8).
+    memory : LatentMemory or None
+        Remembered latents.
+    memory_mean : ndarray or None
+        Mean of the statistics of the remembered latents over all rows.
+    anchor_params : object
+        Parameters at the anchor of vrTTEM.
+    iterations_per_anchor : int
+        Iterations between anchors; 0 for solvers without.
+    """
+
+    iteration: int = 0
+    s: np.ndarray | None = None
+    S_tts: np.ndarray | None = None
+    memory: LatentMemory | None = None
+    memory_mean: np.ndarray | None = None
+    anchor_params: Any = None
+    iterations_per_anchor: int = 0
+
+
+class Solver(BaseEstimator):
+    """One recursion of Table 1 of Karimi and Li, or a relative of it.
+
+    A solver says how a proxy of the full-batch statistics is made from the rows
+    visited in an iteration. It knows nothing of what the statistics mean, and holds
+    settings only: what a run changes lives in :class:`SolverState`.
+
+    Attributes
+    ----------
+    n_index_sets : int
+        Batches of rows asked for at each iteration; 0 means all rows.
+    remembers_rows : bool
+        Whether the proxy of a batch depends on earlier visits of its rows. On a stream
+        such a solver treats each chunk as its population.
+    convex : bool
+        Whether averaged statistics stay in the convex hull of the rows' statistics, so
+        that they never have to be projected back.
+    """
+
+    n_index_sets: ClassVar[int] = 1
+    remembers_rows: ClassVar[bool] = True
+    convex: ClassVar[bool] = True
+
+    def start(
+        self, state: SolverState, expectation, params: Any, batch_size: int
+    ) -> None:
+        """Do the initial pass, if the recursion needs one.
+
+        Parameters
+        ----------
+        state : SolverState
+            To be filled.
+        expectation : Expectation
+            The E-step.
+        params : object
+            Starting parameters.
+        batch_size : int
+            Rows per batch.
+        """
+
+    def refresh(self, state: SolverState, expectation, params: Any) -> None:
+        """Visit every row, for solvers with anchors.
+
+        Parameters
+        ----------
+        state : SolverState
+            Gets the anchor.
+        expectation : Expectation
+            The E-step.
+        params : object
+            Current parameters.
+        """
+
+    def proxy(
+        self, state: SolverState, expectation, batches: tuple, params: Any
+    ) -> np.ndarray:
+        """Return the proxy of the full-batch statistics, and update the memory.
+
+        Parameters
+        ----------
+        state : SolverState
+            The state; its memory is updated.
+        expectation : Expectation
+            The E-step.
+        batches : tuple of Batch
+            The rows of this iteration, one batch for each index set.
+        params : object
+            Current parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The proxy, calligraphic S of Table 1.
+        """
+        raise TypeError(f"{type(self).__name__} does not define proxy")
+
+    def step_rho(self, n_rows: int, batch_size: int) -> float:
+        """Return the step rho of the Inc-step (8).
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the data.
+        batch_size : int
+            Rows per batch.
+
+        Returns
+        -------
+        float
+            Step in (0, 1]; 1 unless the solver reduces variance.
+        """
+        return 1.0
+
+    def rows_per_iteration(self, n_rows: int, batch_size: int, sampler) -> int:
+        """Return the number of row visits of one iteration.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the data.
+        batch_size : int
+            Rows per batch.
+        sampler : Sampler
+            The sampler.
+
+        Returns
+        -------
+        int
+            Row visits, passes at anchors not included.
+        """
+        return self.n_index_sets * batch_size if self.n_index_sets else n_rows
+
+    def default_step_size(self, sampler) -> Schedule:
+        """Return the schedule that ``step_size="auto"`` means.
+
+        Parameters
+        ----------
+        sampler : Sampler
+            With exact expectations there is no Monte Carlo noise to average out.
+
+        Returns
+        -------
+        Schedule
+            Step sizes gamma.
+        """
+        return Constant(1.0) if sampler.deterministic else Polynomial(alpha=0.5)
+
+
+class VarianceReducedSolver(Solver):
+    """Base of the solvers with a constant rho below 1.
+
+    Parameters
+    ----------
+    rho : float or "auto", default="auto"
+        Step of the Inc-step (8). "auto" is ``(n / batch_size) ** (-2 / 3)``, the
+        theorems' rate per batch; with a batch of one it is ``n ** (-2 / 3)``.
+    """
+
+    convex = False
+
+    def __init__(self, rho="auto"):
+        self.rho = rho
+
+    def step_rho(self, n_rows, batch_size):
+        """Return the step rho of the Inc-step (8)."""
+        if isinstance(self.rho, str) and self.rho == "auto":
+            return float((n_rows / batch_size) ** (-2 / 3))
+        if not isinstance(self.rho, Real) or not 0 < float(self.rho) <= 1:
+            raise ValueError(f'rho must be "auto" or in (0, 1], got {self.rho!r}')
+        return float(self.rho)

@@ -1,0 +1,64 @@
+"""Online EM: a step towards the statistics of each batch."""
+
+from __future__ import annotations
+
+from sktem.expectation import Batch
+from sktem.schedules import Polynomial
+from sktem.solvers.base import Solver
+
+__all__ = ["OnlineEM"]
+
+#: Rows whose statistics are the start.
+ROWS_OF_THE_START = 1000
+
+
+class OnlineEM(Solver):
+    """Online EM of Cappe and Moulines: the proxy is the average over the batch.
+
+    It keeps nothing of past rows and needs no initial pass. Where a run has no initial
+    statistics, those of a thousand random rows (or of one batch, if that is more) are
+    the start: from a single row, mixture components could not be told apart.
+
+    References
+    ----------
+    O. Cappe and E. Moulines, On-line expectation-maximization algorithm for latent
+    data models, JRSS B 71, 2009, equation (5).
+
+    Examples
+    --------
+    >>> from sktem.solvers import OnlineEM
+    >>> OnlineEM().n_index_sets
+    1
+    """
+
+    remembers_rows = False
+    #: Name under which compiled sweeps are registered.
+    kernel = "online"
+
+    def start(self, state, expectation, params, batch_size):
+        """Visit some rows, if there are no statistics to start from."""
+        if state.s is not None:
+            return
+        n_rows = expectation.n_rows
+        size = min(n_rows, max(batch_size, ROWS_OF_THE_START))
+        rng = expectation.streams.initialisation
+        rows = rng.choice(n_rows, size, replace=False, shuffle=False)
+        shares = expectation.shares(rows)
+        batch = Batch(rows, shares / shares.sum())
+        state.s = state.S_tts = expectation.statistics(batch, params, 1)
+
+    def proxy(self, state, expectation, batches, params):
+        """Return the average over the batch."""
+        (batch,) = batches
+        if len(batch.rows) == 0:  # independent inclusion can leave a batch empty
+            if state.S_tts is not None:
+                return state.s
+            # Nothing to start from: one row is taken instead.
+            rows = expectation.streams.indices.integers(expectation.n_rows, size=1)
+            batch = Batch(rows, expectation.shares(rows))
+        total = batch.coefficients.sum()
+        return expectation.statistics(batch, params, state.iteration) / total
+
+    def default_step_size(self, sampler):
+        """Return ``(k + 2) ** -0.6``."""
+        return Polynomial(alpha=0.6, offset=2.0)

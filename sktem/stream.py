@@ -1,0 +1,224 @@
+"""Learning from a stream of chunks with constant memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.compatibility import check_compatible
+from sktem.expectation import Batch, Expectation
+from sktem.iterates import IterateRule
+from sktem.loop import run
+from sktem.random import Streams
+from sktem.run_state import RunSettings, RunState
+
+__all__ = ["Stream", "StreamState"]
+
+
+@dataclass
+class StreamState:
+    """What a stream keeps between chunks; its size does not depend on their number.
+
+    Attributes
+    ----------
+    params : object
+        Parameters of the running model.
+    s : ndarray or None
+        Averaged statistics; None until the first batch is full.
+    streams : Streams
+        Random streams.
+    mass : float
+        Weight of the rows that have entered ``s``.
+    pending : ndarray or None
+        Sum of the statistics of rows that wait for their batch to be full.
+    pending_mass : float
+        Their weight.
+    n_steps : int
+        Steps done.
+    iterates : IterateRule
+        Average of the iterates, if asked for.
+    events : dict
+        Infeasible proxies and degenerate M-steps, counted.
+    """
+
+    params: Any
+    s: np.ndarray | None
+    streams: Streams
+    iterates: IterateRule
+    mass: float = 0.0
+    pending: np.ndarray | None = None
+    pending_mass: float = 0.0
+    n_steps: int = 0
+    events: dict[str, int] = field(
+        default_factory=lambda: {"infeasible": 0, "degenerate": 0}
+    )
+
+
+class Stream:
+    """Merges chunks into running statistics.
+
+    Time is counted in rows, not in calls: with batches of ``batch_size`` rows, the
+    step of a batch is ``step_size(k)`` with k the number of batches so far.
+
+    *Solvers without a memory of rows* (EM, Monte Carlo EM, SAEM, online EM) all mean
+    online EM here. Rows are gathered until a batch is full; then the statistics take
+    a step and the parameters an M-step. How the stream is cut into chunks makes no
+    difference. The published parameters also count the rows of an unfinished batch,
+    with their share of a step.
+
+    *Solvers with a memory of rows* (incremental EM, iSAEM, vrTTEM, fitTEM) treat a
+    chunk as their population: they pass over it, with every M-step made from the
+    running statistics merged with the chunk's, and the chunk's final statistics are
+    merged for good. A chunk of m rows merges with weight ``1 - (1 - step) **
+    (m / batch_size)``, so that here too the weight depends on the rows.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Parts and settings; ``max_passes`` counts passes over each chunk.
+    """
+
+    def __init__(self, settings: RunSettings):
+        check_compatible(settings.model, settings.sampler)
+        self.settings = settings
+
+    def update(self, state: StreamState, X, sample_weight=None) -> None:
+        """Learn from a chunk.
+
+        Parameters
+        ----------
+        state : StreamState
+            State of the stream, updated.
+        X : array-like
+            Rows.
+        sample_weight : ndarray of shape (n,) or None, default=None
+            Positive weights; a weight means repetition.
+        """
+        if self.settings.solver.remembers_rows:
+            self._update_population(state, X, sample_weight)
+        else:
+            self._update_batches(state, X, sample_weight)
+
+    def _step(self, state: StreamState, mass: float) -> float:
+        """Step for rows of weight ``mass`` that come next."""
+        batch = self.settings.batch_size
+        gamma = float(self.settings.step_size(state.mass / batch + 1.0))
+        if mass == batch or gamma == 1.0:
+            return gamma
+        return -np.expm1(mass / batch * np.log1p(-gamma))
+
+    def _advance(self, state: StreamState, s: np.ndarray, mass: float, gamma: float):
+        """Take over merged statistics; the caller does the M-step."""
+        state.s = s
+        state.mass += mass
+        state.n_steps += 1
+        taken = state.iterates.segment(np.array([gamma]), state.streams.termination)
+        if taken is not None:
+            state.iterates.chosen = s.copy()
+        if state.iterates.averaging(state.n_steps - 1):
+            state.iterates.add(s)
+
+    def _maximize(self, state: StreamState) -> None:
+        model = self.settings.model
+        state.params = model.maximize(state.s, state.params)
+        if hasattr(model, "degeneracies"):
+            state.events["degenerate"] += model.degeneracies(state.params)
+
+    def _update_batches(self, state, X, sample_weight):
+        settings = self.settings
+        expectation = Expectation(
+            settings.model, settings.sampler, X, None, state.streams
+        )
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        ends = np.cumsum(weights)
+        start = 0
+        while start < len(X):
+            room = settings.batch_size - state.pending_mass
+            before = ends[start - 1] if start else 0.0
+            # A row whose weight overfills the batch still enters it whole.
+            stop = int(np.searchsorted(ends, before + room * (1 - 1e-12))) + 1
+            stop = min(stop, len(X))
+            batch = Batch(np.arange(start, stop), weights[start:stop])
+            expectation.start_chains_of(batch.rows, state.params)
+            total = expectation.statistics(batch, state.params, state.n_steps + 1)
+            state.pending = total if state.pending is None else state.pending + total
+            state.pending_mass += float(weights[start:stop].sum())
+            if state.pending_mass >= settings.batch_size * (1 - 1e-12):
+                mass = state.pending_mass
+                gamma = self._step(state, mass)
+                merged = _towards(state.s, state.pending / mass, gamma)
+                state.pending, state.pending_mass = None, 0.0
+                self._advance(state, merged, mass, gamma)
+                self._maximize(state)
+            start = stop
+
+    def _update_population(self, state, X, sample_weight):
+        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        gamma = self._step(state, mass)
+        settings = self.settings
+        chunk = RunSettings(
+            _Merged(settings.model, state.s, gamma),
+            settings.sampler,
+            settings.solver,
+            settings.solver.default_step_size(settings.sampler),
+            max(1, min(settings.batch_size, len(X) // 10)),
+            settings.sampling,
+            max(1, settings.max_passes),
+            tol=0.0,
+        )
+        inner = RunState(state.params, state.streams)
+        inner = run(chunk, X, inner, sample_weight=sample_weight)
+        for name in state.events:
+            state.events[name] += inner.history.events[name]
+        if inner.interrupted:
+            raise KeyboardInterrupt
+        merged = _towards(state.s, inner.solver.s, gamma)
+        self._advance(state, merged, mass, gamma)
+        self._maximize(state)
+
+    def published(self, state: StreamState) -> tuple[Any, np.ndarray | None]:
+        """Return parameters and statistics that count every row seen.
+
+        Parameters
+        ----------
+        state : StreamState
+            State of the stream, left as it is.
+
+        Returns
+        -------
+        params : object
+            Parameters of the returned iterate.
+        s : ndarray
+            Its statistics.
+        """
+        s = state.s
+        if state.pending is not None:
+            gamma = self._step(state, state.pending_mass)
+            s = _towards(s, state.pending / state.pending_mass, gamma)
+        chosen = state.iterates.result(s)
+        return self.settings.model.maximize(chosen, state.params), chosen
+
+
+def _towards(running, target, gamma):
+    return target if running is None else running + gamma * (target - running)
+
+
+class _Merged:
+    """A model whose M-step sees the running statistics merged with a chunk's."""
+
+    def __init__(self, model, running, gamma):
+        self._model = model
+        self._running = running
+        self._gamma = gamma
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def maximize(self, s, params):
+        """Do the M-step from the merged statistics."""
+        merged = _towards(self._running, s, self._gamma)
+        return self._model.maximize(merged, params)
