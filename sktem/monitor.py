@@ -114,8 +114,9 @@ class Monitor:
         # difference of the halves, squared, is 4 S^2 / m in the mean. Two independent
         # sets of draws keep the Monte Carlo noise out of both products.
         outside = 1.0 - len(self.rows) / expectation.n_rows
-        noise = outside * float(differences[0] @ differences[-1]) / 4
-        return objective, float(fields[0] @ fields[-1]) - noise
+        with np.errstate(over="ignore", invalid="ignore"):  # data can be huge
+            noise = outside * (differences[0] @ differences[-1]) / 4
+            return objective, float(fields[0] @ fields[-1] - noise)
 
     @staticmethod
     def _half(expectation, rows, share, params, iteration):

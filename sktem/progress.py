@@ -58,7 +58,8 @@ def _measure(loop) -> tuple[float, float, bool]:
     if s is None:
         return objective, float("nan"), True
     field = expectation.full_mean - s
-    return objective, float(field @ field), True
+    with np.errstate(over="ignore"):  # the square of statistics of huge data
+        return objective, float(field @ field), True
 
 
 def _check_convergence(state, settings, objective, mean_field, exact) -> None:

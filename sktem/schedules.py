@@ -199,7 +199,7 @@ def check_schedule(step_size, name: str = "step_size"):
         If it is neither a number nor callable.
     """
     if isinstance(step_size, Real) and not isinstance(step_size, bool):
-        if not 0 < step_size <= 1:
+        if not 0 < float(step_size) <= 1:
             raise ValueError(f"{name} must be in (0, 1], got {step_size!r}")
         step_size = Constant(float(step_size))
     if not callable(step_size):

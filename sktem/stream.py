@@ -71,8 +71,8 @@ class Stream:
     *Solvers with a memory of rows* (incremental EM, iSAEM, vrTTEM, fitTEM) treat a
     chunk as their population: they pass over it, with every M-step made from the
     running statistics merged with the chunk's, and the chunk's final statistics are
-    merged for good. A chunk of m rows merges with weight ``1 - (1 - step) **
-    (m / batch_size)``, so that here too the weight depends on the rows.
+    merged for good. A chunk merges with the weight that its batches would have had one
+    after the other, so that here too the weight depends on the rows.
 
     Parameters
     ----------
@@ -103,11 +103,19 @@ class Stream:
 
     def _step(self, state: StreamState, mass: float) -> float:
         """Step for rows of weight ``mass`` that come next."""
-        batch = self.settings.batch_size
-        gamma = float(self.settings.step_size(state.mass / batch + 1.0))
-        if mass == batch or gamma == 1.0:
-            return gamma
-        return -np.expm1(mass / batch * np.log1p(-gamma))
+        batch, step_size = self.settings.batch_size, self.settings.step_size
+        k = state.mass / batch + 1.0
+        if mass == batch:
+            return float(step_size(k))
+        # What is left of the past is the product over the batches that the rows make.
+        full = int(mass / batch * (1 + 1e-12))
+        gammas = [float(step_size(k + j)) for j in range(full)]
+        rest = max(mass / batch - full, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.log1p(-np.array(gammas)).sum()
+            if rest > 1e-12:
+                left += rest * np.log1p(-float(step_size(k + full)))
+        return float(-np.expm1(left))
 
     def _advance(self, state: StreamState, s: np.ndarray, mass: float, gamma: float):
         """Take over merged statistics; the caller does the M-step."""

@@ -42,13 +42,26 @@ def _divisor(mass, extra):
     return np.where(mass > 0, mass, 1.0) + extra
 
 
-def _floored(matrices, floor):
-    """Raise eigenvalues to ``floor``; also return how many matrices needed it."""
+def _least(sizes, floor, relative):
+    """Smallest eigenvalue for matrices of given sizes, one of which may be nothing."""
+    typical = np.maximum(sizes, np.median(sizes))
+    least = np.maximum(floor, relative * typical)
+    if relative:
+        # A floor has an inverse, however small the data are.
+        least = np.where(least > 0, np.maximum(least, 1e-300), 1e-12)
+    return least
+
+
+def _floored(matrices, floor, relative):
+    """Raise eigenvalues of matrices that are not positive definite, and count these."""
     values, vectors = np.linalg.eigh(matrices)
-    mended = np.maximum(values, floor)
-    changed = int((mended != values).any(axis=-1).sum())
+    sizes = np.abs(values).max(axis=-1)
+    least = _least(sizes, floor, relative)
+    bad = values.min(axis=-1) <= 1e-14 * sizes
+    mended = np.where(bad[..., None], np.maximum(values, least[..., None]), values)
     product = (vectors * mended[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-    return product, changed
+    changed = int((mended != values).any(axis=-1).sum())
+    return np.where(bad[..., None, None], product, matrices), changed
 
 
 class Full:
@@ -104,9 +117,12 @@ class Full:
         """Return the variances."""
         return np.diagonal(covariances, axis1=-2, axis2=-1)
 
-    def mend(self, covariances, floor):
-        """Make covariances positive definite; also count those that were not."""
-        return _floored(covariances, floor)
+    def mend(self, covariances, floor, relative=0.0):
+        """Make covariances positive definite; also count those that were not.
+
+        Their eigenvalues are raised to a floor, or to a share of their size.
+        """
+        return _floored(covariances, floor, relative)
 
     def precisions_cholesky(self, covariances):
         """Return P with ``P P' = inverse covariance``; raises LinAlgError."""
@@ -139,7 +155,10 @@ class Full:
     def draw(self, covariances, component, size, rng):
         """Draw deviations from the mean of a component, as scikit-learn does."""
         covariance = self.full(covariances)[component]
-        return rng.multivariate_normal(np.zeros(self.d), covariance, size)
+        # Rounding can leave a floored covariance a little indefinite.
+        return rng.multivariate_normal(
+            np.zeros(self.d), covariance, size, check_valid="ignore"
+        )
 
     def mahalanobis(self, means, precisions_cholesky):
         """Return ``m' inverse(covariance) m`` for each component."""
@@ -231,11 +250,13 @@ class Diagonal(Full):
         """Return the variances."""
         return covariances
 
-    def mend(self, covariances, floor):
-        """Raise variances to a floor; also count components that needed it."""
-        mended = np.maximum(covariances, floor)
-        changed = (mended != covariances).reshape(len(mended), -1).any(axis=1)
-        return mended, int(changed.sum())
+    def mend(self, covariances, floor, relative=0.0):
+        """Raise variances that are not positive; also count components with any."""
+        variances = covariances.reshape(self.K, -1)
+        least = _least(np.abs(variances).max(axis=1), floor, relative)
+        mended = np.where(variances > 0, variances, np.maximum(least[:, None], 0.0))
+        changed = int((mended != variances).any(axis=1).sum())
+        return mended.reshape(covariances.shape), changed
 
     def precisions_cholesky(self, covariances):
         """Return inverse standard deviations; raises LinAlgError."""

@@ -254,11 +254,7 @@ class GaussianMixtureModel(LatentModel):
         try:
             factors = structure.precisions_cholesky(covariances)
         except np.linalg.LinAlgError:
-            largest = float(np.max(structure.diagonals(covariances)))
-            # A floor has an inverse, however small the data are.
-            floor = max(self.reg_covar, 1e-12 * largest, 1e-300 * (largest > 0))
-            floor = floor or 1e-12
-            covariances, floored = structure.mend(covariances, floor)
+            covariances, floored = structure.mend(covariances, self.reg_covar, 1e-12)
             factors = structure.precisions_cholesky(covariances)
             degenerate += floored
         return GaussianMixtureParams(weights, means, covariances, factors, degenerate)

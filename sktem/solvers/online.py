@@ -51,11 +51,7 @@ class OnlineEM(Solver):
         """Return the average over the batch."""
         (batch,) = batches
         if len(batch.rows) == 0:  # independent inclusion can leave a batch empty
-            if state.S_tts is not None:
-                return state.s
-            # Nothing to start from: one row is taken instead.
-            rows = expectation.streams.indices.integers(expectation.n_rows, size=1)
-            batch = Batch(rows, expectation.shares(rows))
+            return state.s
         total = batch.coefficients.sum()
         return expectation.statistics(batch, params, state.iteration) / total
 

@@ -246,7 +246,12 @@ def test_infeasible_statistics(monkeypatch, solver, sampler, covariance_type):
 
 
 @pytest.mark.parametrize("covariance_type", ["spherical", "diag"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize(
+    # Under online EM the spread of the start decays down to rounding errors.
+    "solver",
+    [solver for solver in SOLVERS if solver.kernel != "online"],
+    ids=lambda solver: solver.kernel,
+)
 def test_constant_rows(monkeypatch, solver, covariance_type):
     model = GaussianMixtureModel(2, covariance_type=covariance_type, reg_covar=0.0)
     X = np.tile([[1.5, -0.5]], (30, 1))

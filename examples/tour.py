@@ -1,0 +1,263 @@
+"""A tour of sktem in four short stops, with pictures.
+
+    python examples/tour.py [--output FOLDER]
+
+All data are simulated or come with scikit-learn; nothing is downloaded.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.mixture import GaussianMixture
+
+from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.models import RandomInterceptModel, RandomInterceptParams
+from sktem.samplers import MALA
+from sktem.schedules import BurnInThenDecay
+
+
+def timed(function):
+    """Return what a function gives, and the seconds that it took."""
+    start = time.perf_counter()
+    value = function()
+    return value, time.perf_counter() - start
+
+
+def overlapping_mixture(n_samples, n_features, n_components, seed):
+    """Draw rows from Gaussians that overlap."""
+    rng = np.random.default_rng(seed)
+    means = 1.2 * rng.standard_normal((n_components, n_features))
+    scales = np.exp(0.2 * rng.standard_normal((n_components, n_features)))
+    weights = rng.dirichlet(np.full(n_components, 5))
+    labels = rng.choice(n_components, n_samples, p=weights)
+    noise = rng.standard_normal((n_samples, n_features))
+    return means[labels] + scales[labels] * noise
+
+
+def save(figure, folder, name, saved):
+    """Write a picture and note its path."""
+    path = folder / name
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    saved.append(path)
+
+
+def drop_in(folder, saved):
+    """Fit the same mixture with scikit-learn and with sktem, and draw new digits."""
+    print("1. A drop-in for scikit-learn's GaussianMixture")
+    X = overlapping_mixture(60_000, 8, 8, seed=3)
+    _, compiling = timed(
+        lambda: StochasticEMGaussianMixture(2, max_iter=2, tol=0).fit(X[:1000])
+    )
+    print(f"   first use of the compiled loops: {compiling:.1f} s, once per machine")
+    print(f"   {len(X)} rows, {X.shape[1]} features, 8 full covariances:")
+    print("                                     tol   passes   seconds   score")
+    rows = [
+        ("GaussianMixture", GaussianMixture, 1e-3),
+        ("StochasticEMGaussianMixture", StochasticEMGaussianMixture, 1e-3),
+        ("StochasticEMGaussianMixture", StochasticEMGaussianMixture, 1e-6),
+    ]
+    for name, mixture_class, tol in rows:
+        mixture = mixture_class(8, tol=tol, random_state=0)
+        _, seconds = timed(lambda mixture=mixture: mixture.fit(X))
+        print(
+            f"   {name:28s}  {tol:8.0e}  {mixture.n_iter_:6d}   {seconds:7.2f}   "
+            f"{mixture.score(X):.5f}"
+        )
+    print("   Seconds are of the whole fit with its k-means start.")
+
+    digits = load_digits()
+    pca = PCA(20, whiten=True, random_state=0).fit(digits.data)
+    mixture = StochasticEMGaussianMixture(
+        30,
+        covariance_type="tied",
+        weight_concentration=1e-3,
+        tol=1e-4,
+        random_state=0,
+    ).fit(pca.transform(digits.data))
+    drawn, _ = mixture.sample(30)
+    drawn = drawn[np.random.default_rng(0).permutation(30)]
+    figure, axes = plt.subplots(2, 1, figsize=(7, 5.6), layout="constrained")
+    for ax, title, images in zip(
+        axes,
+        ("handwritten digits", "drawn from a mixture that was fitted to them"),
+        (digits.data[:30], pca.inverse_transform(drawn)),
+        strict=True,
+    ):
+        tiles = np.pad(images.reshape(3, 10, 8, 8), ((0, 0), (0, 0), (1, 1), (1, 1)))
+        ax.imshow(
+            tiles.transpose(0, 2, 1, 3).reshape(30, 100), cmap="gray_r", vmin=0, vmax=16
+        )
+        ax.set(title=title, xticks=[], yticks=[])
+    save(figure, folder, "1_digits.png", saved)
+
+
+def solvers(folder, saved):
+    """Follow EM and variance-reduced EM on their way to the maximum."""
+    print("2. Variance reduction: more progress per pass than EM")
+    X = overlapping_mixture(60_000, 4, 4, seed=1)
+    start = StochasticEMGaussianMixture(4, max_iter=0, random_state=0).fit(X)
+    common = {
+        "tol": 0,
+        "weights_init": start.weights_,
+        "means_init": start.means_,
+        "precisions_init": start.precisions_,
+        "random_state": 0,
+    }
+    em = StochasticEMGaussianMixture(4, max_iter=600, **common).fit(X)
+    reduced = StochasticEMGaussianMixture(
+        4, solver="vrttem", rho=0.3, max_iter=90, **common
+    ).fit(X)
+    maximum = max(em.score(X), reduced.score(X))
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    print("   solver   gap to the maximum after 15 passes   after 60   seconds of CPU")
+    for name, mixture in (("em", em), ("vrttem", reduced)):
+        # The objective of an epoch is that of the parameters with which it began.
+        history = mixture.history_
+        passes = np.array([0, *history.passes[:-1]])
+        gap = maximum - np.array(history.objective)
+        at = [gap[np.searchsorted(passes, count)] for count in (15, 60)]
+        seconds = history.cpu_time[np.searchsorted(passes, 60)]
+        print(f"   {name:8s} {at[0]:34.1e}   {at[1]:8.1e}   {seconds:14.2f}")
+        shown = (passes <= 90) & (gap > 0)
+        ax.semilogy(passes[shown], gap[shown], label=name)
+    ax.set(
+        xlabel="passes over the data",
+        ylabel="gap to the maximum (nats per row)",
+        title="Four overlapping Gaussians, 60,000 rows",
+    )
+    ax.legend(title="solver")
+    ax.grid(alpha=0.3)
+    save(figure, folder, "2_solvers.png", saved)
+
+
+def stream(folder, saved):
+    """Learn from a stream whose clusters turn around the origin."""
+    print("3. A stream that drifts: partial_fit with steps that average or forget")
+    rng = np.random.default_rng(0)
+    n_chunks, rows = 80, 1_024
+    angles = np.arange(3) * 2 * np.pi / 3
+    chunks = []
+    for turn in np.linspace(0, np.pi, n_chunks):
+        centres = 4 * np.column_stack([np.cos(angles + turn), np.sin(angles + turn)])
+        chunks.append(centres[rng.integers(3, size=rows)] + rng.normal(size=(rows, 2)))
+    figure, (ax, plane) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    print("   step size      mean log-likelihood of the next chunk")
+    plane.scatter(*chunks[-1].T, s=3, alpha=0.4, color="grey", label="last chunk")
+    for position, (name, step_size) in enumerate(
+        {"auto": "auto", "constant 0.2": 0.2}.items()
+    ):
+        mixture = StochasticEMGaussianMixture(3, step_size=step_size, random_state=0)
+        mixture.partial_fit(chunks[0])
+        scores = []
+        for chunk in chunks[1:]:
+            scores.append(mixture.score(chunk))  # before it is learned from
+            mixture.partial_fit(chunk)
+        print(f"   {name:12s} {np.mean(scores):40.3f}")
+        colour = f"C{position}"
+        ax.plot(range(1, n_chunks), scores, label=name, color=colour)
+        plane.plot(*mixture.means_.T, "X", markersize=12, color=colour, label=name)
+    ax.set(
+        xlabel="chunks seen",
+        ylabel="log-likelihood of the next chunk",
+        title="Clusters that turn by half a circle",
+    )
+    ax.legend(title="step size")
+    ax.grid(alpha=0.3)
+    plane.set(title="means after the last chunk", aspect="equal")
+    plane.legend()
+    save(figure, folder, "3_stream.png", saved)
+
+
+def progress_bars():
+    """Return scikit-learn's progress bar, where it can be had."""
+    try:
+        import rich  # noqa: F401
+        from sklearn.callback import ProgressBar
+    except ImportError as error:
+        print(f"   (no progress bar: scikit-learn 1.9 and rich are needed; {error})")
+        return []
+    return [ProgressBar()]
+
+
+def own_model(folder, saved):
+    """Fit a random-intercept model with several samplers."""
+    print("4. Any latent-variable model: random intercepts of 2,000 subjects")
+    rng = np.random.default_rng(0)
+    n, m = 2_000, 4
+    X = rng.normal(3.0, 1.0, size=(n, 1)) + rng.normal(0.0, 2.0, size=(n, m))
+    # The maximum-likelihood estimate in closed form.
+    noise = ((X - X.mean(axis=1, keepdims=True)) ** 2).sum() / (n * (m - 1))
+    closed = (X.mean(), X.mean(axis=1).var() - noise / m, noise)
+    settings = {
+        "em, exact": {"solver": "em", "tol": 1e-9, "max_iter": 200},
+        "saem, mala": {
+            "solver": "saem",
+            "sampler": MALA(step=0.3, n_steps=3),
+            "step_size": BurnInThenDecay(n_burn_in=30),
+        },
+        "vrttem, exact": {"solver": "vrttem", "rho": 0.1},
+        "fittem, mc": {"solver": "fittem", "rho": 0.1, "sampler": "mc"},
+    }
+    print("   solver, sampler      mean   variance   noise variance")
+    print(
+        f"   {'closed form':17s} {closed[0]:7.3f} {closed[1]:10.3f} {closed[2]:16.3f}"
+    )
+    maximum = RandomInterceptModel().log_likelihood(X, RandomInterceptParams(*closed))
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    for name, values in settings.items():
+        em = StochasticEM(
+            RandomInterceptModel(), **{"tol": 0, "max_iter": 60, **values}
+        ).set_params(random_state=0)
+        bars = progress_bars() if name == "saem, mala" else []
+        if bars:
+            em.set_callbacks(*bars)
+        params = em.fit(X).params_
+        print(
+            f"   {name:17s} {params.mean:7.3f} {params.variance:10.3f} "
+            f"{params.noise_variance:16.3f}"
+        )
+        gap = maximum.mean() - np.array(em.history_.objective)
+        ax.loglog(em.history_.passes, np.maximum(gap, 1e-9), label=name)
+    ax.set(
+        xlabel="passes over the data",
+        ylabel="gap to the maximum (nats per row)",
+        title="One model, several solvers and samplers",
+    )
+    ax.legend(title="solver, sampler")
+    ax.grid(alpha=0.3)
+    save(figure, folder, "4_random_intercepts.png", saved)
+
+
+def main():
+    """Take the tour."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("tour_pictures"),
+        help="folder for the pictures (default: tour_pictures)",
+    )
+    folder = parser.parse_args().output
+    folder.mkdir(parents=True, exist_ok=True)
+    saved: list[Path] = []
+    start = time.perf_counter()
+    for stop in (drop_in, solvers, stream, own_model):
+        _, seconds = timed(lambda stop=stop: stop(folder, saved))
+        print(f"   ({seconds:.1f} s)\n")
+    print(f"Pictures, after {time.perf_counter() - start:.0f} s:")
+    for path in saved:
+        print(f"   {path}")
+
+
+if __name__ == "__main__":
+    main()

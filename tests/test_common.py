@@ -1,0 +1,127 @@
+"""scikit-learn's estimator checks, and those that it draws for other kinds only."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.mixture import GaussianMixture
+from sklearn.utils.estimator_checks import (
+    estimator_checks_generator,
+    parametrize_with_checks,
+)
+
+from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.models import RandomInterceptModel
+
+SOLVERS = ["online", "vrttem", "fittem", "isaem"]
+MIXTURES = [
+    StochasticEMGaussianMixture(),
+    *(StochasticEMGaussianMixture(solver=solver) for solver in SOLVERS),
+]
+# tol=0 never warns that a run has not converged; warnings are errors here.
+ESTIMATORS = [
+    *MIXTURES,
+    StochasticEM(RandomInterceptModel(), solver="em", tol=0.0, max_iter=10),
+]
+
+# Nothing that scikit-learn's own mixture passes is expected to fail.
+STRICT = (
+    {"xfail_strict": True}
+    if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
+    else {}
+)
+checks = parametrize_with_checks(
+    ESTIMATORS, expected_failed_checks=lambda estimator: {}, **STRICT
+)
+
+
+def names_of(estimator):
+    found = estimator_checks_generator(estimator, legacy=True)
+    return [getattr(check, "func", check).__name__ for _, check in found]
+
+
+@checks
+def test_estimator_check(estimator, check):
+    check(estimator)
+
+
+def test_no_check_is_dropped():
+    peer = set(names_of(GaussianMixture()))
+    weighted = {
+        name
+        for name in names_of(MiniBatchKMeans())
+        if "sample_weight" in name and "sparse" not in name
+    }
+    expected = peer | weighted
+    assert len(peer) > 30 and len(weighted) > 5
+    for estimator in ESTIMATORS:
+        names = names_of(estimator)
+        missing = expected - set(names)
+        assert not missing, (estimator, missing)
+        assert len(names) >= len(expected)
+
+
+def test_checks_are_collected(request):
+    """What pytest runs, if it runs this whole file, is what scikit-learn yields."""
+    collected = [
+        item
+        for item in request.session.items
+        if getattr(item, "originalname", None) == "test_estimator_check"
+    ]
+    yielded = sum(len(names_of(estimator)) for estimator in ESTIMATORS)
+    print(f"{len(collected)} estimator checks collected, {yielded} yielded")
+    config = request.config
+    if config.option.keyword or config.option.lf or any("::" in a for a in config.args):
+        pytest.skip("only a part of the tests was asked for")
+    assert len(collected) == yielded
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_partial_fit_checks_the_number_of_features(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    estimator = type(estimator)(**estimator.get_params(deep=False))
+    estimator.partial_fit(X)
+    assert estimator.n_features_in_ == 4
+    for method in ("partial_fit", "score", "score_samples"):
+        with pytest.raises(ValueError, match="X has 3 features, but"):
+            getattr(estimator, method)(X[:, :3])
+    estimator.partial_fit(X)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_partial_fit_after_fit_checks_the_number_of_features(estimator):
+    X = np.random.default_rng(0).normal(size=(60, 4))
+    estimator = type(estimator)(**estimator.get_params(deep=False)).set_params(tol=0.1)
+    estimator.fit(X)
+    with pytest.raises(ValueError, match="X has 5 features, but"):
+        estimator.partial_fit(np.ones((3, 5)))
+    estimator.partial_fit(X)
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_feature_names(method):
+    pandas = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    mixture = getattr(StochasticEMGaussianMixture(2, random_state=0), method)(frame)
+    assert list(mixture.feature_names_in_) == ["a", "b", "c"]
+    other = frame.rename(columns={"b": "z"})
+    with pytest.raises(ValueError, match="feature names"):
+        mixture.partial_fit(other)
+    with pytest.raises(ValueError, match="feature names"):
+        mixture.predict(other)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        mixture.predict(X)
+
+
+def test_mixture_transforms_nothing():
+    mixture = StochasticEMGaussianMixture()
+    assert not hasattr(mixture, "transform")
+    assert not hasattr(mixture, "set_output")
+
+
+@pytest.mark.parametrize("mixture", MIXTURES, ids=repr)
+def test_mixture_is_a_density_estimator(mixture):
+    assert mixture.__sklearn_tags__().estimator_type == "density_estimator"

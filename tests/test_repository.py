@@ -1,0 +1,79 @@
+"""Rules on the repository as a whole: sizes, leftovers, versions."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import sktem
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SOURCES = sorted((REPOSITORY / "sktem").rglob("*.py"))
+# Not the tests: this file names what it looks for.
+SCRIPTS = [
+    *SOURCES,
+    *sorted((REPOSITORY / "examples").rglob("*.py")),
+    *sorted((REPOSITORY / "benchmarks").rglob("*.py")),
+]
+LEFTOVERS = re.compile(
+    r"\b(TODO|FIXME|XXX|HACK|WIP)\b|(?i:\bplaceholder|\bnot (yet )?implemented)"
+)
+ABSOLUTE_PATHS = re.compile(r"(?<![\w./:])/(home|mnt|opt|root|tmp|Users|work)/")
+
+
+def lines_of(path):
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def lines_matching(pattern, paths):
+    return [
+        f"{path.relative_to(REPOSITORY)}:{number}: {line.strip()}"
+        for path in paths
+        for number, line in enumerate(lines_of(path), start=1)
+        if pattern.search(line)
+    ]
+
+
+def test_files_are_short():
+    limits = {path: 400 for path in SOURCES}
+    limits[REPOSITORY / "sktem" / "loop.py"] = 250
+    too_long = {
+        str(path.relative_to(REPOSITORY)): length
+        for path, limit in limits.items()
+        if (length := len(lines_of(path))) > limit
+    }
+    assert not too_long
+
+
+def test_no_leftovers():
+    assert lines_matching(LEFTOVERS, SCRIPTS) == []
+
+
+def test_no_absolute_paths():
+    assert lines_matching(ABSOLUTE_PATHS, SCRIPTS) == []
+
+
+@pytest.mark.parametrize(
+    "pattern, line, found",
+    [
+        (LEFTOVERS, "# TODO: later", True),
+        (LEFTOVERS, "raise NotImplementedError('Not implemented yet')", True),
+        (LEFTOVERS, "raise NotImplementedError", False),
+        (ABSOLUTE_PATHS, 'open("/home/me/a.npz")', True),
+        (ABSOLUTE_PATHS, "../work/a, https://a.org/home/b", False),
+    ],
+)
+def test_patterns(pattern, line, found):
+    assert bool(pattern.search(line)) == found
+
+
+def test_version_is_the_same_everywhere():
+    text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    assert sktem.__version__ == tomllib.loads(text)["project"]["version"]
+
+
+def test_changelog_has_an_entry():
+    text = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
+    assert {"Unreleased", sktem.__version__} & set(headings)
