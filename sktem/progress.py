@@ -40,7 +40,8 @@ def end_epoch(loop) -> None:
         cpu_time=state.cpu_time,
     )
     if settings.tol > 0:
-        _check_convergence(state, settings, objective, mean_field, exact)
+        full_batch = loop.full_batch and settings.sampler.deterministic
+        _check_convergence(state, settings, objective, mean_field, exact or full_batch)
     state.finished_epoch = (state.params, recursion.s)
 
 

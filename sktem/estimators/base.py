@@ -154,14 +154,34 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
     def _run_starts(self, settings, X, sample_weight, new_run, n_init, progress):
         """Run from each start and return the best run.
 
-        ``new_run(progress)`` makes the state of a start. What an interrupt leaves is
-        returned too; the caller raises it again after taking the result.
+        ``new_run(progress)`` makes the state of a start. Also returns whether the user
+        interrupted: the caller takes the result and then raises it again.
         """
         context = self._callback_context(n_init)
         for callback in getattr(self, "_skl_callbacks", []):
             if hasattr(callback, "restore"):
                 progress = callback.restore(self, X, sample_weight) or progress
         self._fit_progress = progress
+        try:
+            interrupted = self._run_each_start(
+                settings, X, sample_weight, new_run, n_init, progress, context
+            )
+        finally:
+            del self._fit_progress
+        if context is not None:
+            context.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                reconstruction_attributes=lambda: self._fitted_attributes(
+                    settings, progress.best, X
+                ),
+            )
+        return progress.best, interrupted
+
+    def _run_each_start(
+        self, settings, X, sample_weight, new_run, n_init, progress, context
+    ):
+        """Run from the starts that are left; return whether the user interrupted."""
         # Batches of a random number of distinct rows may visit fewer rows than was
         # reckoned, so that more epochs than passes fit in.
         unsure = sample_weight is not None or settings.sampling == "inclusion"
@@ -172,7 +192,12 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
         while progress.start < n_init:
             self._print_start(progress.start)
             if progress.current is None:
-                progress.current = new_run(progress)
+                try:
+                    progress.current = new_run(progress)
+                except KeyboardInterrupt:
+                    if progress.best is None:
+                        raise
+                    return True
             one = None
             if context is not None:
                 one = context.subcontext(task_name="run", max_subtasks=epochs)
@@ -191,19 +216,10 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
             if progress.best is None or _final(state) > _final(progress.best):
                 progress.best = state
             if state.interrupted:
-                break
+                return True
             progress.current = None
             progress.start += 1
-        if context is not None:
-            context.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                reconstruction_attributes=lambda: self._fitted_attributes(
-                    settings, progress.best, X
-                ),
-            )
-        del self._fit_progress
-        return progress.best
+        return False
 
     def _callback_context(self, n_init):
         if not hasattr(self, "_init_callback_context"):

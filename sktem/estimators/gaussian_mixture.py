@@ -43,8 +43,8 @@ class StochasticEMGaussianMixture(
     reg_covar : float, default=1e-6
         Added to the diagonal of covariances.
     max_iter : int, default=1000
-        Passes over the data, at most. The initial pass, anchor passes and second index
-        sets count.
+        Passes over the data, at most (on average, for ``sampling="inclusion"``). The
+        initial pass, anchor passes and second index sets count.
     n_init : int, default=1
         Number of starts; the run with the best lower bound is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
@@ -301,7 +301,7 @@ class StochasticEMGaussianMixture(
         given = self._given(X.shape[1])
         model = self._new_model(X)
         settings = self._settings(model, len(X))
-        warm = self.warm_start and hasattr(self, "converged_")
+        warm = self._goes_on(X.shape[1])
         seed, starts = self._seed()
 
         def new_run(progress):
@@ -310,22 +310,25 @@ class StochasticEMGaussianMixture(
                 s = model.statistics_of(params)
             else:
                 params, s = self._start(model, X, sample_weight, given, progress.random)
-            state = RunState(params, spawn_streams(seed.spawn(1)[0]))
+            # By number, so that a fit that goes on from a checkpoint has the same.
+            own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
+            state = RunState(params, spawn_streams(own))
             state.streams.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
             if warm:
                 state.best_objective = self.lower_bound_
             return state
 
-        progress = FitProgress(random=starts)
         n_init = 1 if warm else self.n_init
-        state = self._run_starts(settings, X, sample_weight, new_run, n_init, progress)
+        state, interrupted = self._run_starts(
+            settings, X, sample_weight, new_run, n_init, FitProgress(random=starts)
+        )
         for name, value in self._fitted_attributes(settings, state, X).items():
             setattr(self, name, value)
         total = float(len(X) if sample_weight is None else sample_weight.sum())
         self._stream = MixtureStream.after_fit(self, model, state, total)
         self.__dict__.pop("n_steps_", None)
-        if state.interrupted:
+        if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
         return self

@@ -96,6 +96,25 @@ class MixtureSetup:
             n_jobs=self.n_jobs,
         )
 
+    def _goes_on(self, n_features):
+        """Return whether ``fit`` goes on from a previous one, which has to match."""
+        if not (self.warm_start and hasattr(self, "converged_")):
+            return False
+        self._check_same(self._stream.model, n_features)
+        return True
+
+    def _check_same(self, model, n_features):
+        """Check that what was learned is a mixture of the same kind."""
+        then = (model.n_components, model.covariance_type, self.means_.shape[1])
+        now = (self.n_components, self.covariance_type, n_features)
+        names = ("n_components", "covariance_type", "n_features")
+        for name, before, after in zip(names, then, now, strict=True):
+            if before != after:
+                raise ValueError(
+                    f"Cannot go on from a mixture with {name}={before!r}: it is now "
+                    f"{after!r}. Set warm_start=False, or fit a new estimator."
+                )
+
     def _seed(self):
         """Return the root of the streams and the random state of the starts."""
         seed = seed_sequence(self.random_state)

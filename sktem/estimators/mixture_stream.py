@@ -99,6 +99,8 @@ class MixtureStream:
         sample_weight : ndarray of shape (n_samples,) or None
             Positive weights.
         """
+        if self.state is not None:
+            estimator._check_same(self.model, X.shape[1])
         self.n_rows += len(X)
         if self.state is not None:
             self._stream(estimator).update(self.state, X, sample_weight)

@@ -205,14 +205,16 @@ class StochasticEM(LoopEstimator):
             )
             return RunState(params, streams)
 
-        state = self._run_starts(settings, X, sample_weight, new_run, 1, FitProgress())
+        state, interrupted = self._run_starts(
+            settings, X, sample_weight, new_run, 1, FitProgress()
+        )
         self.__dict__.pop("_stream_state", None)
         self._fitted_mass = float(
             len(X) if sample_weight is None else sample_weight.sum()
         )
         for name, value in self._fitted_attributes(settings, state, X).items():
             setattr(self, name, value)
-        if state.interrupted:
+        if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
         return self
