@@ -51,8 +51,8 @@ print(f"EM reached {maximum:.6f} nats per row after {limit.n_iter_} passes")
 # --------
 # A run of 64 passes begins like a run of 32 with the same seed, so the curves come from
 # runs of different lengths. ``max_iter`` counts passes, whatever the solver: the
-# initial pass of "iem" and "fittem", the passes of "vrttem" at its anchors and the
-# second visit that it pays to each row are included.
+# initial pass of "iem" and "fittem", the anchors of "vrttem" and the second visit that
+# it pays to the rows of a batch, and the second batch of "fittem" are all included.
 
 solvers = {
     "em": {},
@@ -98,10 +98,10 @@ for solver, settings in solvers.items():
 # smaller the wanted gap, the larger their lead in passes.
 #
 # In seconds EM has by far the cheapest pass, one compiled sweep over all rows and a
-# single M-step, and on as few rows as these it is hard to beat. A pass of "vrttem"
-# visits most rows twice and does an M-step for each batch; it pays where there are more
-# rows, so that more of its steps fit into a pass. "iem" and "fittem" also pay for the
-# table of posterior probabilities in which they remember every row.
+# single M-step, and on as few rows as these it is hard to beat. "vrttem" does an
+# M-step for each batch; it pays where there are more rows, so that more of its steps
+# fit into a pass. "iem" and "fittem" also pay for the table of posterior probabilities
+# in which they remember every row.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
 for solver, curve in curves.items():

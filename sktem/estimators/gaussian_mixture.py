@@ -154,7 +154,7 @@ class StochasticEMGaussianMixture(
         Steps done on a stream; set by ``partial_fit``.
     n_features_in_ : int
         Number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, when X has names that are all strings.
 
     See Also
