@@ -90,11 +90,11 @@ class Checkpoint(_FitCallback):
         """
         # What is only about printing and threads does not change the result.
         params = {
-            name: value
+            name: _fingerprint(value)
             for name, value in estimator.get_params(deep=False).items()
             if name not in ("verbose", "verbose_interval", "n_jobs")
         }
-        content = (type(estimator).__name__, repr(params), X, sample_weight)
+        content = (type(estimator).__name__, params, X, sample_weight)
         self._signature = joblib.hash(content)
         self._epochs = 0
         if not os.path.exists(self.path):
@@ -143,6 +143,14 @@ class Checkpoint(_FitCallback):
             os.unlink(temporary)
             raise
         return False
+
+
+def _fingerprint(value):
+    """Return a short text that is the same for equal values, in every process."""
+    try:
+        return joblib.hash(value)
+    except (AttributeError, TypeError, pickle.PicklingError):
+        return repr(value)  # such as a lambda: it never equals another
 
 
 class LogLikelihoodMonitor(_FitCallback):
@@ -218,5 +226,5 @@ class LogLikelihoodMonitor(_FitCallback):
         if self.patience is None or len(self.scores_) <= self.patience:
             return False
         best_before = np.max(self.scores_[: -self.patience])
-        recent = np.max(self.scores_[-self.patience :])
-        return bool(recent < best_before + self.min_delta)
+        rise = np.max(self.scores_[-self.patience :]) - best_before
+        return bool(rise <= 0 or rise < self.min_delta)

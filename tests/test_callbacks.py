@@ -1,6 +1,10 @@
-"""Callbacks: progress, scores, early stopping, checkpoints, interrupts."""
+"""Callbacks: checkpoints, monitors, early stops, progress bars."""
 
+import os
 import pickle
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,185 +15,384 @@ from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
 
-callback = pytest.importorskip("sklearn.callback")  # scikit-learn 1.9 and later
+sklearn_callback = pytest.importorskip("sklearn.callback")  # scikit-learn 1.9
 
-FITTED = ("weights_", "means_", "covariances_", "precisions_")
-
-
-@pytest.fixture(scope="module", name="X")
-def simulated():
-    rng = np.random.default_rng(0)
-    centres = rng.normal(size=(4, 3)) * 2
-    return rng.normal(size=(4000, 3)) + centres[rng.integers(4, size=4000)]
+PARAMETERS = ("weights_", "means_", "covariances_", "precisions_cholesky_")
+SOLVERS = ["em", "online", "vrttem", "fittem", "mcem", "isaem"]
 
 
-class Hooks:
-    """Calls a function after each epoch."""
-
-    def __init__(self, function):
-        self.function = function
-        self.epochs = 0
-        self.finished = 0
-
-    def setup(self, estimator, context):
-        self.epochs = 0
-
-    def teardown(self, estimator, context):
-        self.finished += 1
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        if context.task_name != "epoch":
-            return False
-        self.epochs += 1
-        return self.function(self.epochs)
+def data(seed=0, n=200):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)) + 3.0 * rng.integers(0, 2, size=(n, 1))
 
 
 def mixture(**settings):
-    return StochasticEMGaussianMixture(
-        4, **{"random_state": 0, "tol": 0.0, "max_iter": 12, **settings}
-    )
+    settings = {"random_state": 0, "tol": 0.0, "max_iter": 12, **settings}
+    return StochasticEMGaussianMixture(2, **settings)
 
 
-def test_progress_bar(X, capsys):
-    plain = mixture().fit(X)
-    shown = mixture().set_callbacks(callback.ProgressBar()).fit(X)
-    assert "StochasticEMGaussianMixture" in capsys.readouterr().out
-    assert_array_equal(shown.means_, plain.means_)
+def assert_same(first, second):
+    for name in PARAMETERS:
+        assert_array_equal(getattr(first, name), getattr(second, name))
+    assert first.lower_bounds_ == second.lower_bounds_
+    assert first.history_.passes == second.history_.passes
+    assert first.n_iter_ == second.n_iter_
+
+
+class Hooks:
+    """A callback that does what it is told at the end of an epoch."""
+
+    def __init__(self, at_end=lambda epoch, fitted: False):
+        self.at_end = at_end
+        self.tasks = []
+        self.epochs = 0
+
+    def setup(self, estimator, context):
+        self.tasks.append("setup")
+
+    def teardown(self, estimator, context):
+        self.tasks.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.tasks.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        self.tasks.append(("end", context.task_name))
+        if context.task_name != "epoch":
+            return False
+        self.epochs += 1
+        return self.at_end(self.epochs, fitted_estimator)
+
+
+class KilledError(BaseException):
+    """What no handler in a fit expects."""
+
+
+def kill_at(epoch):
+    def at_end(now, fitted):
+        if now == epoch:
+            raise KilledError
+        return False
+
+    return Hooks(at_end)
+
+
+# ----------------------------------------------------------------------- checkpoints
+
+
+@pytest.mark.parametrize("every, epoch", [(1, 1), (1, 3), (2, 3)])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_killed_fit_goes_on_to_the_same_bits(solver, every, epoch, tmp_path):
+    X, path = data(), tmp_path / "fit.pickle"
+    settings = {"solver": solver, "batch_size": 20}
+    expected = mixture(**settings).fit(X)
+    with pytest.raises(KilledError):
+        killed = mixture(**settings)
+        killed.set_callbacks(Checkpoint(path, every), kill_at(epoch)).fit(X)
+    counter = Hooks()
+    resumed = mixture(**settings).set_callbacks(Checkpoint(path, every), counter)
+    resumed.fit(X)
+    assert_same(resumed, expected)
+    # It did go on: the epochs that were saved are not run again.
+    assert counter.epochs == len(expected.history_) - epoch // every * every
+    more = data(seed=1, n=3000)
+    resumed.partial_fit(more)
+    expected.partial_fit(more)
+    for name in PARAMETERS:
+        assert_array_equal(getattr(resumed, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("average", [True, "tail", "random"])
+def test_what_is_averaged_goes_on(average, tmp_path):
+    X, path = data(), tmp_path / "fit.pickle"
+    settings = {"solver": "online", "average": average, "batch_size": 20}
+    expected = mixture(**settings).fit(X)
+    with pytest.raises(KilledError):
+        mixture(**settings).set_callbacks(Checkpoint(path), kill_at(4)).fit(X)
+    assert_same(mixture(**settings).set_callbacks(Checkpoint(path)).fit(X), expected)
+
+
+@pytest.mark.parametrize("solver", ["em", "online", "fittem"])
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.9])
+def test_several_starts_go_on(solver, share, tmp_path):
+    """Starts that are over are kept, those that come are as they would have been."""
+    X, path = data(), tmp_path / "fit.pickle"
+    settings = {"solver": solver, "n_init": 4, "init_params": "random", "max_iter": 7}
+    whole = Hooks()
+    expected = mixture(**settings).set_callbacks(whole).fit(X)
+    epoch = int(share * whole.epochs)
+    with pytest.raises(KilledError):
+        mixture(**settings).set_callbacks(Checkpoint(path), kill_at(epoch)).fit(X)
+    counter = Hooks()
+    resumed = mixture(**settings).set_callbacks(Checkpoint(path), counter).fit(X)
+    assert_same(resumed, expected)
+    assert counter.epochs == whole.epochs - epoch
+
+
+def test_a_killed_process_goes_on(tmp_path):
+    """With a signal that nothing can catch, in the middle of an epoch."""
+    path = tmp_path / "fit.pickle"
+    code = f"""
+import os, signal
+import numpy as np
+from sktem import StochasticEMGaussianMixture
+from sktem.callbacks import Checkpoint
+from sktem.models import GaussianMixtureModel
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 2)) + 3.0 * rng.integers(0, 2, size=(200, 1))
+real, calls = GaussianMixtureModel.expected_statistics, iter(range(10**6))
+def killing(self, *args, **kwargs):
+    if next(calls) == 100:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(self, *args, **kwargs)
+GaussianMixtureModel.expected_statistics = killing
+StochasticEMGaussianMixture(
+    2, solver="vrttem", batch_size=20, random_state=0, tol=0.0, max_iter=30
+).set_callbacks(Checkpoint({str(path)!r})).fit(X)
+"""
+    if not hasattr(signal, "SIGKILL"):
+        pytest.skip("no such signal here")
+    killed = subprocess.run([sys.executable, "-c", code], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    counter = Hooks()
+    settings = {"solver": "vrttem", "batch_size": 20, "max_iter": 30}
+    resumed = mixture(**settings).set_callbacks(Checkpoint(path), counter).fit(data())
+    expected = mixture(**settings).fit(data())
+    assert_same(resumed, expected)
+    assert 0 < counter.epochs < len(expected.history_)
+
+
+def test_a_finished_fit_is_not_run_again(tmp_path):
+    X, path = data(), tmp_path / "fit.pickle"
+    for settings in ({"tol": 1e-3, "max_iter": 100}, {"tol": 0.0}):
+        path.unlink(missing_ok=True)
+        first = mixture(**settings).set_callbacks(Checkpoint(path)).fit(X)
+        counter = Hooks()
+        again = mixture(**settings).set_callbacks(Checkpoint(path), counter).fit(X)
+        assert_same(again, first)
+        assert counter.epochs == 0
+        assert again.converged_ == first.converged_ == (settings["tol"] > 0)
+
+
+CHANGES = {
+    "rows": ({}, {"X": data(seed=1)}),
+    "weights": ({}, {"sample_weight": np.r_[2.0, np.ones(199)]}),
+    "seed": ({"random_state": 1}, {}),
+    "solver": ({"solver": "isaem"}, {}),
+    "tol": ({"tol": 1e-12}, {}),
+    "start": ({"means_init": [[0.0, 0.0], [1.0, 1.0]]}, {}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_of_another_fit_is_not_used(change, tmp_path):
+    settings, arguments = CHANGES[change]
+    arguments = {"X": data(), **arguments}
+    base, path = {"solver": "online", "batch_size": 20}, tmp_path / "fit.pickle"
+    with pytest.raises(KilledError):
+        mixture(**base).set_callbacks(Checkpoint(path), kill_at(3)).fit(data())
+    base.update(settings, max_iter=5)
+    with pytest.warns(FitWarning, match="belongs to a fit with other parameters"):
+        found = mixture(**{**base, "tol": 0.0}).set_callbacks(Checkpoint(path))
+        found.fit(**arguments)
+    assert_same(found, mixture(**{**base, "tol": 0.0}).fit(**arguments))
+    # And it has been overwritten.
+    again = mixture(**{**base, "tol": 0.0}).set_callbacks(Checkpoint(path))
+    assert_same(again.fit(**arguments), found)
+
+
+def test_long_arrays_are_told_apart(tmp_path):
+    """Their printed form is abridged, and is the same."""
+    rng = np.random.default_rng(0)
+    start, path = 9 * rng.normal(size=(30, 50)), tmp_path / "fit.pickle"
+    X = np.repeat(start, 3, axis=0) + rng.normal(size=(90, 50))
+    other = start.copy()
+    other[15] += 1
+    assert repr(start) == repr(other)
+    settings = {"covariance_type": "unit", "tol": 0.0, "max_iter": 4}
+
+    def fitted(means_init):
+        found = StochasticEMGaussianMixture(30, means_init=means_init, **settings)
+        return found.set_params(weights_init=np.full(30, 1 / 30))
+
+    fitted(start).set_callbacks(Checkpoint(path)).fit(X)
+    with pytest.warns(FitWarning, match="belongs to a fit with other parameters"):
+        found = fitted(other).set_callbacks(Checkpoint(path)).fit(X)
+    assert_array_equal(found.means_, fitted(other).fit(X).means_)
+
+
+def test_what_does_not_change_the_result_may_change(tmp_path, capsys):
+    X, path = data(), tmp_path / "fit.pickle"
+    with pytest.raises(KilledError):
+        mixture().set_callbacks(Checkpoint(path), kill_at(3)).fit(X)
+    resumed = mixture(verbose=1, verbose_interval=2, n_jobs=2)
+    assert_same(resumed.set_callbacks(Checkpoint(path)).fit(X), mixture().fit(X))
+    assert "Iteration 4" in capsys.readouterr().out
+
+
+def test_the_file_is_replaced_as_a_whole(tmp_path, monkeypatch):
+    """A fault while it is written leaves the earlier one, and nothing else."""
+    X, path = data(), tmp_path / "fit.pickle"
+    with pytest.raises(KilledError):
+        mixture().set_callbacks(Checkpoint(path), kill_at(3)).fit(X)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="no space left"):
+            mixture().set_callbacks(Checkpoint(path)).fit(X)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["fit.pickle"]
+    resumed = mixture().set_callbacks(Checkpoint(path)).fit(X)
+    assert_same(resumed, mixture().fit(X))
+
+
+def test_checkpoint_of_a_user_s_model(tmp_path):
+    rng = np.random.default_rng(0)
+    X, path = rng.normal(size=(100, 1)) + rng.normal(size=(100, 4)), tmp_path / "fit"
+    settings = {"solver": "saem", "sampler": "mala", "random_state": 0, "tol": 0.0}
+
+    def fitted(**more):
+        return StochasticEM(RandomInterceptModel(), max_iter=8, **settings, **more)
+
+    with pytest.raises(KilledError):
+        fitted().set_callbacks(Checkpoint(path), kill_at(3)).fit(X)
+    resumed, expected = fitted().set_callbacks(Checkpoint(path)).fit(X), fitted().fit(X)
+    assert resumed.params_ == expected.params_
+    assert resumed.history_.objective == expected.history_.objective
+
+
+@pytest.mark.parametrize("every", [0, -1, 1.5, "2"])
+def test_checkpoint_intervals(every, tmp_path):
+    with pytest.raises(ValueError, match="every must be a positive integer"):
+        Checkpoint(tmp_path / "fit.pickle", every)
+
+
+def test_the_fitted_estimator_carries_no_state_of_the_fit(tmp_path):
+    """A checkpoint must not make the estimator heavy."""
+    fitted = mixture(solver="fittem")
+    with pytest.raises(KilledError):
+        fitted.set_callbacks(Checkpoint(tmp_path / "fit"), kill_at(2)).fit(data())
+    assert not hasattr(fitted, "_fit_progress")
+    assert len(pickle.dumps(mixture(solver="fittem").fit(data(n=2000)))) < 20_000
+
+
+# -------------------------------------------------------------------------- monitors
+
+
+def test_monitor_scores_every_epoch():
+    X, held_out = data(), data(seed=1)
+    monitor = LogLikelihoodMonitor(held_out)
+    fitted = mixture(max_iter=6).set_callbacks(monitor).fit(X)
+    expected = [mixture(max_iter=k).fit(X).score(held_out) for k in range(1, 7)]
+    assert monitor.scores_ == expected
+    assert_same(fitted, mixture(max_iter=6).fit(X))  # looking changes nothing
+    fitted.set_params(max_iter=3).fit(X)
+    assert monitor.scores_ == expected[:3]
 
 
 @pytest.mark.parametrize("solver", ["em", "online", "vrttem"])
-def test_a_callback_stops_the_run(X, solver):
-    hooks = Hooks(lambda epoch: epoch == 3)
-    stopped = mixture(solver=solver, tol=1e-12).set_callbacks(hooks).fit(X)
-    assert hooks.epochs == len(stopped.lower_bounds_) == 3
-    assert hooks.finished == 1
-    full = mixture(solver=solver).fit(X)
-    assert len(full.lower_bounds_) > 3
-    assert stopped.lower_bounds_ == full.lower_bounds_[:3]
-    # Stopping was asked for: no warning, and no claim of convergence either.
-    assert not stopped.converged_
+@pytest.mark.parametrize("patience, min_delta", [(1, 0.0), (3, 0.0), (2, 1e-3)])
+def test_monitor_stops(solver, patience, min_delta):
+    """At the first epoch after which so many have brought nothing."""
+    X, held_out = data(n=60), data(seed=1)
+    settings = {"solver": solver, "max_iter": 120, "init_params": "random"}
+    whole = LogLikelihoodMonitor(held_out)
+    mixture(**settings).set_callbacks(whole).fit(X)
+    scores = whole.scores_
+    stop = next(
+        epoch
+        for epoch in range(patience + 1, len(scores) + 1)
+        if max(scores[epoch - patience : epoch]) <= max(scores[: epoch - patience])
+        or max(scores[epoch - patience : epoch])
+        < max(scores[: epoch - patience]) + min_delta
+    )
+    assert stop < len(scores)
+    monitor = LogLikelihoodMonitor(held_out, patience=patience, min_delta=min_delta)
+    fitted = mixture(**settings).set_callbacks(monitor).fit(X)
+    assert monitor.scores_ == scores[:stop]
+    assert len(fitted.history_) == stop
+    assert fitted.score(held_out) == scores[stop - 1]
 
 
-def test_each_start_can_be_stopped(X):
-    hooks = Hooks(lambda epoch: True)
-    fitted = mixture(n_init=3).set_callbacks(hooks).fit(X)
-    assert hooks.epochs == 3
-    assert len(fitted.lower_bounds_) == 1
+def test_monitor_stops_where_nothing_changes():
+    X = data()
+    monitor = LogLikelihoodMonitor(X, patience=3)
+    one = StochasticEMGaussianMixture(1, tol=0.0, max_iter=50).set_callbacks(monitor)
+    one.fit(X)  # one component is done at once
+    assert len(monitor.scores_) < 10
 
 
-@pytest.mark.parametrize("solver", ["em", "fittem"])
-def test_monitor_scores_what_a_shorter_fit_scores(X, solver):
-    monitor = LogLikelihoodMonitor(X[:500])
-    mixture(solver=solver).set_callbacks(monitor).fit(X[500:])
-    hooks = Hooks(lambda epoch: epoch == 2)
-    shorter = mixture(solver=solver).set_callbacks(hooks).fit(X[500:])
-    assert monitor.scores_[1] == pytest.approx(shorter.score(X[:500]), rel=1e-12)
-    assert monitor.scores_[-1] > monitor.scores_[0]
-
-
-def test_monitor_stops_when_the_score_no_longer_rises(X):
-    patient = LogLikelihoodMonitor(X[:500], patience=2, min_delta=1e-4)
-    fitted = mixture(max_iter=100).set_callbacks(patient).fit(X[500:])
-    scores = np.array(patient.scores_)
-    assert len(scores) == fitted.n_iter_ < 100
-    best = np.maximum.accumulate(scores)
-    assert max(scores[-2:]) < best[-3] + 1e-4
-    # It would not have stopped an epoch before.
-    assert max(scores[-3:-1]) >= best[-4] + 1e-4
-
-
-@pytest.mark.parametrize("solver", ["em", "online", "vrttem", "fittem", "isaem"])
-@pytest.mark.parametrize("n_init", [1, 2])
-def test_a_killed_fit_resumes_to_the_same_bits(X, solver, n_init, tmp_path):
-    settings = {"solver": solver, "n_init": n_init, "average": 2}
-    whole = mixture(**settings).fit(X)
-
-    def kill(epoch):
-        if len(kills) == 0 and epoch == 3:
-            kills.append(epoch)
-            raise RuntimeError("killed")
-        return False
-
-    kills = []
-    path = tmp_path / "fit.pickle"
-    with pytest.raises(RuntimeError, match="killed"):
-        mixture(**settings).set_callbacks(Checkpoint(path), Hooks(kill)).fit(X)
-    hooks = Hooks(lambda epoch: False)
-    resumed = mixture(**settings).set_callbacks(Checkpoint(path), hooks).fit(X)
-    for name in FITTED:
-        assert_array_equal(getattr(resumed, name), getattr(whole, name), err_msg=name)
-    assert resumed.lower_bounds_ == whole.lower_bounds_
-    everything = Hooks(lambda epoch: False)
-    mixture(**settings).set_callbacks(everything).fit(X)
-    assert hooks.epochs == everything.epochs - 3  # it did not begin anew
-
-
-def test_a_checkpoint_of_another_fit_is_not_used(X, tmp_path):
-    path = tmp_path / "fit.pickle"
-    mixture(random_state=1).set_callbacks(Checkpoint(path)).fit(X)
-    with pytest.warns(FitWarning, match="other parameters or data"):
-        other = mixture().set_callbacks(Checkpoint(path)).fit(X)
-    assert_array_equal(other.means_, mixture().fit(X).means_)
-    with pytest.warns(FitWarning, match="other parameters or data"):
-        mixture().set_callbacks(Checkpoint(path)).fit(X[:-1])
-
-
-def test_a_checkpoint_is_whole_at_any_moment(X, tmp_path, monkeypatch):
-    path = tmp_path / "fit.pickle"
-    mixture(max_iter=3).set_callbacks(Checkpoint(path)).fit(X)
-    before = path.read_bytes()
-
-    def full_disk(*arguments):
-        raise OSError("no space left on device")
-
-    monkeypatch.setattr("sktem.callbacks.os.fsync", full_disk)
-    with pytest.raises(OSError, match="no space"), pytest.warns(FitWarning):
-        mixture(max_iter=4).set_callbacks(Checkpoint(path)).fit(X)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_saves_every_so_many_epochs(X, tmp_path):
-    path = tmp_path / "fit.pickle"
-    mixture(max_iter=8).set_callbacks(Checkpoint(path, every=3)).fit(X)
-    with open(path, "rb") as file:
-        _, progress = pickle.load(file)
-    assert len(progress.current.history) == 6
-    with pytest.raises(ValueError, match="every must be a positive integer"):
-        Checkpoint(path, every=0)
-
-
-def test_checkpoint_of_a_users_model(tmp_path):
+def test_monitor_of_a_user_s_model():
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 1)) + rng.normal(size=(200, 3))
-    settings = {"solver": "saem", "sampler": "mala", "max_iter": 8, "tol": 0.0}
-    model = RandomInterceptModel()
-    whole = StochasticEM(model, random_state=0, **settings).fit(X)
-    path = tmp_path / "fit.pickle"
-    resumed = StochasticEM(model, random_state=0, **settings)
-    resumed.set_callbacks(Checkpoint(path), Hooks(lambda epoch: epoch == 4)).fit(X)
-    assert resumed.params_ != whole.params_
-    resumed.set_callbacks(Checkpoint(path)).fit(X)
-    assert resumed.params_ == whole.params_
+    X = rng.normal(size=(100, 1)) + rng.normal(size=(100, 4))
+    monitor = LogLikelihoodMonitor(X)
+    em = StochasticEM(RandomInterceptModel(), solver="em", tol=0.0, max_iter=20)
+    em.set_callbacks(monitor).fit(X)
+    assert len(monitor.scores_) == 20
+    assert (np.diff(monitor.scores_) > -1e-12).all()
+    assert monitor.scores_[-1] == em.score(X)
 
 
-@pytest.mark.parametrize("solver", ["em", "online", "vrttem", "fittem"])
-def test_interrupt_leaves_the_last_finished_epoch(X, solver):
-    def interrupt(epoch):
-        if epoch == 3:
-            raise KeyboardInterrupt
+# -------------------------------------------------------------------- any other hooks
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_callback_stops_the_fit(solver):
+    """Without a warning: it is what the user wanted."""
+    X, means = data(), []
+
+    def at_end(epoch, fitted):
+        means.append(fitted.means_)
+        return epoch == 3
+
+    fitted = mixture(solver=solver, tol=1e-12, max_iter=60)
+    fitted.set_callbacks(Hooks(at_end)).fit(X)
+    assert len(fitted.history_) == len(means) == 3
+    assert not fitted.converged_
+    assert_array_equal(fitted.means_, means[-1])
+
+
+@pytest.mark.parametrize("n_init", [1, 3])
+def test_tasks_begin_and_end(n_init):
+    hooks = Hooks()
+    mixture(max_iter=4, n_init=n_init).set_callbacks(hooks).fit(data())
+    run = [("begin", "run"), *[("begin", "epoch"), ("end", "epoch")] * 4]
+    run.append(("end", "run"))
+    expected = ["setup", ("begin", "fit"), *run * n_init, ("end", "fit"), "teardown"]
+    assert hooks.tasks == expected
+
+
+def test_a_callback_sees_a_usable_estimator():
+    X, seen = data(), []
+
+    def at_end(epoch, fitted):
+        seen.append((fitted.predict(X), fitted.bic(X), fitted.n_iter_))
         return False
 
-    interrupted = mixture(solver=solver).set_callbacks(Hooks(interrupt))
-    with pytest.raises(KeyboardInterrupt):
-        interrupted.fit(X)
-    stopped = mixture(solver=solver).set_callbacks(Hooks(lambda epoch: epoch == 3))
-    stopped.fit(X)
-    for name in FITTED:
-        assert_array_equal(getattr(interrupted, name), getattr(stopped, name))
-    assert np.isfinite(interrupted.score(X))
-    interrupted.set_callbacks().partial_fit(X)
-    assert np.isfinite(interrupted.score(X))
+    mixture(max_iter=4).set_callbacks(Hooks(at_end)).fit(X)
+    for k, (labels, bic, n_iter) in enumerate(seen, start=1):
+        expected = mixture(max_iter=k).fit(X)
+        assert_array_equal(labels, expected.predict(X))
+        assert bic == expected.bic(X)
+        assert n_iter == k
+
+
+@pytest.mark.parametrize("sampling", ["shuffle", "fixed", "inclusion"])
+@pytest.mark.parametrize("solver", ["em", "online", "vrttem", "fittem"])
+def test_progress_bar(solver, sampling):
+    """It changes nothing, whatever the number of epochs turns out to be."""
+    pytest.importorskip("rich")
+    X = data()
+    weights = np.random.default_rng(0).random(len(X)) + 0.1
+    settings = {"solver": solver, "sampling": sampling, "n_init": 2, "max_iter": 5}
+    for sample_weight in (None, weights):
+        bar = sklearn_callback.ProgressBar()
+        fitted = mixture(**settings).set_callbacks(bar)
+        fitted.fit(X, sample_weight=sample_weight)
+        plain = mixture(**settings).fit(X, sample_weight=sample_weight)
+        assert_same(fitted, plain)

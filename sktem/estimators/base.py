@@ -38,6 +38,11 @@ except ImportError:  # scikit-learn < 1.9
 __all__ = ["FitProgress", "LoopEstimator", "with_callbacks"]
 
 
+#: Frames from a warning in ``_warn`` to the caller of ``fit``, which scikit-learn's
+#: callbacks wrap once.
+USER_FRAME = 3 + hasattr(CallbackSupportMixin, "set_callbacks")
+
+
 @dataclass
 class FitProgress:
     """State of a fit with several starts; it can be pickled after each epoch.
@@ -239,7 +244,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
                 "Increase max_iter or tol, try another start, or check for degenerate "
                 "data.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=USER_FRAME,
             )
         mended = {name: count for name, count in state.history.events.items() if count}
         if mended:
@@ -248,7 +253,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
                 f"The fit had to mend something and went on: {told} (see "
                 "history_.events). The result is finite, but check it.",
                 FitWarning,
-                stacklevel=3,
+                stacklevel=USER_FRAME,
             )
 
     def _print_start(self, start):

@@ -48,7 +48,7 @@ class LatentModel(BaseEstimator, ABC):
 
     See Also
     --------
-    sktem.models.RandomInterceptModel : A complete model in 40 lines.
+    sktem.models.RandomInterceptModel : A small, complete model.
 
     References
     ----------
