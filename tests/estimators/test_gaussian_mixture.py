@@ -317,7 +317,6 @@ def test_random_iterates_reach_the_result():
         ("mcem", {"solver": "mcem", "n_draws": 10}),
         ("mcem", {"solver": "mcem", "sampler": ExactDraws(n_draws=10)}),
     ],
-    ids=str,
 )
 def test_names_stand_for_parts(name, settings):
     X = two_clusters()
