@@ -65,8 +65,10 @@ class Stream:
     *Solvers without a memory of rows* (EM, Monte Carlo EM, SAEM, online EM) all mean
     online EM here. Rows are gathered until a batch is full; then the statistics take
     a step and the parameters an M-step. How the stream is cut into chunks makes no
-    difference. The published parameters also count the rows of an unfinished batch,
-    with their share of a step.
+    difference, but for one thing: with a Markov sampler and ``n_steps`` or ``n_chains``
+    above 1, the order of the random numbers depends on the cut, and so do the draws,
+    though not their law. The published parameters also count the rows of an
+    unfinished batch, with their share of a step.
 
     *Solvers with a memory of rows* (incremental EM, iSAEM, vrTTEM, fitTEM) treat a
     chunk as their population: they pass over it, with every M-step made from the
