@@ -1,14 +1,26 @@
 """Samplers: how the latents are drawn."""
 
 from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.deformation import (
+    DEFORMATION_SAMPLERS,
+    DeformationGibbs,
+    DeformationMALA,
+    DeformationRandomWalk,
+    DeformationULA,
+)
 from sktem.samplers.exact import ExactDraws, ExactExpectation, GrowingDraws
 from sktem.samplers.langevin import MALA, ULA
 from sktem.samplers.random_walk import RandomWalk
 
 __all__ = [
+    "DEFORMATION_SAMPLERS",
     "MALA",
     "SAMPLERS",
     "ULA",
+    "DeformationGibbs",
+    "DeformationMALA",
+    "DeformationRandomWalk",
+    "DeformationULA",
     "ExactDraws",
     "ExactExpectation",
     "GrowingDraws",

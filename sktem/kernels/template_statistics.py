@@ -1,0 +1,160 @@
+"""Sums over the displaced pixels of images: the statistics of a template."""
+
+import numpy as np
+from numba import njit
+
+from sktem.kernels.exponential import expand_exponent, reduce_exponent
+from sktem.kernels.template_field import FAST, displace, new_work
+
+__all__ = ["template_sums"]
+
+#: Pixels handled at once: their kernels with all nodes fit in the first cache.
+_CHUNK = 64
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _gaussian(positions, count, node, precision, rest, shifted, out):
+    """Fill ``exp(-precision / 2 * (positions - node) ** 2)`` for some positions."""
+    for u in range(count):
+        gap = positions[u] - node
+        exponent = -0.5 * precision * gap * gap
+        rest[u], shifted[u] = reduce_exponent(max(exponent, -750.0))
+    for u in range(count):
+        out[u] = expand_exponent(rest[u], shifted[u])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _kernels(
+    positions, count, first, spacing, precision, n_nodes, buffers, own, middle
+):
+    """Fill the kernels of pixels with nodes and with the mid-points of nodes.
+
+    The product of the kernels of two neighbours is, up to a constant, that of their
+    mid-point, with half the variance.
+    """
+    rest, shifted = buffers
+    for j in range(n_nodes):
+        node = first + j * spacing
+        _gaussian(positions, count, node, precision, rest, shifted, own[j])
+    # Where the constant is less, the mid-point counts nothing in the Gram matrix.
+    between = 1.0 / max(np.exp(-0.25 * precision * spacing * spacing), 1e-300)
+    for j in range(n_nodes):
+        one, row = own[j], middle[2 * j]
+        for u in range(count):
+            row[u] = one[u] * one[u]
+        if j + 1 < n_nodes:
+            two, row = own[j + 1], middle[2 * j + 1]
+            for u in range(count):
+                row[u] = between * one[u] * two[u]
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _add_products(left, right, n_right, count, out):
+    """Add ``right[:n_right, :count] @ left[:count]`` to a vector."""
+    k = 0
+    while k + 4 <= n_right:
+        a, b, c, d = right[k], right[k + 1], right[k + 2], right[k + 3]
+        s0 = s1 = s2 = s3 = 0.0
+        for u in range(count):
+            value = left[u]
+            s0 += value * a[u]
+            s1 += value * b[u]
+            s2 += value * c[u]
+            s3 += value * d[u]
+        out[k] += s0
+        out[k + 1] += s1
+        out[k + 2] += s2
+        out[k + 3] += s3
+        k += 4
+    while k < n_right:
+        row = right[k]
+        s0 = 0.0
+        for u in range(count):
+            s0 += left[u] * row[u]
+        out[k] += s0
+        k += 1
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _add_grid(weights, tables, counts, count, scratch, out):
+    """Add ``einsum("u,au,bu,cu->abc", weights, *tables)`` to an array."""
+    for i in range(counts[0]):
+        for u in range(count):
+            scratch[0, u] = weights[u] * tables[0, i, u]
+        for j in range(counts[1]):
+            for u in range(count):
+                scratch[1, u] = scratch[0, u] * tables[1, j, u]
+            _add_products(scratch[1], tables[2], counts[2], count, out[i, j])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def template_sums(
+    Y, Z, masses, pixels, grid, n_axes, nodes, precision, cross, middle, head
+):
+    """Add up the statistics of images.
+
+    With K the kernels of the displaced pixels ``x - field`` with the template's nodes
+    and ``|.|`` over the axes, for each image of mass w equal to ::
+
+        cross += w * K.T @ y
+        middle += w * np.exp(-precision * |x - field - mid-point| ** 2).sum(axis=pixels)
+        head += w * np.array([y @ y, len(y)])
+
+    over the pixels that are not NaN.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, n_pixels)
+    Z : ndarray of shape (n, at least n_landmarks)
+    masses : ndarray of shape (n,)
+    pixels : ndarray of shape (n_axes, n_pixels)
+        Coordinates of the pixels.
+    grid : Grid
+    n_axes : int
+    nodes : ndarray of shape (3, 3)
+        First node, spacing and number of nodes along each axis; axes that the images
+        lack come first and have one node.
+    precision : float
+        Inverse variance of the kernels.
+    cross : ndarray of shape (n0, n1, n2)
+    middle : ndarray of shape (2 * n0 - 1, 2 * n1 - 1, 2 * n2 - 1)
+    head : ndarray of shape (2,)
+    """
+    work = new_work(grid, n_axes)
+    n_pixels = pixels.shape[1]
+    dim = work.pull.size
+    field = work.field.reshape((n_axes, n_pixels))
+    counts, doubled = np.empty(3, dtype=np.int64), np.empty(3, dtype=np.int64)
+    most = 1
+    for axis in range(3):
+        counts[axis] = int(nodes[axis, 2])
+        doubled[axis] = 2 * counts[axis] - 1
+        most = max(most, counts[axis])
+    own = np.ones((3, most, _CHUNK))
+    halves = np.ones((3, 2 * most - 1, _CHUNK))
+    buffers = (np.empty(_CHUNK), np.empty(_CHUNK))
+    positions, scratch = np.empty(_CHUNK), np.empty((2, _CHUNK))
+    values, weights = np.empty(_CHUNK), np.empty(_CHUNK)
+    for row in range(Y.shape[0]):
+        z = Z[row, :dim].copy().reshape(work.pull.shape)
+        displace(z, grid, work)
+        y, mass = Y[row], masses[row]
+        for start in range(0, n_pixels, _CHUNK):
+            count = min(_CHUNK, n_pixels - start)
+            for axis in range(n_axes):
+                for u in range(count):
+                    positions[u] = pixels[axis, start + u] - field[axis, start + u]
+                place = 3 - n_axes + axis
+                _kernels(
+                    positions, count, nodes[place, 0], nodes[place, 1], precision,
+                    counts[place], buffers, own[place], halves[place],
+                )  # fmt: skip
+            for u in range(count):
+                seen = not np.isnan(y[start + u])
+                weights[u] = mass if seen else 0.0
+                values[u] = mass * y[start + u] if seen else 0.0
+                if seen:
+                    head[0] += values[u] * y[start + u]
+                    head[1] += mass
+            _add_grid(values, own, counts, count, scratch, cross)
+            _add_grid(weights, halves, doubled, count, scratch, middle)
