@@ -47,6 +47,9 @@ class Monitor:
         Rows of the data.
     rng : numpy.random.Generator
         Stream that picks the rows.
+    size : int or None, default=None
+        Rows of the sample; None means 2000 or a twentieth of the rows, whichever is
+        more.
 
     Attributes
     ----------
@@ -56,8 +59,10 @@ class Monitor:
         Row visits spent on monitoring.
     """
 
-    def __init__(self, n_rows: int, rng: np.random.Generator):
-        size = min(n_rows, max(LEAST_ROWS, n_rows // SHARE_OF_ROWS))
+    def __init__(self, n_rows: int, rng: np.random.Generator, size: int | None = None):
+        if size is None:
+            size = max(LEAST_ROWS, n_rows // SHARE_OF_ROWS)
+        size = min(n_rows, size)
         rows = (
             np.arange(n_rows)
             if size == n_rows
@@ -90,6 +95,8 @@ class Monitor:
             ``||s_bar(theta(s)) - s||^2``, corrected for the noise of the sample and of
             the draws so that it is unbiased.
         """
+        if len(self.rows) == 0:
+            return float("nan"), float("nan")
         draws = 1 if expectation.sampler.deterministic else 2
         fields, differences = [], []
         sums = shares = 0.0

@@ -67,7 +67,9 @@ def _check_convergence(state, settings, objective, mean_field, exact) -> None:
     """Stop when the objective (or, without one, the mean field) says so."""
     if np.isnan(objective):
         scale = float(state.solver.s @ state.solver.s)
-        stale = mean_field < settings.tol**2 * scale
+        # The estimate has noise and can be negative: far below zero it says as
+        # little as far above.
+        stale = abs(mean_field) < settings.tol**2 * scale
     elif exact:
         stale = abs(objective - state.best_objective) < settings.tol
         state.best_objective = objective

@@ -40,6 +40,9 @@ class RunSettings:
         Epochs without progress before a noisy run counts as converged.
     average : bool, int or "random"
         Which iterate is returned, see :class:`sktem.iterates.IterateRule`.
+    monitor_rows : int or None
+        Rows on which progress is measured after each epoch; None leaves the choice to
+        the monitor, 0 measures nothing.
     """
 
     model: Any
@@ -52,6 +55,7 @@ class RunSettings:
     tol: float
     patience: int = 3
     average: Any = False
+    monitor_rows: int | None = None
 
 
 @dataclass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -73,6 +74,9 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
     verbose_interval``.
     """
 
+    #: Samplers by name.
+    _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
+
     def _check_number(self, name, kind, low, *, strict=False):
         value = getattr(self, name)
         below = value <= low if isinstance(value, Real) and strict else None
@@ -89,7 +93,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
         """Return sampler, solver and schedule for the parameters of the estimator."""
         found = resolve_part(self.solver, SOLVERS, Solver, "solver")
         sampler, step_size = self.sampler, self.step_size
-        implied_sampler = None
+        implied_sampler, known = None, self._samplers
         if isinstance(found, tuple):
             solver_class, implied_sampler, implied_step = found
             varies = issubclass(solver_class, VarianceReducedSolver)
@@ -104,26 +108,46 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
                     "estimator, when solver is an instance"
                 )
         if _is_auto(sampler):
-            sampler = implied_sampler or _best_sampler(model)
-        sampler = resolve_part(sampler, SAMPLERS, Sampler, "sampler")
+            sampler = implied_sampler or self._best_sampler(model)
+        if implied_sampler is not None and implied_sampler not in known:
+            raise ValueError(
+                f"solver={self.solver!r} means the sampler {implied_sampler!r}, but "
+                f"{type(self).__name__} has only {sorted(known)}"
+            )
+        sampler = resolve_part(sampler, known, Sampler, "sampler")
         if implied_sampler is not None:
-            implied = SAMPLERS[implied_sampler]
+            implied = known[implied_sampler]
             if sampler is not implied and not isinstance(sampler, implied):
                 raise ValueError(
                     f"solver={self.solver!r} means the sampler {implied_sampler!r}, "
                     f"got sampler={self.sampler!r}"
                 )
+        sampler = self._with_settings(sampler)
+        if _is_auto(step_size):
+            step_size = solver.default_step_size(sampler)
+        return sampler, solver, check_schedule(step_size)
+
+    def _best_sampler(self, model):
+        """Return the name of the sampler with the least noise that the model allows."""
+        for name in ("exact", "mc"):
+            if all(hasattr(model, method) for method in SAMPLERS[name].requires):
+                return name
+        raise ValueError(
+            f"{type(model).__name__} offers neither posterior nor draw_posterior: "
+            f"choose a Markov sampler among {sorted(SAMPLERS)}"
+        )
+
+    def _with_settings(self, sampler):
+        """Return an instance with the estimator's settings for a class of samplers."""
         if isinstance(sampler, type):
             draws = issubclass(sampler, ExactDraws) and self.n_draws is not None
-            sampler = sampler(n_draws=self.n_draws) if draws else sampler()
-        elif self.n_draws is not None:
+            return sampler(n_draws=self.n_draws) if draws else sampler()
+        if self.n_draws is not None:
             raise ValueError(
                 "n_draws is a parameter of the sampler: set it there, not on the "
                 "estimator, when sampler is an instance"
             )
-        if _is_auto(step_size):
-            step_size = solver.default_step_size(sampler)
-        return sampler, solver, check_schedule(step_size)
+        return sampler
 
     def _settings(self, model, n_rows):
         """Return checked settings of a run over ``n_rows`` rows."""
@@ -312,17 +336,6 @@ class _EpochReport:
                 self.settings, state, self.X
             ),
         )
-
-
-def _best_sampler(model):
-    """Return the name of the sampler with the least noise that the model allows."""
-    for name in ("exact", "mc"):
-        if all(hasattr(model, method) for method in SAMPLERS[name].requires):
-            return name
-    raise ValueError(
-        f"{type(model).__name__} offers neither posterior nor draw_posterior: choose a "
-        f"Markov sampler among {sorted(SAMPLERS)}"
-    )
 
 
 def _is_auto(value):
