@@ -9,6 +9,8 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "DeformableTemplateClassifier": "sktem.estimators.template_classifier",
+    "DeformableTemplateEstimator": "sktem.estimators.deformable_template",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
 }

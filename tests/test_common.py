@@ -5,13 +5,20 @@ import inspect
 import numpy as np
 import pytest
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
+from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
     parametrize_with_checks,
 )
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
 from sktem.models import RandomInterceptModel
 
 SOLVERS = ["online", "vrttem", "fittem", "isaem"]
@@ -20,19 +27,33 @@ MIXTURES = [
     *(StochasticEMGaussianMixture(solver=solver) for solver in SOLVERS),
 ]
 # tol=0 never warns that a run has not converged; warnings are errors here.
-ESTIMATORS = [
+DENSITIES = [
     *MIXTURES,
     StochasticEM(RandomInterceptModel(), solver="em", tol=0.0, max_iter=10),
 ]
+SMALL = {"template_landmarks": 6, "deformation_landmarks": 3, "max_iter": 4}
+TEMPLATES = [
+    DeformableTemplateEstimator(**SMALL),
+    DeformableTemplateEstimator(n_components=2, solver="saem", **SMALL),
+    DeformableTemplateClassifier(temperature=1.0, **SMALL),
+]
+ESTIMATORS = [*DENSITIES, *TEMPLATES]
 
-# Nothing that scikit-learn's own mixture passes is expected to fail.
+# Nothing that scikit-learn's own mixture passes is expected to fail, but for one thing:
+# a Markov chain for each image means other draws for two images than for one of weight
+# two, as for scikit-learn's own estimators that are random.
+EXPECTED = {
+    "check_sample_weight_equivalence_on_dense_data": "draws of repeated images differ"
+}
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
     else {}
 )
 checks = parametrize_with_checks(
-    ESTIMATORS, expected_failed_checks=lambda estimator: {}, **STRICT
+    ESTIMATORS,
+    expected_failed_checks=lambda estimator: EXPECTED if estimator in TEMPLATES else {},
+    **STRICT,
 )
 
 
@@ -47,16 +68,23 @@ def test_estimator_check(estimator, check):
 
 
 def test_no_check_is_dropped():
-    peer = set(names_of(GaussianMixture()))
+    peers = {
+        type(estimator): set(names_of(GaussianMixture())) for estimator in DENSITIES
+    }
+    peers[DeformableTemplateEstimator] = set(names_of(FactorAnalysis()))
+    peers[DeformableTemplateClassifier] = set(names_of(GaussianNB()))
     weighted = {
         name
         for name in names_of(MiniBatchKMeans())
         if "sample_weight" in name and "sparse" not in name
     }
-    expected = peer | weighted
-    assert len(peer) > 30 and len(weighted) > 5
+    assert len(weighted) > 5
     for estimator in ESTIMATORS:
-        names = names_of(estimator)
+        peer = {name for name in peers[type(estimator)] if "array_api" not in name}
+        assert len(peer) > 30
+        if estimator.__sklearn_tags__().input_tags.allow_nan:
+            peer.remove("check_estimators_nan_inf")
+        expected, names = peer | weighted, names_of(estimator)
         missing = expected - set(names)
         assert not missing, (estimator, missing)
         assert len(names) >= len(expected)
@@ -77,7 +105,7 @@ def test_checks_are_collected(request):
     assert len(collected) == yielded
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", DENSITIES, ids=repr)
 def test_partial_fit_checks_the_number_of_features(estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))
@@ -90,7 +118,7 @@ def test_partial_fit_checks_the_number_of_features(estimator):
     estimator.partial_fit(X)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", DENSITIES, ids=repr)
 def test_partial_fit_after_fit_checks_the_number_of_features(estimator):
     X = np.random.default_rng(0).normal(size=(60, 4))
     estimator = type(estimator)(**estimator.get_params(deep=False)).set_params(tol=0.1)

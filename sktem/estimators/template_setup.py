@@ -1,0 +1,266 @@
+"""From the parameters of a deformable template estimator to a model and its start."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from sktem.estimators.stochastic_em import drop_weightless
+from sktem.models.deformable_template import DeformableTemplateModel
+from sktem.models.image_grid import ImageGrid, longest_half
+from sktem.models.template_priors import TemplatePriors
+from sktem.schedules import BurnInThenDecay
+
+__all__ = ["TemplateSetup"]
+
+#: How far a template's landmarks reach beyond the image, in half of its longest side.
+MARGIN = 0.5
+
+#: Standard deviations of the kernels, in spacings of their landmarks.
+TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
+
+#: Prior of the deformations: pixels for sides up to 16, and least weight in images.
+#: Chosen on training images of handwritten digits.
+EXPECTED_DISPLACEMENT, LEAST_STRENGTH = 0.3, 400.0
+
+
+class TemplateSetup:
+    """Validation, geometry, priors, model and start of deformable templates."""
+
+    def _validate(self, X, sample_weight=None, *, reset):
+        """Return images as rows of float64, and weights."""
+        if hasattr(X, "ndim") and X.ndim > 2:
+            X = np.asarray(X)
+            given = self.image_shape if reset else self.image_shape_
+            if given is not None and tuple(np.atleast_1d(given)) != X.shape[1:]:
+                raise ValueError(
+                    f"image_shape is {given!r}, but the images have shape {X.shape[1:]}"
+                )
+            shape = X.shape[1:]
+            X = X.reshape(len(X), -1)
+        else:
+            shape = None
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan",
+        )
+        if reset:
+            self.image_shape_ = self._resolved_shape(X.shape[1], shape)
+        if sample_weight is None:
+            return X, None
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return drop_weightless(X, sample_weight)
+
+    def _resolved_shape(self, n_pixels, shape):
+        if shape is None and self.image_shape is not None:
+            sides = np.ravel(self.image_shape)
+            if not np.issubdtype(sides.dtype, np.integer):
+                raise ValueError(
+                    "image_shape must hold the numbers of pixels along the axes, got "
+                    f"{self.image_shape!r}"
+                )
+            shape = tuple(sides.tolist())
+            if int(np.prod(shape)) != n_pixels or min(shape) < 1:
+                raise ValueError(
+                    f"image_shape={self.image_shape!r} does not fit rows of {n_pixels} "
+                    "pixels"
+                )
+        if shape is None:
+            side = int(np.sqrt(n_pixels) + 0.5)
+            shape = (side, side) if side * side == n_pixels else (n_pixels,)
+        if len(shape) > 3:
+            raise ValueError(f"images have one to three axes, got shape {shape}")
+        return tuple(int(side) for side in shape)
+
+    # ---------------------------------------------------------------------- geometry
+
+    def _check_parameters(self):
+        self._check_number("n_components", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+        if self.n_steps is not None:
+            self._check_number("n_steps", Integral, 1)
+        for name in ("noise_prior_strength", "weight_concentration"):
+            self._check_number(name, Real, 0)
+        self._check_number("noise_prior_scale", Real, 0, strict=True)
+        for name in ("template_scale", "deformation_width", "deformation_scale"):
+            self._check_auto(name, strict=True)
+        self._check_auto("prior_strength", strict=False)
+        if self.template_prior is not None:
+            self._check_number("template_prior", Real, 0, strict=True)
+        if self.covariance_type not in ("full", "shared", "isotropic"):
+            raise ValueError(
+                'covariance_type must be "full", "shared" or "isotropic", got '
+                f"{self.covariance_type!r}"
+            )
+
+    def _check_auto(self, name, *, strict):
+        value = getattr(self, name)
+        if isinstance(value, str):
+            if value != "auto":
+                raise ValueError(f'{name} must be "auto" or a number, got {value!r}')
+            return
+        self._check_number(name, Real, 0, strict=strict)
+
+    def _counts(self, name, halves, longest, most):
+        """Return landmarks per axis: equally spaced along all axes for a number."""
+        value = getattr(self, name)
+        if not isinstance(value, Integral):
+            counts = tuple(int(count) for count in np.atleast_1d(value))
+            if len(counts) != len(halves) or min(counts) < 1:
+                raise ValueError(
+                    f"{name} must be a number or {len(halves)} positive numbers, got "
+                    f"{value!r}"
+                )
+            return counts
+        self._check_number(name, Integral, 1)
+        spacing = 2 * longest / max(int(value) - 1, 1)
+        return tuple(
+            int(np.clip(np.rint(2 * half / spacing) + 1, 1, limit))
+            for half, limit in zip(halves, most, strict=True)
+        )
+
+    def _new_grid(self):
+        """Return the geometry of images of the fitted shape."""
+        shape = self.image_shape_
+        halves = [(side - 1) / 2 for side in shape]
+        longest = longest_half(shape)
+        # Landmarks closer than that are told apart by the prior only.
+        template = self._counts(
+            "template_landmarks",
+            [half + MARGIN * longest for half in halves],
+            (1 + MARGIN) * longest,
+            [side + 2 for side in shape],
+        )
+        deformation = self._counts(
+            "deformation_landmarks", halves, longest, [-(-side // 2) for side in shape]
+        )
+        scale, width = self.template_scale, self.deformation_width
+        reach = 2 * (1 + MARGIN) * longest
+        if isinstance(scale, str):
+            scale = TEMPLATE_SPACINGS * reach / max(max(template) - 1, 1)
+        if isinstance(width, str):
+            width = DEFORMATION_SPACINGS * 2 * longest / max(max(deformation) - 1, 1)
+        return ImageGrid(shape, template, deformation, scale, width, MARGIN)
+
+    def _check_same(self):
+        """Raise if the parameters no longer fit the templates that are to go on."""
+        new, old = self._new_grid(), self.grid_
+        names = (
+            "template_landmarks",
+            "deformation_landmarks",
+            "template_scale",
+            "deformation_width",
+        )
+        changed = [n for n in names if getattr(new, n) != getattr(old, n)]
+        if self.n_components != len(self.weights_):
+            changed.append("n_components")
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} cannot change between fits that go on from "
+                "each other (warm_start and partial_fit)"
+            )
+
+    # ------------------------------------------------------------------------- model
+
+    def _standards(self, X, sample_weight):
+        """Return what is subtracted from intensities, and what they are divided by.
+
+        The template falls to zero far outside of the image, so that zero should be
+        what surrounds an object: the median along the border.
+        """
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        seen = ~np.isnan(X)
+        if not seen.any():
+            return 0.0, 1.0
+        border = np.zeros(self.image_shape_, dtype=bool)
+        for axis in range(border.ndim):
+            np.moveaxis(border, axis, 0)[[0, -1]] = True
+        edge = seen & border.ravel()
+        edge = edge if edge.any() else seen
+        masses = np.broadcast_to(weights[:, None], X.shape)
+        offset = _weighted_median(X[edge], masses[edge])
+        values, masses = X[seen], masses[seen]
+        size = float(np.abs(values).max())
+        # Squares of huge values would overflow; those of tiny ones would vanish.
+        unit = values / size if size > 0 else values
+        deviation = unit - np.average(unit, weights=masses)
+        spread = float(np.sqrt(np.average(deviation**2, weights=masses)))
+        # Less than this is rounding error of the images' own size.
+        scale = spread * size if spread > 1e-10 else 1.0
+        if not 1e-150 < scale < 1e150:
+            raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
+        return offset, scale
+
+    def _new_model(self, grid, n_rows, start_at_mode=False):
+        strength = self.prior_strength
+        if isinstance(strength, str):
+            strength = max(LEAST_STRENGTH, 2.0 * n_rows / self.n_components)
+        scale = self.deformation_scale
+        if isinstance(scale, str):
+            scale = EXPECTED_DISPLACEMENT * max(max(self.image_shape_) / 16, 1.0)
+        priors = TemplatePriors(
+            deformation_scale=float(scale),
+            strength=float(strength),
+            template_scale=np.inf if self.template_prior is None else
+            float(self.template_prior),
+            noise_scale=float(self.noise_prior_scale),
+            noise_strength=float(self.noise_prior_strength),
+            weight_concentration=float(self.weight_concentration),
+            noise_floor=1e-6,
+        )  # fmt: skip
+        return DeformableTemplateModel(
+            grid,
+            priors,
+            self.n_components,
+            self.covariance_type,
+            n_rows=float(n_rows),
+            start_at_mode=start_at_mode,
+            n_jobs=self.n_jobs,
+        )
+
+    def _start(self, model, X, sample_weight, rng):
+        """Return starting parameters: means of the images, or of k-means' clusters."""
+        T = self.n_components
+        if T == 1:
+            return model.params_of(X, np.ones((len(X), 1)), sample_weight)
+        filled = np.where(np.isnan(X), 0.0, X)
+        distinct = len(np.unique(filled, axis=0))
+        kmeans = KMeans(
+            min(T, distinct), n_init=10, random_state=int(rng.integers(2**31))
+        ).fit(filled, sample_weight=sample_weight)
+        return model.params_of(X, np.eye(T)[kmeans.labels_], sample_weight)
+
+    # ---------------------------------------------------------------------- schedule
+
+    def _resolved_batch_size(self, n_rows):
+        if isinstance(self.batch_size, str) and self.batch_size == "auto":
+            # An M-step costs as much as about twenty images.
+            return max(1, min(n_rows, max(20, n_rows // 10)))
+        return super()._resolved_batch_size(n_rows)
+
+    def _default_step(self, settings, n_rows):
+        """Return step 1 for half of the iterations, then a decay."""
+        solver, per_epoch = settings.solver, 1.0
+        if solver.n_index_sets:
+            visits = solver.rows_per_iteration(
+                n_rows, settings.batch_size, settings.sampler
+            )
+            # Every second pass of a solver with anchors goes into them.
+            anchored = hasattr(solver, "epoch_length")
+            per_epoch = max(n_rows / visits / (1 + anchored), 1.0)
+        return BurnInThenDecay(n_burn_in=int(self.max_iter * per_epoch / 2), alpha=0.6)
+
+
+def _weighted_median(values, weights):
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(total, total[-1] / 2)])
