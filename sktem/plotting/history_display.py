@@ -1,0 +1,162 @@
+"""What happened in a run, as curves."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.plotting.panels import load_pyplot, make_panels
+
+__all__ = ["HistoryDisplay"]
+
+#: Entries of a history that measure effort rather than progress.
+EFFORT = {
+    "passes": "passes over the data",
+    "n_iterations": "iterations",
+    "cpu_time": "processor time in seconds",
+}
+NOT_DRAWN = {*EFFORT, "monitor_passes"}
+
+TITLES = {
+    "objective": "objective per row",
+    "mean_field": "squared mean field",
+    "step_size": r"step $\gamma$",
+    "acceptance_rate": "acceptance rate",
+}
+
+
+class HistoryDisplay:
+    """Curves of what a run recorded.
+
+    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+
+    Parameters
+    ----------
+    history : History
+        Record of a run.
+    name : str or None, default=None
+        Name of the run in the legend.
+
+    Attributes
+    ----------
+    axes_ : ndarray of Axes
+        One panel for each trace.
+    figure_ : Figure
+        Where they are.
+
+    See Also
+    --------
+    sktem.history.History : What the entries mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEMGaussianMixture
+    >>> from sktem.plotting import HistoryDisplay
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> mixture = StochasticEMGaussianMixture(2, random_state=0).fit(X)
+    >>> display = HistoryDisplay.from_estimator(mixture)
+    >>> display.traces
+    ['objective', 'mean_field', 'step_size']
+    """
+
+    def __init__(self, history, *, name=None):
+        self.history = history
+        self.name = name
+
+    @classmethod
+    def from_estimator(
+        cls, estimator, *, traces=None, x="passes", name=None, ax=None, **kwargs
+    ):
+        """Draw the record of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            One with a ``history_``.
+        traces : list of str or None, default=None
+            Entries of the history, for example ``"objective"``; None means all that
+            hold a number.
+        x : {"passes", "n_iterations", "cpu_time"}, default="passes"
+            What runs along the horizontal axis.
+        name : str or None, default=None
+            Name of the run in the legend; None draws no legend.
+        ax : Axes, array-like of Axes or None, default=None
+            Where to draw: see :meth:`plot`.
+        **kwargs : dict
+            For ``Axes.plot``.
+
+        Returns
+        -------
+        HistoryDisplay
+            The display, drawn.
+        """
+        check_is_fitted(estimator, "history_")
+        display = cls(estimator.history_, name=name)
+        return display.plot(traces, x=x, ax=ax, **kwargs)
+
+    @property
+    def traces(self) -> list[str]:
+        """Names of the entries that hold numbers, the objective first."""
+        names = [entry.name for entry in fields(self.history)]
+        found = []
+        for name in dict.fromkeys([*TITLES, *names]):
+            values = getattr(self.history, name)
+            if name in NOT_DRAWN or not isinstance(values, list):
+                continue
+            if np.isfinite(values).any():
+                found.append(name)
+        return found
+
+    def plot(self, traces=None, *, x="passes", ax=None, **kwargs):
+        """Draw one panel per trace.
+
+        Parameters
+        ----------
+        traces : list of str or None, default=None
+            Entries of the history; None means all that hold a number.
+        x : {"passes", "n_iterations", "cpu_time"}, default="passes"
+            What runs along the horizontal axis.
+        ax : Axes, array-like of Axes or None, default=None
+            None makes a figure. One Axes gives its place to the panels. An array must
+            hold one for each trace; ``axes_`` of another display puts two runs into
+            the same panels.
+        **kwargs : dict
+            For ``Axes.plot``.
+
+        Returns
+        -------
+        HistoryDisplay
+            The display.
+        """
+        pyplot = load_pyplot("HistoryDisplay.plot")
+        if x not in EFFORT:
+            raise ValueError(f"x must be one of {sorted(EFFORT)}, got {x!r}")
+        available = self.traces
+        traces = available if traces is None else list(traces)
+        missing = [trace for trace in traces if trace not in available]
+        if missing or not traces:
+            raise ValueError(
+                f"the history holds no numbers for {missing or 'any trace'}; it holds "
+                f"{available}"
+            )
+        axes = make_panels(pyplot, ax, (1, len(traces)), (3.2, 2.6), len(traces))
+        at = np.asarray(getattr(self.history, x), dtype=float)
+        for panel, trace in zip(axes, traces, strict=True):
+            values = np.asarray(getattr(self.history, trace), dtype=float)
+            seen = np.isfinite(values)
+            style = {"marker": "."} if seen.sum() == 1 else {}
+            panel.plot(at[seen], values[seen], label=self.name, **style | kwargs)
+            panel.set(
+                title=TITLES.get(trace, trace.replace("_", " ")), xlabel=EFFORT[x]
+            )
+            if trace == "mean_field":
+                # An unbiased estimate of a square can be negative near convergence.
+                drawn = np.concatenate([line.get_ydata() for line in panel.lines])
+                panel.set_yscale("log" if (drawn > 0).all() else "linear")
+        if self.name is not None:
+            axes[0].legend()
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self

@@ -1,0 +1,102 @@
+"""What a display of deformable templates needs, computed from a fitted estimator."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["parts_of"]
+
+
+def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
+    """Return the parameters of a display.
+
+    Parameters
+    ----------
+    estimator : DeformableTemplateEstimator or DeformableTemplateClassifier
+        A fitted estimator.
+    X : array-like or None
+        Images.
+    n_modes : int
+        Number of principal deformations; fewer if there are not as many.
+    deviations : ndarray of shape (n_deviations,)
+        Standard deviations at which they are shown.
+    n_samples : int
+        Number of samples of each model.
+    noise : bool
+        Whether samples have noise.
+
+    Returns
+    -------
+    dict
+        Parameters of :class:`sktem.plotting.TemplateDisplay` by name.
+    """
+    models, names = _models(estimator)
+    shape = models[0].image_shape_
+    n_modes = min(n_modes, models[0].grid_.n_latents)
+    found: dict[str, list] = {
+        name: []
+        for name in ("templates", "mode_images", "mode_fields", "mode_shares",
+                     "samples", "sample_labels")
+    }  # fmt: skip
+    first = 0
+    for model in models:
+        T = len(model.templates_)
+        found["templates"].extend(model.templates_)
+        for t in range(T):
+            Z, shares = model.modes(n_modes, t)
+            deformed = (Z[:, None] * deviations[:, None]).reshape(-1, Z.shape[1])
+            images = model.inverse_transform(deformed, t)
+            found["mode_images"].append(images.reshape(len(Z), len(deviations), *shape))
+            found["mode_fields"].append(model.grid_.field(Z))
+            found["mode_shares"].append(shares)
+        samples, labels = model.sample(n_samples, noise=noise)
+        found["samples"].extend(samples.reshape(-1, *shape))
+        found["sample_labels"].extend(labels + first)
+        first += T
+    data = {name: np.stack(values) for name, values in found.items()}
+    data |= {"names": names, "deviations": deviations}
+    return data if X is None else data | _explained(estimator, models, X)
+
+
+def _models(estimator):
+    """Return the models of an estimator, and names of all their templates."""
+    if hasattr(estimator, "templates_"):
+        weights = estimator.weights_
+        if len(weights) == 1:
+            return [estimator], ["template"]
+        return [estimator], [f"{t} ({share:.0%})" for t, share in enumerate(weights)]
+    if not hasattr(estimator, "estimators_"):
+        raise TypeError(
+            "estimator must be a DeformableTemplateEstimator or a "
+            f"DeformableTemplateClassifier, got {type(estimator).__name__}"
+        )
+    names = []
+    for label, model in zip(estimator.classes_, estimator.estimators_, strict=True):
+        T = len(model.weights_)
+        names += [str(label) if T == 1 else f"{label}, {t}" for t in range(T)]
+    return estimator.estimators_, names
+
+
+def _explained(estimator, models, X):
+    """Return images, and what their most probable templates make of them."""
+    shape = models[0].image_shape_
+    images = np.asarray(X, dtype=float)
+    images = images.reshape(len(images), *shape)
+    which = np.zeros(len(images), dtype=int)
+    if len(models) > 1 or hasattr(estimator, "estimators_"):
+        which = np.searchsorted(estimator.classes_, estimator.predict(X))
+    starts = np.cumsum([0, *(len(model.templates_) for model in models)])
+    fits = np.empty_like(images)
+    fields = np.empty((len(images), len(shape), *shape))
+    labels = np.empty(len(images), dtype=int)
+    for number in np.unique(which):
+        rows, model = np.flatnonzero(which == number), models[number]
+        own = images[rows].reshape(len(rows), -1)
+        Z = model.modes_of(own)
+        components = np.zeros(len(rows), dtype=int)
+        if len(model.templates_) > 1:
+            components = model.predict(own)
+        fits[rows] = model.inverse_transform(Z, components).reshape(-1, *shape)
+        fields[rows] = model.grid_.field(Z)
+        labels[rows] = starts[number] + components
+    return {"images": images, "fits": fits, "fields": fields, "labels": labels}
