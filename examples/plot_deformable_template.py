@@ -1,0 +1,117 @@
+"""
+The template of a handwritten digit
+===================================
+
+The mean of forty handwritten fives is a blur: the strokes of one person pass beside
+those of another. A deformable template is the one image from which all of them follow
+by smooth displacements of their pixels, and what is learned besides is how they are
+displaced (Allassonnière, Amit and Trouvé 2007).
+"""
+
+# %%
+# The data
+# --------
+# scikit-learn's digits have 8 x 8 pixels. They are enlarged to 16 x 16, because strokes
+# of one pixel cannot be displaced by fractions of it; the border of one pixel leaves
+# them room to move.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.ndimage import zoom
+from sklearn.datasets import load_digits
+
+from sktem import DeformableTemplateEstimator
+from sktem.plotting import HistoryDisplay, TemplateDisplay
+
+images, labels = load_digits(return_X_y=True)
+fives = np.pad(images.reshape(-1, 8, 8)[labels == 5], ((0, 0), (1, 1), (1, 1)))
+fives = zoom(fives, (1, 1.6, 1.6), grid_mode=True, mode="grid-constant").clip(0, 16)
+train, new = fives[:40], fives[40:48]
+
+# %%
+# Template and mean
+# -----------------
+# Images may come with their axes, as here, or as rows together with ``image_shape``.
+
+estimator = DeformableTemplateEstimator(deformation_landmarks=5, random_state=0)
+estimator.fit(train)
+
+figure, axes = plt.subplots(1, 6, figsize=(10, 2), layout="constrained")
+shown = [*train[:4], train.mean(axis=0), estimator.templates_[0]]
+titles = ["image"] * 4 + ["mean of 40", "template"]
+for panel, image, title in zip(axes, shown, titles, strict=True):
+    panel.imshow(image, cmap="gray_r", vmin=0, vmax=16)
+    panel.set(xticks=[], yticks=[], title=title)
+plt.show()
+
+
+def sharpness(image):
+    return np.hypot(*np.gradient(image)).mean()
+
+
+print(f"sharpness of the images {np.mean([sharpness(x) for x in train]):.2f}")
+print(f"          of the mean   {sharpness(train.mean(axis=0)):.2f}")
+print(f"          of the template {sharpness(estimator.templates_[0]):.2f}")
+
+# %%
+# The run
+# -------
+# What was recorded: the step of the stochastic approximation, which is 1 while the
+# template is found and decreases from half of the passes on, and the acceptance rate
+# of the Langevin chains that draw the deformations. (With ``tol`` above zero the mean
+# field is estimated too.)
+
+HistoryDisplay.from_estimator(estimator)
+plt.show()
+
+# %%
+# How fives differ
+# ----------------
+# The principal components of the displacements, two standard deviations to both sides,
+# with their shares of the variance. The lattice is a square one on the template and is
+# carried along.
+
+display = TemplateDisplay.from_estimator(estimator, kind="modes", cmap="gray_r")
+plt.show()
+
+# %%
+# Samples
+# -------
+# The model can draw images, here without the noise. Whether they look like fives tells
+# more about a model than its likelihood.
+
+display.plot("samples", cmap="gray_r")
+plt.show()
+
+# %%
+# New images
+# ----------
+# An image that was not in the fit is explained by its most probable deformation. What
+# the template does not have, such as a closed loop, and ink of another darkness remain
+# as residuals: the model moves pixels and does not change their values.
+
+TemplateDisplay.from_estimator(estimator, new, cmap="gray_r")
+plt.show()
+
+# %%
+# ``register`` carries them back to the template, and ``inverse_transform`` goes the
+# other way. Pixels that are NaN were not observed; the deformation that explains the
+# others says what they should have been.
+
+hidden = new.copy()
+hidden[:, 8:13, 4:13] = np.nan
+completed = estimator.inverse_transform(estimator.modes_of(hidden))
+
+rows = {
+    "new": new,
+    "registered": estimator.register(new),
+    "hidden": hidden,
+    "completed": np.where(np.isnan(hidden), completed.reshape(new.shape), hidden),
+}
+figure, axes = plt.subplots(4, 8, figsize=(9, 4.8), layout="constrained")
+for row, (name, content) in zip(axes, rows.items(), strict=True):
+    row[0].set_ylabel(name)
+    for panel, image in zip(row, content.reshape(-1, 16, 16), strict=True):
+        panel.imshow(image, cmap="gray_r", vmin=0, vmax=16)
+        panel.set(xticks=[], yticks=[], facecolor="tab:blue")
+plt.show()

@@ -1,0 +1,123 @@
+"""
+Classification from a few images
+================================
+
+Five images of each digit are too few for a classifier that has to learn from them what
+a shift or a slant is. A deformable template per class knows that images deform, and has
+to learn only how. Bayes' rule then gives the class: the one under whose template the
+image is most likely (Allassonnière, Amit and Trouvé 2007).
+"""
+
+# %%
+# The data
+# --------
+# scikit-learn's digits, enlarged from 8 x 8 to 16 x 16 pixels; the first 5 or 20 images
+# of each class for training, and 300 others for testing.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.ndimage import zoom
+from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+
+from sktem import DeformableTemplateClassifier
+from sktem.plotting import TemplateDisplay
+
+images, labels = load_digits(return_X_y=True)
+images = np.pad(images.reshape(-1, 8, 8), ((0, 0), (1, 1), (1, 1)))
+images = zoom(images, (1, 1.6, 1.6), grid_mode=True, mode="grid-constant").clip(0, 16)
+order = np.random.default_rng(0).permutation(len(labels))
+X, y = images[order].reshape(len(order), -1), labels[order]
+X_test, y_test = X[-300:], y[-300:]
+
+
+def first_of_each_class(n):
+    rows = [np.flatnonzero(y[:-300] == digit)[:n] for digit in range(10)]
+    return np.concatenate(rows)
+
+
+# %%
+# Four classifiers
+# ----------------
+# Three by three landmarks, which move pixels together over five pixels, let a digit
+# shift, slant, stretch and bend. That is smoother than the default, and predictions are
+# faster. With ``temperature="auto"`` probabilities would be calibrated by
+# cross-validation; the predicted classes are the same with any temperature. Naive Bayes
+# gets a floor under its variances, since a pixel may be constant in five images.
+
+
+def classifiers():
+    yield (
+        "deformable template",
+        DeformableTemplateClassifier(
+            deformation_landmarks=3,
+            deformation_width=5.0,
+            temperature=1.0,
+            max_iter=20,
+            random_state=0,
+        ),
+    )
+    yield "1-nearest neighbour", KNeighborsClassifier(1)
+    yield "SVC (rbf)", SVC()
+    yield "Gaussian naive Bayes", GaussianNB(var_smoothing=0.01)
+
+
+numbers, errors, predicted, fitted = (5, 20), {}, {}, {}
+for n in numbers:
+    train = first_of_each_class(n)
+    for name, classifier in classifiers():
+        fitted[name, n] = classifier.fit(X[train], y[train])
+        predicted[name, n] = classifier.predict(X_test)
+        errors[name, n] = 100 * np.mean(predicted[name, n] != y_test)
+
+names = [name for name, _ in classifiers()]
+print("errors in %             5 a class   20 a class")
+for name in names:
+    print(f"{name:22s} {errors[name, 5]:10.1f} {errors[name, 20]:12.1f}")
+
+figure, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
+places = np.arange(len(names))
+for shift, n in zip((-0.2, 0.2), numbers, strict=True):
+    heights = [errors[name, n] for name in names]
+    bars = ax.bar(places + shift, heights, 0.38, label=f"{n} images a class")
+    ax.bar_label(bars, fmt="%.1f")
+ax.set_xticks(places, names)
+ax.set(ylabel="% of 300 images", title="errors: fewer is better")
+ax.margins(y=0.12)
+ax.legend()
+plt.show()
+
+# %%
+# With 300 test images, an error of 10 % has a standard error of 1.7 %, and there is the
+# chance of the training images besides; but the four saw the same ones.
+#
+# What was learned
+# ----------------
+# The templates from five images of each class, and below the means of the same images.
+
+few = fitted["deformable template", 5]
+train = first_of_each_class(5)
+
+figure, axes = plt.subplots(2, 10, figsize=(10, 2.5), layout="constrained")
+TemplateDisplay.from_estimator(few, cmap="gray_r", ax=axes[0])
+for digit, panel in enumerate(axes[1]):
+    mean = X[train][y[train] == digit].mean(axis=0)
+    panel.imshow(mean.reshape(16, 16), cmap="gray_r")
+    panel.set(xticks=[], yticks=[])
+axes[0, 0].set_ylabel("template")
+axes[1, 0].set_ylabel("mean")
+plt.show()
+
+# %%
+# Mistakes
+# --------
+# Some of the test images that were misclassified, and how the template of the class
+# that was chosen imitates them.
+
+wrong = np.flatnonzero(predicted["deformable template", 5] != y_test)[:8]
+display = TemplateDisplay.from_estimator(few, X_test[wrong], cmap="gray_r")
+for panel, digit in zip(display.axes_[0], y_test[wrong], strict=True):
+    panel.set_title(f"{digit}, taken for {panel.get_title()}", fontsize="x-small")
+plt.show()
