@@ -231,7 +231,7 @@ def test_warm_start_goes_on(images):
     "changed",
     [
         {"n_components": 2},
-        {"template_landmarks": 5},
+        {"template_landmarks": 4},
         {"deformation_landmarks": 2},
         {"template_scale": 2.5},
         {"deformation_width": 3.5},

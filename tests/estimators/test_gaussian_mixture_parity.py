@@ -283,8 +283,10 @@ def overlapping():
     return np.concatenate([left, right])
 
 
-@pytest.mark.parametrize("sampling", ["fixed", "shuffle"])
-@pytest.mark.parametrize("kind", [*KINDS, "unit"])
+@pytest.mark.parametrize(
+    "kind, sampling",
+    [("full", "fixed"), *((kind, "shuffle") for kind in [*KINDS, "unit"])],
+)
 @pytest.mark.parametrize("solver", ["iem", "vrttem", "fittem"])
 def test_converges_to_the_fixed_point_of_em(solver, kind, sampling):
     X = overlapping()
