@@ -184,7 +184,7 @@ class DeformableTemplateEstimator(
     >>> estimator.templates_.shape
     (1, 8, 8)
     >>> estimator.transform(fives).shape
-    (30, 72)
+    (30, 32)
     """
 
     _samplers: ClassVar[Mapping[str, type]] = DEFORMATION_SAMPLERS
