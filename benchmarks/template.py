@@ -1,0 +1,574 @@
+"""Speed of deformable templates on images of 16 by 16 pixels.
+
+15 x 15 landmarks of the template, 6 x 6 of the deformations (72 coordinates). All
+times are CPU seconds of one thread (``time.process_time``), medians over repeats that
+alternate between the methods, with the range in brackets.
+
+- ``energy``: log-density of one deformation and its gradient. "dense" computes 225
+  Gaussian kernels per pixel in vectorised NumPy, "separable" the 15 + 15 that a product
+  grid needs, "compiled" is the package's loop over images with the template as a cubic
+  spline. The floor is its arithmetic over the measured peak of a product of matrices.
+- ``throughput``: images per second of five Langevin steps and their statistics.
+- ``statistics``: the mid-point form beside a dense ``K'K`` in NumPy.
+- ``fits``: complete fits, and the compilation in fresh processes.
+- ``samplers``: effective draws per CPU second at a fitted template. All chains are
+  compiled. The walks of landmarks and the Gibbs sampler compute the displacement of
+  all pixels anew for each landmark or coordinate, so that CPU time tells more against
+  them than it must; the last column counts evaluations of the likelihood instead.
+
+Run: ``python benchmarks/template.py``; one part with ``--parts energy``.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import replace
+
+import numpy as np
+from image_data import SHAPE, Report, digits, of_digit
+from machine import describe
+from numba import njit
+from threadpoolctl import threadpool_limits
+
+from sktem import DeformableTemplateEstimator
+from sktem.exceptions import FitWarning
+from sktem.kernels.template_chains import Target, langevin_chains, quadratic
+from sktem.kernels.template_field import adjoint, new_work, rss_of
+
+PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
+
+
+def spread(values, scale=1.0, digits=1):
+    """Return median and range as text."""
+    low, high = min(values) * scale, max(values) * scale
+    middle = statistics.median(values) * scale
+    return f"{middle:9.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def cpu_time(function, n_calls=1):
+    """Return the CPU seconds of one call, the mean of several."""
+    began = time.process_time()
+    for _ in range(n_calls):
+        function()
+    return (time.process_time() - began) / n_calls
+
+
+def alternate(functions, repeats):
+    """Return CPU seconds per call of each; ``functions`` holds (function, calls)."""
+    for function, _ in functions.values():
+        function()
+    times = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, (function, n_calls) in functions.items():
+            times[name].append(cpu_time(function, n_calls))
+    return times
+
+
+def fit(X, **parameters):
+    """Return a template fitted without warnings of folds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        return DeformableTemplateEstimator(SHAPE, **parameters).fit(X)
+
+
+def measure_peak():
+    """Return operations per second of a product of matrices on one thread."""
+    A = np.random.default_rng(0).normal(size=(768, 768))
+    return 2.0 * 768**3 / min(cpu_time(lambda: A @ A) for _ in range(15))
+
+
+class Dense:
+    """Log-density and gradient in NumPy, with all kernels of all pixels."""
+
+    def __init__(self, grid, params):
+        self.pixels = grid.pixels.T
+        self.K_g = grid.design_of_deformations
+        self.nodes = grid.nodes
+        self.axes = grid.axes
+        self.precision_p = grid.scale**-2
+        self.beta = params.coefficients[0]
+        self.square = self.nodes @ self.nodes.T
+        self.node_squares = np.einsum("ij,ij->i", self.nodes, self.nodes)
+        # I and its slopes are sums over the same kernels with these three weights.
+        self.weights = np.column_stack([self.beta, self.beta[:, None] * self.nodes])
+        self.tables = self.weights.T.reshape(3, len(self.axes[0]), len(self.axes[1]))
+        self.precision = np.linalg.inv(params.covariances[0])
+        self.noise_variance = params.noise_variances[0]
+
+    def finish(self, y, z, x, sums):
+        """Return energy and gradient from the three sums over kernels."""
+        value = sums[:, 0]
+        slopes = (sums[:, 1:] - x * value[:, None]) * self.precision_p
+        residual = y - value
+        pull = self.K_g.T @ (residual[:, None] * slopes)
+        prior = self.precision @ z
+        energy = residual @ residual / self.noise_variance + z @ prior
+        return energy / 2, pull.T.ravel() / self.noise_variance + prior
+
+    def positions(self, z):
+        """Return the displaced pixels, (256, 2)."""
+        return self.pixels - self.K_g @ z.reshape(2, -1).T
+
+    def dense(self, y, z):
+        """Compute 225 kernels per pixel."""
+        x = self.positions(z)
+        squares = np.einsum("ij,ij->i", x, x)[:, None] + self.node_squares
+        squares -= 2 * (x @ self.nodes.T)
+        squares *= -0.5 * self.precision_p
+        np.exp(squares, out=squares)
+        return self.finish(y, z, x, squares @ self.weights)
+
+    def separable(self, y, z):
+        """Compute 15 + 15 kernels per pixel."""
+        x = self.positions(z)
+        first, second = (
+            np.exp(-0.5 * self.precision_p * np.subtract.outer(x[:, a], nodes) ** 2)
+            for a, nodes in enumerate(self.axes)
+        )
+        sums = [np.einsum("ij,ij->i", first @ table, second) for table in self.tables]
+        return self.finish(y, z, x, np.column_stack(sums))
+
+    def dense_statistics(self, y, z):
+        """Return ``K'y`` and ``K'K``."""
+        x = self.positions(z)
+        squares = np.einsum("ij,ij->i", x, x)[:, None] + self.node_squares
+        squares -= 2 * (x @ self.nodes.T)
+        squares *= -0.5 * self.precision_p
+        K = np.exp(squares, out=squares)
+        return K.T @ y, K.T @ K
+
+
+class _Geometry:
+    """What the dense code needs of a grid."""
+
+    def __init__(self, grid):
+        self.pixels, self.scale = grid.pixels, grid.template_scale
+        self.axes = grid.template_axes
+        mesh = np.meshgrid(*grid.template_axes, indexing="ij")
+        self.nodes = np.stack([axis.ravel() for axis in mesh], axis=1)
+        units = np.eye(grid.n_places)
+        zeros = np.zeros_like(units)
+        fields = grid.field(np.concatenate([units, zeros], axis=1))
+        self.design_of_deformations = fields[:, 0].reshape(grid.n_places, -1).T
+
+
+@njit(nogil=True)
+def energies(Y, Z, table, precision, noise_variance, grid, energy, gradient):
+    """Fill energies and gradients of images, one after the other."""
+    work = new_work(grid, 2)
+    prior = np.empty(Z.shape[1])
+    for row in range(Y.shape[0]):
+        z = Z[row]
+        rss = rss_of(Y[row], z.reshape(work.pull.shape), table, grid, work)
+        adjoint(grid, work)
+        form = quadratic(precision, z, prior)
+        pull = work.pull.reshape(-1)
+        for j in range(z.shape[0]):
+            gradient[row, j] = pull[j] / noise_variance + prior[j]
+        energy[row] = 0.5 * (rss / noise_variance + form)
+
+
+def count_operations(grid):
+    """Return the floating-point operations of one energy with its gradient."""
+    (m1, m2), (g1, g2) = grid.image_shape, grid.deformation_landmarks
+    displace = 2 * (2 * g1 * g2 * m2 + 2 * m1 * g1 * m2 + 2 * m1 * m2)
+    # Weights and slopes of the cubic along two axes, four columns of four rows twice,
+    # three sums over columns, position and residual.
+    spline = m1 * m2 * (2 * 25 + 8 * 7 + 3 * 7 + 10)
+    pull = 2 * (3 * m1 * m2 + 2 * g1 * m1 * m2 + 2 * g1 * g2 * m2)
+    return displace + spline + pull + 2 * grid.n_latents**2 + 5 * grid.n_latents
+
+
+class Setting:
+    """A fitted template of digit 5, and states of chains on its images."""
+
+    def __init__(self, n_images=500):
+        self.X, _ = of_digit(5, n_images)
+        self.estimator = fit(self.X, random_state=0)
+        self.model, self.params = self.estimator._fitted_model()
+        self.Y = self.estimator._standardised(self.X)
+        self.grid = self.model.grid
+        states = self.model.chain_states(len(self.Y))
+        states, _, _ = self.model.move_chains(
+            self.Y, states, self.params, 0, "mala", 200, adapt=0.574, start=0.2
+        )
+        self.states = states
+        self.Z = np.ascontiguousarray(states[:, : self.grid.n_latents])
+        self.dense = Dense(_Geometry(self.grid), self.params)
+        self.part = self.model.component(self.params, 0)
+
+
+def energy(report, options, setting):
+    """Print the time of an energy with its gradient."""
+    grid, part, dense = setting.grid, setting.part, setting.dense
+    Y, Z = setting.Y, setting.Z
+    found = np.empty(len(Y)), np.empty_like(Z)
+
+    def compiled():
+        energies(
+            Y, Z, part.table, part.precision, part.noise_variance, grid.compiled, *found
+        )
+
+    count = 20
+    functions = {
+        "dense NumPy": (lambda: [dense.dense(Y[i], Z[i]) for i in range(count)], 3),
+        "separable NumPy": (
+            lambda: [dense.separable(Y[i], Z[i]) for i in range(count)],
+            10,
+        ),
+        "compiled": (compiled, 5),
+    }
+    times = alternate(functions, options.repeats)
+    per = {"dense NumPy": count, "separable NumPy": count, "compiled": len(Y)}
+    times = {name: [t / per[name] for t in values] for name, values in times.items()}
+    exact = [dense.dense(y, z) for y, z in zip(Y, Z, strict=True)]
+    gradients = np.array([pair[1] for pair in exact])
+    scale = np.abs(gradients).max()
+    separable = np.array([dense.separable(Y[i], Z[i])[1] for i in range(count)])
+    errors = {
+        "dense NumPy": 0.0,
+        "separable NumPy": np.abs(separable - gradients[:count]).max() / scale,
+        "compiled": np.abs(found[1] - gradients).max() / scale,
+    }
+    report(
+        "Energy and gradient of one image, 16 x 16 pixels, 15 x 15 and 6 x 6 landmarks"
+    )
+    report()
+    report(
+        "                      CPU us                  times less    error of gradient"
+    )
+    for name, values in times.items():
+        ratios = [a / b for a, b in zip(times["dense NumPy"], values, strict=True)]
+        report(
+            f"{name:16s}{spread(values, 1e6):26s}{spread(ratios):22s}"
+            f"{errors[name]:9.1e}"
+        )
+    peak, work = measure_peak(), count_operations(grid)
+    floor = work / peak
+    share = floor / statistics.median(times["compiled"])
+    report(
+        f"floor {1e6 * floor:.1f} us: {work:,} operations at {peak / 1e9:.0f} GF/s; "
+        f"the compiled loop reaches {share:.0%} of it"
+    )
+    verdict(report, "times less than dense NumPy", ratios, 15, above=True)
+
+
+def verdict(report, what, values, target, above):
+    """Print whether the median reaches a target."""
+    middle = statistics.median(values)
+    reached = middle >= target if above else middle <= target
+    bound = "at least" if above else "less than"
+    report(
+        f"target {bound} {target:,} ({what}): {'reached' if reached else 'MISSED'}, "
+        f"{middle:,.4g}"
+    )
+
+
+def throughput(report, options, setting):
+    """Print images per second of chains and statistics."""
+    model, params, Y = setting.model, setting.params, setting.Y
+    states = setting.states
+
+    def move():
+        return model.move_chains(Y, states, params, 1, "mala", 5, adapt=0.574)[0]
+
+    functions = {
+        "five steps": (move, 1),
+        "statistics": (lambda: model.mean_statistics(Y, states), 1),
+        "both": (lambda: model.mean_statistics(Y, move()), 1),
+    }
+    times = alternate(functions, options.repeats)
+    report(f"Five Langevin steps (MALA) and statistics, {len(Y)} images of digit 5")
+    report()
+    report("                CPU us per image        images per second")
+    rates = {}
+    for name, values in times.items():
+        rates[name] = [len(Y) / value for value in values]
+        report(
+            f"{name:12s}{spread(values, 1e6 / len(Y)):26s}"
+            f"{spread(rates[name], digits=0)}"
+        )
+    verdict(report, "images per second", rates["both"], 5000, above=True)
+    mean = model.mean_statistics(Y, states)
+    rebuild = alternate(
+        {
+            "maximise": (lambda: model.maximize(mean, params), 5),
+            "target": (lambda: model.target(replace(params, _derived={}), 0), 5),
+        },
+        options.repeats,
+    )
+    report(
+        "beside these, once per iteration: M-step"
+        f"{spread(rebuild['maximise'], 1e3, 2)} ms, preconditioner"
+        f"{spread(rebuild['target'], 1e3, 2)} ms"
+    )
+
+
+def statistics_part(report, options, setting):
+    """Print the time of the statistics of an image."""
+    model, Y, Z, dense = setting.model, setting.Y, setting.Z, setting.dense
+    count = 20
+    functions = {
+        "dense K'K": (
+            lambda: [dense.dense_statistics(Y[i], Z[i]) for i in range(count)],
+            3,
+        ),
+        "mid-points": (lambda: model.mean_statistics(Y, Z), 1),
+    }
+    times = alternate(functions, options.repeats)
+    ours = [t / len(Y) for t in times["mid-points"]]
+    theirs = [t / count for t in times["dense K'K"]]
+    part = model.split(model.mean_statistics(Y[:1], Z[:1]), 0)
+    cross, gram = dense.dense_statistics(Y[0], Z[0])
+    error = max(
+        np.abs(setting.grid.gram_of(part.middle) - gram).max() / gram.max(),
+        np.abs(part.cross - cross).max() / np.abs(cross).max(),
+    )
+    n = setting.grid.n_template
+    report("Statistics of one image: K'y and K'K")
+    report()
+    report("                 CPU us                    numbers kept")
+    report(f"dense NumPy  {spread(theirs, 1e6):28s}{n * n + n:8,d}")
+    report(
+        f"mid-points   {spread(ours, 1e6):28s}{n + setting.grid.n_middle:8,d}"
+        f"    relative difference {error:.0e}"
+    )
+    report(f"times less  {spread([a / b for a, b in zip(theirs, ours, strict=True)])}")
+
+
+FRESH = """
+import time
+began = time.process_time()
+from sktem import DeformableTemplateEstimator
+import numpy as np
+imported = time.process_time()
+X = np.random.default_rng(0).random((20, 256))
+import warnings
+warnings.simplefilter("ignore")
+DeformableTemplateEstimator((16, 16), random_state=0, max_iter=1).fit(X)
+fitted = time.process_time()
+DeformableTemplateEstimator((16, 16), random_state=0, max_iter=1).fit(X)
+print(imported - began, fitted - imported, time.process_time() - fitted)
+"""
+
+
+def fresh(folder):
+    """Return CPU seconds of import, first fit and second fit in a new process."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+    done = subprocess.run(
+        [sys.executable, "-c", FRESH],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
+    )
+    return [float(value) for value in done.stdout.split()]
+
+
+def fits(report, options, setting):
+    """Print the time of complete fits."""
+    few = setting.X[:20]
+    name, X, y, _, _ = digits()
+    many = X[y == 0][:1000]
+    functions = {
+        "20 images, 60 passes, saem": (
+            lambda: fit(few, solver="saem", random_state=0, max_iter=60),
+            1.0,
+        ),
+        "20 images, 60 passes, default": (
+            lambda: fit(few, random_state=0, max_iter=60),
+            1.0,
+        ),
+        f"{len(many)} images, 20 passes, saem": (
+            lambda: fit(many, solver="saem", random_state=0, max_iter=20),
+            10.0,
+        ),
+        f"{len(many)} images, 20 passes, default": (
+            lambda: fit(many, random_state=0, max_iter=20),
+            10.0,
+        ),
+    }
+    repeats = min(options.repeats, 5)
+    times = alternate({key: (f, 1) for key, (f, _) in functions.items()}, repeats)
+    report(f"Complete fits, {name} digits 5 and 0")
+    report()
+    for key, values in times.items():
+        target = functions[key][1]
+        reached = statistics.median(values) < target
+        report(
+            f"{key:36s}{spread(values, digits=2)} CPU s    target less than "
+            f"{target:g}: {'reached' if reached else 'MISSED'}"
+        )
+    report()
+    report("New processes, CPU seconds:   import   first fit   second fit")
+    with tempfile.TemporaryDirectory() as folder:
+        for title in ("no compiled cache", "with the cache"):
+            seconds = fresh(folder)
+            report(f"{title:28s}{seconds[0]:8.1f}{seconds[1]:12.1f}{seconds[2]:13.3f}")
+
+
+def autocorrelation_time(series):
+    """Return integrated autocorrelation times of columns (Geyer's initial sequence)."""
+    n = len(series)
+    centred = series - series.mean(axis=0)
+    size = 2 ** int(np.ceil(np.log2(2 * n)))
+    spectrum = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2
+    covariances = np.fft.irfft(spectrum, size, axis=0)[:n] / n
+    variance = np.where(covariances[0] > 0, covariances[0], 1.0)
+    correlations = covariances / variance
+    pairs = correlations[0 : n - n % 2 : 2] + correlations[1:n:2]
+    positive = np.cumprod(pairs > 0, axis=0)
+    pairs = np.minimum.accumulate(pairs * positive, axis=0)
+    return np.maximum(2 * pairs.sum(axis=0) - 1, 1 / np.log(n))
+
+
+def identity_mala(setting, Y, precondition):
+    """Return a function (states, seed, n_steps, adapt) with another preconditioner."""
+    part, dim = setting.part, setting.grid.n_latents
+    factor = np.eye(dim) if precondition is None else precondition
+    target = Target(
+        part.table, factor, factor.T @ part.precision @ factor, part.noise_variance
+    )
+    numbers = np.arange(len(Y))
+
+    def move(states, seed, n_steps, adapt):
+        langevin_chains(
+            Y, states, numbers, np.uint64(seed), target, setting.grid.compiled, 2,
+            n_steps, True, adapt,
+        )  # fmt: skip
+        return states
+
+    return move
+
+
+def package_sampler(setting, Y, kind, goal):
+    """Return such a function for a sampler of the package."""
+
+    def move(states, seed, n_steps, adapt):
+        return setting.model.move_chains(
+            Y, states, setting.params, seed, kind, n_steps, adapt=goal if adapt else 0.0
+        )[0]
+
+    return move
+
+
+def run_chains(setting, Y, move, start, n_steps, n_draws):
+    """Return residual sums, deformations, CPU seconds and ``rss`` of chains."""
+    dim, grid = setting.grid.n_latents, setting.grid
+    states = setting.model.chain_states(len(Y))
+    states[:, :dim] = setting.model.modes_of(Y, setting.params, 0)[0]
+    states[:, dim] = np.log(start)
+    seconds = 0.0
+    draws = np.empty((n_draws, len(Y), dim))
+    for draw in range(-n_draws // 4, n_draws):
+        began = time.process_time()
+        states = move(states, draw + n_draws, n_steps, 0.574 if draw < 0 else 0.0)
+        if draw >= 0:
+            seconds += time.process_time() - began
+            draws[draw] = states[:, :dim]
+    part = setting.part
+    rss = np.empty((n_draws, len(Y)))
+    energy, gradient = np.empty(n_draws), np.empty((n_draws, dim))
+    for i in range(len(Y)):
+        Z = np.ascontiguousarray(draws[:, i])
+        copies = np.repeat(Y[i : i + 1], n_draws, axis=0)
+        energies(
+            copies, Z, part.table, part.precision, part.noise_variance, grid.compiled,
+            energy, gradient,
+        )  # fmt: skip
+        form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
+        rss[:, i] = 2 * energy - form
+    return rss, draws, seconds / len(Y)
+
+
+def samplers(report, options, setting):
+    """Print effective draws per CPU second."""
+    setting = Setting(20)
+    Y = setting.Y[: options.images]
+    cases = {
+        "mala": (package_sampler(setting, Y, "mala", 0.574), 0.2, 10),
+        "rwm, landmarks": (package_sampler(setting, Y, "landmark", 0.4), 0.5, 4),
+        "rwm, prior": (package_sampler(setting, Y, "prior", 0.234), 0.5, 50),
+        "gibbs": (package_sampler(setting, Y, "gibbs", 0.0), 1.0, 3),
+        "mala, no preconditioner": (identity_mala(setting, Y, None), 1e-4, 40),
+        "mala, by the prior": (
+            identity_mala(setting, Y, setting.part.factor),
+            0.02,
+            40,
+        ),
+    }
+    report(
+        f"Effective draws per CPU second and image, {len(Y)} of 20 images of digit 5, "
+        f"noise sd {np.sqrt(setting.part.noise_variance):.3f} of the pixels'"
+    )
+    report(
+        'median over images [range]; "gibbs" is the hybrid Gibbs sampler of the papers'
+    )
+    report()
+    report(
+        "                          residual sum            z, median coordinate    z, "
+        "worst coordinate  z per 1,000 evaluations"
+    )
+    evaluations = {
+        "rwm, landmarks": setting.grid.n_places,
+        "gibbs": setting.grid.n_latents,
+    }
+    medians = {}
+    for name, (move, start, n_steps) in cases.items():
+        rss, draws, seconds = run_chains(
+            setting, Y, move, start, n_steps, options.draws
+        )
+        n = len(rss)
+        of_rss = n / autocorrelation_time(rss) / seconds
+        times = np.stack([autocorrelation_time(draws[:, i]) for i in range(len(Y))])
+        of_z = n / np.median(times, axis=1) / seconds
+        worst = n / times.max(axis=1) / seconds
+        short = "" if (n / times.max(axis=1)).min() > 20 else "   few effective draws"
+        medians[name] = np.median(of_rss), np.median(of_z)
+        calls = n * n_steps * evaluations.get(name, 1)
+        per_calls = 1e3 * np.median(of_z) * seconds / calls
+        report(
+            f"{name:24s}{spread(of_rss, digits=0):24s}{spread(of_z, digits=0):24s}"
+            f"{spread(worst, digits=0):22s}{per_calls:10.2f}{short}"
+        )
+    report()
+    for name in list(medians)[1:]:
+        rss, z = (a / b for a, b in zip(medians["mala"], medians[name], strict=True))
+        report(
+            f"mala over {name:24s}{rss:6.1f} times (residual sum), {z:.1f} times (z)"
+        )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--repeats", type=int, default=9)
+    parser.add_argument("--images", type=int, default=20, help="of the samplers")
+    parser.add_argument("--draws", type=int, default=1500, help="of each sampler")
+    parser.add_argument("--dry-run", action="store_true", help="write no table")
+    options = parser.parse_args()
+    functions = dict(
+        zip(PARTS, (energy, throughput, statistics_part, fits, samplers), strict=True)
+    )
+    report = Report(None if options.dry_run else "template_speed")
+    with threadpool_limits(1):
+        report(describe() + ", one thread")
+        setting = Setting()
+        for part in options.parts:
+            report()
+            functions[part](report, options, setting)
+
+
+if __name__ == "__main__":
+    main()
