@@ -355,16 +355,16 @@ class StochasticEMGaussianMixture(
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.
 
-        The chunk can have any number of rows. The first rows (as many as a start
-        needs) are kept until there are enough for a start; after that, rows are
-        not kept. After ``fit``, the stream goes on from the fitted mixture.
+        The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
+        (n_features + 1))`` rows are kept; a start is made of them and, unless it is
+        given, taken on by 20 EM passes. After that, rows are not kept. After ``fit``,
+        the stream goes on from the fitted mixture.
 
         Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
-        stream), the step of the k-th batch is ``step_size(k)``, with k counted
-        from one row per parameter on; a constant step forgets
-        the past and follows drifting data, "auto" is ``(k + 2) ** -0.5`` with the
-        average of the last quarter of the iterates. Under "em",
-        "saem", "mcem" and "online" the result does not depend on how the stream is cut
+        stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
+        row per parameter on; a constant step forgets the past and follows drifting
+        data, "auto" is ``(k + 2) ** -0.5`` with the average of the last quarter of the
+        iterates. Under "em", "saem", "mcem" and "online" the result does not depend on how the stream is cut
         into chunks. Under "iem", "isaem", "vrttem" and "fittem" a chunk is the
         population of the solver: two passes over it (one to fill the memory), then its
         statistics are merged into the running ones with the step of its rows.

@@ -17,9 +17,10 @@ from sktem.schedules import Constant, Polynomial, check_schedule
 from sktem.solvers import FullBatch
 from sktem.stream import Stream, StreamState
 
-__all__ = ["MixtureStream"]
+__all__ = ["PASSES_OF_A_START", "MixtureStream", "rows_of_a_start"]
 
-#: EM passes over the first rows by which several starts are compared.
+#: EM passes over the first rows, by which a start settles near one of the optima, and
+#: by which several starts are compared.
 PASSES_OF_A_START = 20
 
 #: Rows per batch on a stream, whatever the size of the chunks.
@@ -131,7 +132,7 @@ class MixtureStream:
     @staticmethod
     def _rows_needed(estimator, n_features):
         """Rows from which a start can be made without starving a component."""
-        return max(1024, 10 * estimator.n_components * (n_features + 1))
+        return rows_of_a_start(estimator.n_components, n_features)
 
     def _begin(self, estimator, rows, weights):
         """Make the start from the kept rows."""
@@ -147,13 +148,15 @@ class MixtureStream:
         )
 
     def _best_start(self, estimator, rows, weights):
-        """Of ``n_init`` starts, return the one that a few EM passes take furthest."""
+        """Return the start that a few EM passes take furthest, after these passes.
+
+        A start that the user has given is taken as it is.
+        """
         best = None
         for _ in range(estimator.n_init):
-            started = self._started(estimator, rows, weights, self.starts)
-            if estimator.n_init == 1:
-                return started
-            model, params, s = started
+            model, params, s = self._started(estimator, rows, weights, self.starts)
+            if _is_given(estimator):
+                return model, params, s
             state = RunState(params, spawn_streams(self.seed))
             state.solver.s = state.solver.S_tts = s
             settings = RunSettings(
@@ -236,6 +239,29 @@ class MixtureStream:
                 FitWarning,
                 stacklevel=4,
             )
+
+
+def _is_given(estimator):
+    given = (estimator.weights_init, estimator.means_init, estimator.precisions_init)
+    return all(value is not None for value in given)
+
+
+def rows_of_a_start(n_components, n_features):
+    """Return the number of rows from which a stream makes its start.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of components.
+    n_features : int
+        Number of features.
+
+    Returns
+    -------
+    int
+        Rows.
+    """
+    return max(1024, 20 * n_components * (n_features + 1))
 
 
 def _stream_average(estimator):
