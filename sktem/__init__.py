@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "LatentBoltzmannMachine": "sktem.estimators.boltzmann",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
 }
