@@ -4,14 +4,21 @@ import inspect
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.special import expit
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.mixture import GaussianMixture
+from sklearn.neural_network import BernoulliRBM
 from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
     parametrize_with_checks,
 )
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    LatentBoltzmannMachine,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
 from sktem.models import RandomInterceptModel
 
 SOLVERS = ["online", "vrttem", "fittem", "isaem"]
@@ -25,6 +32,25 @@ ESTIMATORS = [
     StochasticEM(RandomInterceptModel(), solver="em", tol=0.0, max_iter=10),
 ]
 
+
+class SquashedMachine(LatentBoltzmannMachine):
+    """The checks send real numbers, which binary units refuse: here they are bent."""
+
+    def _in_range(self, X):
+        if not sparse.issparse(X):
+            return super()._in_range(expit(X))
+        X = X.copy()
+        X.data = expit(X.data)
+        return super()._in_range(X)
+
+
+SMALL = {"max_iter": 2, "hidden_layer_sizes": 3, "random_state": 0}
+MACHINES = [
+    LatentBoltzmannMachine(visible="gaussian", **SMALL),
+    SquashedMachine(**SMALL),
+    SquashedMachine(**{**SMALL, "hidden_layer_sizes": (3, 2)}, solver="mfpcd"),
+]
+
 # Nothing that scikit-learn's own mixture passes is expected to fail.
 STRICT = (
     {"xfail_strict": True}
@@ -32,7 +58,7 @@ STRICT = (
     else {}
 )
 checks = parametrize_with_checks(
-    ESTIMATORS, expected_failed_checks=lambda estimator: {}, **STRICT
+    [*ESTIMATORS, *MACHINES], expected_failed_checks=lambda estimator: {}, **STRICT
 )
 
 
@@ -62,6 +88,17 @@ def test_no_check_is_dropped():
         assert len(names) >= len(expected)
 
 
+def test_no_check_of_a_machine_is_dropped():
+    peer = set(names_of(BernoulliRBM()))
+    # Missing values are welcome, and real numbers of Gaussian units are not sparse.
+    welcome = {"check_estimators_nan_inf"}
+    thin = {name for name in peer if "sparse" in name}
+    assert len(peer) > 30
+    for estimator in MACHINES:
+        missing = peer - welcome - set(names_of(estimator))
+        assert missing <= (thin if estimator.visible == "gaussian" else set())
+
+
 def test_checks_are_collected(request):
     """What pytest runs, if it runs this whole file, is what scikit-learn yields."""
     collected = [
@@ -69,7 +106,7 @@ def test_checks_are_collected(request):
         for item in request.session.items
         if getattr(item, "originalname", None) == "test_estimator_check"
     ]
-    yielded = sum(len(names_of(estimator)) for estimator in ESTIMATORS)
+    yielded = sum(len(names_of(estimator)) for estimator in [*ESTIMATORS, *MACHINES])
     print(f"{len(collected)} estimator checks collected, {yielded} yielded")
     config = request.config
     if config.option.keyword or config.option.lf or any("::" in a for a in config.args):
@@ -77,7 +114,7 @@ def test_checks_are_collected(request):
     assert len(collected) == yielded
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, *MACHINES], ids=repr)
 def test_partial_fit_checks_the_number_of_features(estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))

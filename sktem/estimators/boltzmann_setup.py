@@ -124,11 +124,15 @@ class BoltzmannSetup:
             order="C",
             ensure_all_finite="allow-nan" if allow_nan else True,
         )
+        return self._in_range(X) if binary else X
+
+    def _in_range(self, X):
+        """Return values of binary units, checked to be in [0, 1]."""
         values = X.data if sparse.issparse(X) else X
         if sparse.issparse(X) and np.isnan(values).any():
             raise ValueError("a sparse X must not contain NaN")
-        if binary and values.size:
-            low, high = np.nanmin(_or_zero(values)), np.nanmax(_or_zero(values))
+        if values.size and not np.isnan(values).all():
+            low, high = np.nanmin(values), np.nanmax(values)
             if low < 0 or high > 1:
                 raise ValueError(
                     "X must be in [0, 1] for visible='binary', got values from "
@@ -256,8 +260,3 @@ class BoltzmannSetup:
             rao_blackwell=bool(self.rao_blackwell),
             binarize=bool(self.binarize),
         )
-
-
-def _or_zero(values):
-    """Return the values, or a zero where all are NaN."""
-    return np.zeros(1) if np.isnan(values).all() else values
