@@ -12,6 +12,7 @@ import time
 
 import numpy as np
 
+from sktem.models.boltzmann import LARGEST_PARAMETER
 from sktem.samplers.gibbs import draw_seed, posterior_start
 
 __all__ = ["run_epochs", "update"]
@@ -162,22 +163,28 @@ def _step(settings, state, negative):
     b = settings.step_size_m(state.n_updates, state.epoch)
     with np.errstate(over="ignore", invalid="ignore"):
         step = np.subtract(state.mean, negative, out=negative)
-        state.gap = float(step @ step)
         if settings.weight_decay:
             weights = slice(model.weights_from, None)
             step[weights] -= settings.weight_decay * params[weights]
+        state.gap = float(step @ step)
         step *= b
+        size = b * np.sqrt(state.gap)
         if settings.momentum:
             if state.velocity is None:
                 state.velocity = np.zeros_like(step)
             state.velocity *= settings.momentum
             state.velocity += step
             step = state.velocity
+            size = np.linalg.norm(step)
         params += step
-    if model.project(params):
-        state.history.events["diverged"] += 1
-        if state.velocity is not None:
-            state.velocity[:] = 0.0
+        state.reach += float(size)
+    # No parameter can be beyond the sum of the steps, so that few updates need a look.
+    if model.gaussian or not state.reach < LARGEST_PARAMETER:
+        if model.project(params):
+            state.history.events["diverged"] += 1
+            if state.velocity is not None:
+                state.velocity[:] = 0.0
+        state.reach = float(np.abs(params).max())
 
 
 def _record(settings, state):

@@ -83,6 +83,16 @@ class ContrastiveState:
         Updates and epochs so far.
     finished : ndarray or None
         Parameters at the end of the last finished epoch.
+    interrupted : bool
+        Whether the user interrupted the run.
+    cpu_time : float
+        Process CPU seconds so far.
+    gap : float
+        Squared norm of the last gradient.
+    reach : float
+        No parameter is larger in absolute value.
+    history : History
+        The record of the run.
     """
 
     params: np.ndarray
@@ -98,4 +108,5 @@ class ContrastiveState:
     interrupted: bool = False
     cpu_time: float = 0.0
     gap: float = float("nan")
+    reach: float = float("inf")
     history: History = field(default_factory=History)

@@ -146,29 +146,28 @@ class LayerStates(LayerLayout):
                 new[part], means, seed, np.uint64(2 * n_sweeps), np.uint64(start)
             )
             odd = means if rao_blackwell else new[part]
-            return (self.sum_statistics(even, odd),)
+            return (self.mean_statistics(even, odd, n=n),)
 
         (total,) = reduce_blocks(block, n, ROWS_PER_BLOCK, self.n_jobs)
-        total /= n
         return Moments(total, new)
 
-    def sum_statistics(self, even, odd, squares=None):
-        """Return the sum over rows of phi."""
+    def mean_statistics(self, even, odd, squares=None, n=None):
+        """Return the sum over rows of phi, over n (their number, if None)."""
+        n = len(even) if n is None else n
         out = np.empty(self.n_parameters, np.result_type(even, odd, np.float32))
-        even.sum(axis=0, out=self.even_biases(out))
+        share = np.full(len(even), 1.0 / n, out.dtype)
+        # The smaller factor is scaled, not the product.
+        odd = odd * out.dtype.type(1.0 / n)
+        np.matmul(share, even, out=self.even_biases(out))
         odd.sum(axis=0, out=self.odd_biases(out))
         if self.gaussian:
             if squares is None:
                 squares = even[:, : self.n_visible] ** 2
-            self.precisions(out)[:] = -0.5 * squares.sum(axis=0)
+            self.precisions(out)[:] = -0.5 * (share @ squares)
         for block, (rows, columns, _) in enumerate(self._blocks):
             matrix = self._matrix(out, block)
             np.matmul(even[:, rows].T, odd[:, columns], out=matrix)
         return out
-
-    def mean_statistics(self, even, odd, squares=None):
-        """Return the mean over rows of phi."""
-        return self.sum_statistics(even, odd, squares) / len(even)
 
     def mean_field(self, params, X, observed, n_iterations):
         """Return means of all units under mean field, or exactly for two layers.
@@ -190,13 +189,14 @@ class LayerStates(LayerLayout):
             Means.
         """
         params = params.astype(X.dtype, copy=False)
-        n = self.n_visible
+        if len(X) <= ROWS_PER_BLOCK:
+            return self._mean_field_rows(params, X, observed, n_iterations)
         results = iterate_blocks(
             lambda start, stop: self._mean_field_rows(
                 params,
                 X[start:stop],
                 None if observed is None else observed[start:stop],
-                n_iterations if self.n_even > n or observed is not None else 1,
+                n_iterations,
             ),
             len(X),
             ROWS_PER_BLOCK,
@@ -207,6 +207,10 @@ class LayerStates(LayerLayout):
 
     def _mean_field_rows(self, params, X, observed, n_iterations):
         n = self.n_visible
+        if observed is None and self.n_even == n:
+            odd = self.odd_fields(params, X)
+            sigmoid(odd, self.odd_biases(params))
+            return X, odd
         odd = None
         even = np.full((len(X), self.n_even), 0.5, X.dtype)
         start = 0.0 if self.gaussian else 0.5
