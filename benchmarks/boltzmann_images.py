@@ -27,21 +27,20 @@ from sktem.evaluation import ParzenWindow, annealed_importance_sampling
 from sktem.evaluation.ais import posterior_log_sums
 
 SOLVERS = {
-    "PCD, Gibbs": dict(solver="pcd"),
     "MFPCD": dict(solver="mfpcd"),
+    "PCD, Gibbs": dict(solver="pcd"),
     "APCD": dict(solver="apcd"),
     "H-APCD": dict(solver="hapcd"),
 }
 
 
-def log_likelihood(machine, test, seed, n_temperatures):
-    """Return mean, error, error of log Z and effective size, both sums by AIS."""
+def log_likelihoods(machine, test, seed, n_temperatures):
+    """Return log-likelihoods of rows and the estimate of log Z, both by AIS."""
     model, params = machine._model, machine.params_
     rng = np.random.default_rng(seed)
     total = annealed_importance_sampling(model, params, rng, 100, n_temperatures)
     values, _ = posterior_log_sums(model, params, test.astype(float), rng, 20, 200)
-    error = np.hypot(values.std() / np.sqrt(len(values)), total.standard_error)
-    return values.mean() - total.value, error, total
+    return values - total.value, total
 
 
 def deep(name, train, test, sizes, epochs, pretrain, arguments):
@@ -52,8 +51,11 @@ def deep(name, train, test, sizes, epochs, pretrain, arguments):
         f"\n{name}, {shape}, {len(train):,} rows, {pretrain} + {epochs} epochs, "
         f"{len(test)} test rows; base rates {rates.mean():.2f}"
     )
-    print("  solver        log-likelihood       log Z error, size   fit, CPU s")
-    machines = {}
+    print(
+        "  solver        log-likelihood     less the first, paired   log Z error, size"
+        "   fit, CPU s"
+    )
+    machines, first = {}, None
     for solver, settings in SOLVERS.items():
         machine = LatentBoltzmannMachine(
             hidden_layer_sizes=sizes, n_gibbs_m=5, n_gibbs_e=10, n_mean_field=10,
@@ -63,17 +65,27 @@ def deep(name, train, test, sizes, epochs, pretrain, arguments):
         start = time.process_time()
         machine.fit(train)
         seconds = time.process_time() - start
-        mean, error, total = log_likelihood(
+        values, total = log_likelihoods(
             machine, test, arguments.seed, arguments.temperatures
         )
+        error = np.hypot(standard_error(values), total.standard_error)
+        first = (values, total) if first is None else first
+        paired = values - first[0]
+        spread = np.hypot(total.standard_error, first[1].standard_error)
+        spread = np.hypot(standard_error(paired), spread)
         print(
-            f"  {solver:12s} {mean:9.2f} +-{error:5.2f}        "
-            f"{total.standard_error:5.2f} {total.effective_sample_size:5.0f}         "
+            f"  {solver:12s} {values.mean():9.2f} +-{error:5.2f}       "
+            f"{paired.mean():+6.2f} +-{spread:5.2f}           "
+            f"{total.standard_error:5.2f} {total.effective_sample_size:5.0f}     "
             f"{seconds:8.1f}",
             flush=True,
         )
         machines[solver] = machine
     return machines
+
+
+def standard_error(values):
+    return values.std() / np.sqrt(len(values))
 
 
 def restore(name, machine, train, test, width):

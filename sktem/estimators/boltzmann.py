@@ -151,7 +151,7 @@ class LatentBoltzmannMachine(
     >>> from sktem import LatentBoltzmannMachine
     >>> X = np.repeat([[0, 0, 1], [1, 1, 0]], 50, axis=0)
     >>> machine = LatentBoltzmannMachine(hidden_layer_sizes=2, random_state=0)
-    >>> machine = machine.set_params(max_iter=100, step_size_m=0.2).fit(X)
+    >>> machine = machine.set_params(max_iter=500, step_size_m=0.2).fit(X)
     >>> machine.score(X) > -1.5
     True
     """

@@ -140,7 +140,7 @@ def test_the_test_of_samplers_can_fail(kind):
     problem = Problem(kind)
     model, exact = problem.model, problem.moments()
     rng = np.random.default_rng(0)
-    params = problem.params * np.float32(0.95)
+    params = problem.params * np.float32(0.9)
     moments = model.free_gibbs(params, model.new_chains(N, rng), 60, draw_seed(rng))
     found = problem.flat(moments.values)
     assert worst_score(found, exact, problem.variances(exact), N) > 6
