@@ -125,7 +125,7 @@ def thrml_grid(graph, params, n_chains, n_sweeps):
         for side in (0, 1)
     ]
     program = IsingSamplingProgram(model, blocks, clamped_blocks=[])
-    schedule = SamplingSchedule(n_warmup=0, n_samples=1, steps_per_sample=n_sweeps)
+    schedule = SamplingSchedule(n_warmup=n_sweeps, n_samples=1, steps_per_sample=1)
     keys = jax.random.split(jax.random.key(0), n_chains)
     start = hinton_init(jax.random.key(1), model, blocks, (n_chains,))
     run = jax.jit(

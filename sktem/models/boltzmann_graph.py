@@ -38,6 +38,7 @@ class GraphMachine(GraphStates):
         if plan is not None and plan.n_entries > ENTRIES_PER_UNIT * self.n_hidden:
             plan = None
         self.plan = plan
+        self._find_cross_edges()
 
     @property
     def has_exact_posterior(self) -> bool:
@@ -152,20 +153,29 @@ class GraphMachine(GraphStates):
         return Moments(self.mean_statistics(chains, means), chains)
 
     def hidden_fields(self, params, X) -> np.ndarray:
-        """Return the bias of each hidden unit once visible units are known."""
+        """Return the bias of each hidden unit once X is known, (n_hidden, n)."""
+        weights = params[self.n_units :][self._cross_edges]
+        shape = (self.n_hidden, self.n_visible)
+        matrix = sparse.csr_array(
+            (weights, self._cross_units, self._cross_starts), shape
+        )
+        fields = matrix @ np.asarray(X.T, np.float64)
+        fields += params[self.hidden][:, None]
+        return fields
+
+    def _find_cross_edges(self):
+        """Find the edges between hidden and visible units, by hidden unit."""
         position = np.empty(self.n_units, np.int64)
         position[self.visible] = np.arange(self.n_visible)
         position[self.hidden] = np.arange(self.n_hidden)
         a, b = self.is_hidden[self.first], self.is_hidden[self.second]
-        mixed = a != b
-        upper = np.where(a, self.first, self.second)[mixed]
-        lower = np.where(a, self.second, self.first)[mixed]
-        matrix = sparse.csr_array(
-            (params[self.n_units :][mixed], (position[upper], position[lower])),
-            shape=(self.n_hidden, self.n_visible),
-        )
-        fields = matrix @ np.asarray(X.T, np.float64)
-        return fields + params[self.hidden][:, None]
+        edges = np.flatnonzero(a != b)
+        upper = position[np.where(a, self.first, self.second)[edges]]
+        lower = position[np.where(a, self.second, self.first)[edges]]
+        order = np.lexsort((lower, upper))
+        self._cross_edges, self._cross_units = edges[order], lower[order]
+        counts = np.bincount(upper, minlength=self.n_hidden)
+        self._cross_starts = np.concatenate([[0], np.cumsum(counts)])
 
     def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
         """Return mean-field marginals given a part of the visible units."""

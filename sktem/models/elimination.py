@@ -6,6 +6,8 @@ into components, the tables do as well.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from sktem.graphs import Graph
@@ -66,6 +68,7 @@ class EliminationPlan:
             [1 + self.members[step[e]].index(other[e]) for e in by_step], np.int64
         )
 
+    @cached_property
     def _tables(self):
         """Return the arrays of the kernels that grow with the tables."""
         sizes = np.diff(self.starts)
@@ -87,7 +90,7 @@ class EliminationPlan:
 
     def _run(self, fields, weights, n_jobs, use=None):
         """Eliminate all rows, and hand the conditional probabilities on to `use`."""
-        offsets, places, children, child_starts = self._tables()
+        offsets, places, children, child_starts = self._tables
         fields = np.ascontiguousarray(fields, dtype=np.float64)
         edge_weights = np.asarray(weights, np.float64)[self.edge_numbers]
         log_sum = np.zeros(fields.shape[1])
