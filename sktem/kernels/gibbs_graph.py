@@ -86,6 +86,7 @@ def sweeps(
     biases,
     n_sweeps,
     means,
+    apart,
     seed,
     start,
     stop,
@@ -94,8 +95,10 @@ def sweeps(
 
     One update equals ``states[u] = draw(biases[u] + weights[u] @ states[neighbours of
     u] + offset_scale * offsets[u])``, with the probability itself in place of a draw
-    if `means`. Where `clamped` is not zero a state stays. `clamped` and `offsets` may
-    have no rows, which means none. The draws depend on (seed, sweep, unit, chain).
+    if `means`. With `apart` each is updated from the states at the beginning, as if it
+    were the first one. Where `clamped` is not zero a state stays. `clamped` and
+    `offsets` may have no rows, which means none. The draws depend on (seed, sweep,
+    unit, chain).
     """
     width = stop - start
     n_units = states.shape[0]
@@ -108,6 +111,7 @@ def sweeps(
         row, source = local[u], states[u]
         for c in range(width):
             row[c] = source[start + c]
+    result = np.empty_like(local) if apart else local
     lanes = np.empty(width, np.uint32)
     for c in range(width):
         lanes[c] = lane_number(start + c)
@@ -137,43 +141,14 @@ def sweeps(
                     hold = clamped[u]
                     for c in range(width):
                         new[c] = row[c] if hold[start + c] else new[c]
+            target = result[u]
             for c in range(width):
-                row[c] = new[c]
+                target[c] = new[c]
     for position in range(order.shape[0]):
         u = order[position]
-        row, target = local[u], states[u]
+        row, target = result[u], states[u]
         for c in range(width):
             target[start + c] = row[c]
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def conditional_means(
-    out, states, clamped, units, indptr, indices, weights, biases, start, stop
-):
-    """Write the probability of each unit given all others, for some chains.
-
-    Equal ``out[u] = 1 / (1 + np.exp(-(biases[u] + weights[u] @ states[neighbours of
-    u])))`` for u in `units`; where `clamped` is not zero, and for other units, the
-    state itself.
-    """
-    weights = weights * MINUS_LOG2_E
-    biases = biases * MINUS_LOG2_E
-    x = np.empty(stop - start, np.float32)
-    part = states[:, start:stop]
-    for u in range(states.shape[0]):
-        row, source = out[u], states[u]
-        for c in range(start, stop):
-            row[c] = source[c]
-    masked = clamped.shape[0] > 0
-    for position in range(units.shape[0]):
-        u = units[position]
-        add_field(x, part, u, indptr, indices, weights, biases[u])
-        row = out[u]
-        mean_unit(row[start:stop], x)
-        if masked:
-            hold, source = clamped[u], states[u]
-            for c in range(start, stop):
-                row[c] = source[c] if hold[c] else row[c]
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")

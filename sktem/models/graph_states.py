@@ -8,7 +8,6 @@ from scipy import sparse
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 from sktem.kernels.gibbs_graph import (
-    conditional_means,
     log_potentials,
     pair_sums,
     sweeps,
@@ -102,7 +101,7 @@ class GraphStates(BoltzmannModel):
 
     def sweep(
         self, params, states, n_sweeps, seed, order=None, clamped=None, means=False,
-        offsets=None, scales=(1.0, 0.0),
+        apart=False, offsets=None, scales=(1.0, 0.0),
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -122,6 +121,8 @@ class GraphStates(BoltzmannModel):
             Where states stay.
         means : bool, default=False
             Probabilities in place of draws.
+        apart : bool, default=False
+            Update each unit from the states at the beginning of the call.
         offsets : ndarray of float32 of shape (n_units, n) or None, default=None
             Further fields.
         scales : tuple of float, default=(1.0, 0.0)
@@ -137,8 +138,8 @@ class GraphStates(BoltzmannModel):
         def block(start, stop):
             sweeps(
                 states, clamped, offsets, np.float32(scales[1]), order, self.indptr,
-                self.indices, weights, biases, n_sweeps, means, np.uint64(seed), start,
-                stop,
+                self.indices, weights, biases, n_sweeps, means, apart,
+                np.uint64(seed), start, stop,
             )  # fmt: skip
 
         for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, self.n_jobs):
@@ -163,19 +164,8 @@ class GraphStates(BoltzmannModel):
         ndarray of float32 of shape (n_units, n)
             Probabilities.
         """
-        weights, biases = self.bound(params)
-        order = self.order if order is None else order
-        clamped = self._no_mask if clamped is None else clamped
-        out = np.empty_like(states)
-
-        def block(start, stop):
-            conditional_means(
-                out, states, clamped, order, self.indptr, self.indices, weights,
-                biases, start, stop,
-            )  # fmt: skip
-
-        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, self.n_jobs):
-            pass
+        out = states.copy()
+        self.sweep(params, out, 1, 0, order, clamped, means=True, apart=True)
         return out
 
     def mean_statistics(self, states, means=None, share=None) -> np.ndarray:
