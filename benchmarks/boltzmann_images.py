@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from boltzmann_data import frey_faces, mnist, ocr_letters
@@ -107,6 +108,20 @@ def restore(name, machine, train, test, width):
         print(f"  {method:24s} {error:.4f}   {time.process_time() - start:6.1f} s")
 
 
+def picture(folder, name, rows, shape):
+    """Write 60 rows as one picture, light on dark."""
+    if folder is None:
+        return
+    from matplotlib import image
+
+    height, width = shape
+    tiles = rows[:60].reshape(5, 12, height, width)
+    frame = np.pad(tiles, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=0.5)
+    mosaic = frame.transpose(0, 2, 1, 3).reshape(5 * (height + 2), 12 * (width + 2))
+    mosaic = np.kron(np.clip(mosaic, 0, 1), np.ones((2, 2)))
+    image.imsave(Path(folder) / f"{name}.png", mosaic, cmap="gray", vmin=0, vmax=1)
+
+
 def faces(arguments):
     """Gaussian visible units on the Frey faces, by Parzen windows as in the paper."""
     train, test = frey_faces()
@@ -123,7 +138,8 @@ def faces(arguments):
         f"\nFrey faces, 560-200 with Gaussian units, {arguments.face_epochs} epochs, "
         f"{seconds:.0f} s; Parzen windows, {len(test)} test faces"
     )
-    samples = machine.sample(10_000, n_steps=500)
+    samples = machine.sample(5_000, n_steps=200)
+    picture(arguments.pictures, "boltzmann_frey_faces", samples, (28, 20))
     sources = {"samples of the machine": samples, "training faces": train[176:]}
     for source, rows in sources.items():
         window = ParzenWindow(bandwidths=np.geomspace(0.03, 0.3, 12))
@@ -136,8 +152,10 @@ def faces(arguments):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paper", action="store_true")
+    parser.add_argument("--only", choices=["ocr", "mnist", "faces"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--temperatures", type=int, default=2000)
+    parser.add_argument("--pictures", help="folder for pictures of samples")
     parser.add_argument("--face-epochs", type=int, default=100)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -146,6 +164,8 @@ def main():
         ("OCR letters", ocr_letters, 8, (8000, (100, 100), 20), 200),
         ("MNIST", mnist, 28, (6000, (200, 200), 10), 500),
     ):
+        if arguments.only is not None and arguments.only not in name.lower():
+            continue
         train, test = load()
         rows, sizes, short = scaled
         if arguments.paper:
@@ -154,8 +174,15 @@ def main():
             )
         else:
             machines = deep(name, train[:rows], test[:200], sizes, short, 10, arguments)
-        restore(name, machines["H-APCD"], train, test, width)
-    faces(arguments)
+        machine = machines["H-APCD"]
+        restore(name, machine, train, test, width)
+        short = name.split()[0].lower()
+        if arguments.pictures is not None:
+            samples = machine.sample(60, n_steps=1000)
+            shape = (train.shape[1] // width, width)
+            picture(arguments.pictures, f"boltzmann_{short}", samples, shape)
+    if arguments.only in (None, "faces"):
+        faces(arguments)
 
 
 if __name__ == "__main__":
