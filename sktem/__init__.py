@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "DeformableTemplateClassifier": "sktem.estimators.template_classifier",
     "DeformableTemplateEstimator": "sktem.estimators.deformable_template",
+    "LatentBoltzmannMachine": "sktem.estimators.boltzmann",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
 }

@@ -15,6 +15,7 @@ __all__ = [
     "BurnInThenDecay",
     "Constant",
     "Linear",
+    "LogHarmonic",
     "Polynomial",
     "Schedule",
     "check_schedule",
@@ -173,6 +174,36 @@ class Linear(Schedule):
         span = max(self.n_iterations - 1, 1)
         fraction = np.minimum((k - 1) / span, 1.0)
         step = self.start + (self.stop - self.start) * fraction
+        return float(step) if np.ndim(k) == 0 else step
+
+
+class LogHarmonic(Schedule):
+    """Steps ``scale / (1 + k log k)``, never above 1.
+
+    The slower of the two pairs of steps that Jang et al. (2016, after Theorem 1) name:
+    ``a_t = 1 / t`` and ``b_t = 1 / (1 + t log t)``. Their other pair is
+    ``Polynomial(2 / 3)`` and ``Polynomial(1)``.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Factor in front.
+
+    Examples
+    --------
+    >>> from sktem.schedules import LogHarmonic
+    >>> LogHarmonic()(1)
+    1.0
+    """
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def __call__(self, k):
+        """Return the step size of iteration ``k``."""
+        if not self.scale > 0:
+            raise ValueError(f"scale must be > 0, got {self.scale!r}")
+        step = np.minimum(self.scale / (1.0 + k * np.log(k)), 1.0)
         return float(step) if np.ndim(k) == 0 else step
 
 

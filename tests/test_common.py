@@ -4,10 +4,13 @@ import inspect
 
 import numpy as np
 import pytest
+from scipy import sparse
+from scipy.special import expit
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neural_network import BernoulliRBM
 from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
     parametrize_with_checks,
@@ -16,6 +19,7 @@ from sklearn.utils.estimator_checks import (
 from sktem import (
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
+    LatentBoltzmannMachine,
     StochasticEM,
     StochasticEMGaussianMixture,
 )
@@ -45,13 +49,32 @@ ESTIMATORS = [*DENSITIES, *TEMPLATES]
 EXPECTED = {
     "check_sample_weight_equivalence_on_dense_data": "draws of repeated images differ"
 }
+
+
+class SquashedMachine(LatentBoltzmannMachine):
+    """The checks send real numbers, which binary units refuse: here they are bent."""
+
+    def _in_range(self, X):
+        if not sparse.issparse(X):
+            return super()._in_range(expit(X))
+        X = X.copy()
+        X.data = expit(X.data)
+        return super()._in_range(X)
+
+
+FEW = {"max_iter": 2, "hidden_layer_sizes": 3, "random_state": 0}
+MACHINES = [
+    LatentBoltzmannMachine(visible="gaussian", **FEW),
+    SquashedMachine(**FEW),
+    SquashedMachine(**{**FEW, "hidden_layer_sizes": (3, 2)}, solver="mfpcd"),
+]
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
     else {}
 )
 checks = parametrize_with_checks(
-    ESTIMATORS,
+    [*ESTIMATORS, *MACHINES],
     expected_failed_checks=lambda estimator: EXPECTED if estimator in TEMPLATES else {},
     **STRICT,
 )
@@ -90,6 +113,17 @@ def test_no_check_is_dropped():
         assert len(names) >= len(expected)
 
 
+def test_no_check_of_a_machine_is_dropped():
+    peer = set(names_of(BernoulliRBM()))
+    # Missing values are welcome, and real numbers of Gaussian units are not sparse.
+    welcome = {"check_estimators_nan_inf"}
+    thin = {name for name in peer if "sparse" in name}
+    assert len(peer) > 30
+    for estimator in MACHINES:
+        missing = peer - welcome - set(names_of(estimator))
+        assert missing <= (thin if estimator.visible == "gaussian" else set())
+
+
 def test_checks_are_collected(request):
     """What pytest runs, if it runs this whole file, is what scikit-learn yields."""
     collected = [
@@ -97,7 +131,7 @@ def test_checks_are_collected(request):
         for item in request.session.items
         if getattr(item, "originalname", None) == "test_estimator_check"
     ]
-    yielded = sum(len(names_of(estimator)) for estimator in ESTIMATORS)
+    yielded = sum(len(names_of(estimator)) for estimator in [*ESTIMATORS, *MACHINES])
     print(f"{len(collected)} estimator checks collected, {yielded} yielded")
     config = request.config
     if config.option.keyword or config.option.lf or any("::" in a for a in config.args):
@@ -105,7 +139,7 @@ def test_checks_are_collected(request):
     assert len(collected) == yielded
 
 
-@pytest.mark.parametrize("estimator", DENSITIES, ids=repr)
+@pytest.mark.parametrize("estimator", [*DENSITIES, *MACHINES], ids=repr)
 def test_partial_fit_checks_the_number_of_features(estimator):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 4))

@@ -10,6 +10,7 @@ from sktem.schedules import (
     BurnInThenDecay,
     Constant,
     Linear,
+    LogHarmonic,
     Polynomial,
     Schedule,
     check_schedule,
@@ -27,6 +28,8 @@ WRITTEN_OUT = [
     (BurnInThenDecay(n_burn_in=0, alpha=0.5), [1, 2**-0.5, 3**-0.5]),
     (Linear(start=1.0, stop=0.2, n_iterations=5), [1, 0.8, 0.6, 0.4, 0.2, 0.2, 0.2]),
     (Linear(start=0.5, stop=0.5, n_iterations=1), [0.5, 0.5]),
+    (LogHarmonic(), [1, 1 / (1 + 2 * np.log(2)), 1 / (1 + 3 * np.log(3))]),
+    (LogHarmonic(scale=4.0), [1, 1, 4 / (1 + 3 * np.log(3))]),
 ]
 
 
@@ -60,6 +63,7 @@ def test_clone_and_pickle(schedule, expected):
         Linear(start=0),
         Linear(stop=1.1),
         Linear(n_iterations=0),
+        LogHarmonic(scale=0),
     ],
 )
 def test_wrong_parameters(schedule):

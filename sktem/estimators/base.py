@@ -36,7 +36,7 @@ except ImportError:  # scikit-learn < 1.9
         return method
 
 
-__all__ = ["FitProgress", "LoopEstimator", "with_callbacks"]
+__all__ = ["CallbackSupportMixin", "FitProgress", "LoopEstimator", "with_callbacks"]
 
 
 #: Frames from a warning in ``_warn`` to the caller of ``fit``, which scikit-learn's

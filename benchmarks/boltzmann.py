@@ -1,0 +1,251 @@
+"""Speed of Boltzmann machines: one thread, medians of CPU time, peers in the same run.
+
+Rows that need a package that is not installed (thrml, torch) say so. The sizes are
+those of the papers: a grid of 30 x 30, layers of 784-500-1000, a restricted machine of
+784-500. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+from boltzmann_data import mnist
+from machine import describe
+from scipy.special import expit
+from sklearn.neural_network import BernoulliRBM
+
+from sktem import LatentBoltzmannMachine
+from sktem.evaluation import annealed_importance_sampling
+from sktem.graphs import Graph, grid_graph
+from sktem.models.boltzmann_graph import GraphMachine
+from sktem.models.boltzmann_layers import LayeredMachine
+
+ROUNDS = 7
+
+
+def timed(functions, rounds=ROUNDS):
+    """Return CPU seconds of each function, in turns so that all see the same load."""
+    seconds = {name: [] for name in functions}
+    for function in functions.values():
+        function()
+    for _ in range(rounds):
+        for name, function in functions.items():
+            start = time.process_time()
+            function()
+            seconds[name].append(time.process_time() - start)
+    return seconds
+
+
+def report(title, seconds, work, unit, scale=1.0):
+    """Print work per second of each, and the ratio of the first to it."""
+    print(f"\n{title}")
+    first = np.array(next(iter(seconds.values())))
+    for name, values in seconds.items():
+        rate = work[name] / np.array(values) / scale
+        print(
+            f"  {name:44s} {np.median(rate):10.4g} ({rate.min():.4g} to "
+            f"{rate.max():.4g}) {unit}",
+            end="",
+        )
+        if values is not seconds[next(iter(seconds))]:
+            own = work[next(iter(seconds))] / first / (work[name] / np.array(values))
+            print(f", ratio {np.median(own):.2f} ({own.min():.2f} to {own.max():.2f})")
+        else:
+            print()
+
+
+def checkerboard(states, biases, right, down, n_sweeps, rng):
+    """Sweep a grid by NumPy, one colour at a time: (height, width, n_chains)."""
+    height, width, n = states.shape
+    colour = np.add.outer(np.arange(height), np.arange(width)) % 2
+    for _ in range(n_sweeps):
+        for side in (0, 1):
+            fields = np.broadcast_to(biases[..., None], states.shape).copy()
+            fields[:, 1:] += right[..., None] * states[:, :-1]
+            fields[:, :-1] += right[..., None] * states[:, 1:]
+            fields[1:] += down[..., None] * states[:-1]
+            fields[:-1] += down[..., None] * states[1:]
+            where = colour == side
+            draws = rng.random((int(where.sum()), n), np.float32)
+            states[where] = draws < expit(fields[where])
+
+
+def grid(n_chains=2000, n_sweeps=20):
+    rng = np.random.default_rng(0)
+    graph = Graph(grid_graph(30, 30))
+    model = GraphMachine(graph, [], n_jobs=1)
+    params = np.concatenate(
+        [rng.uniform(-3, 3, 900), rng.normal(0, np.sqrt(0.5), graph.n_edges)]
+    )
+    chains = model.new_chains(n_chains, rng)
+    states = chains.reshape(30, 30, n_chains).copy()
+    weights = model.weights_by_unit(params)
+    unit = np.arange(900).reshape(30, 30)
+    right = weights[unit[:, :-1].ravel(), unit[:, 1:].ravel()].reshape(30, 29)
+    down = weights[unit[:-1].ravel(), unit[1:].ravel()].reshape(29, 30)
+    fields = [a.astype(np.float32) for a in (params[:900].reshape(30, 30), right, down)]
+    functions = {
+        "sktem": lambda: model.sweep(params, chains, n_sweeps, 1),
+        "NumPy, float32, by colour": lambda: checkerboard(states, *fields, 1, rng),
+    }
+    work = {"sktem": 900 * n_chains * n_sweeps}
+    work["NumPy, float32, by colour"] = 900 * n_chains
+    try:
+        functions["thrml"], work["thrml"] = thrml_grid(graph, params, 500, 20)
+    except ImportError as error:
+        print(f"thrml: {error}")
+    seconds = timed(functions)
+    report(f"Grid 30 x 30, {n_chains:,} chains", seconds, work, "1e9 updates/s", 1e9)
+
+
+def thrml_grid(graph, params, n_chains, n_sweeps):
+    """Return a function that samples the grid by thrml, and its number of updates."""
+    import jax
+    import jax.numpy as jnp
+    from thrml import Block, SamplingSchedule, SpinNode, sample_states
+    from thrml.models import IsingEBM, IsingSamplingProgram, hinton_init
+
+    # x = (1 + s) / 2 turns zeros and ones into spins.
+    nodes = [SpinNode() for _ in range(graph.n_units)]
+    edges = [
+        (nodes[a], nodes[b]) for a, b in zip(graph.first, graph.second, strict=True)
+    ]
+    weights = params[900:] / 4
+    biases = params[:900] / 2
+    np.add.at(biases, graph.first, weights)
+    np.add.at(biases, graph.second, weights)
+    model = IsingEBM(
+        nodes, edges, jnp.array(biases), jnp.array(weights), jnp.array(1.0)
+    )
+    colours = graph.colours()
+    blocks = [
+        Block([n for n, c in zip(nodes, colours, strict=True) if c == side])
+        for side in (0, 1)
+    ]
+    program = IsingSamplingProgram(model, blocks, clamped_blocks=[])
+    schedule = SamplingSchedule(n_warmup=n_sweeps, n_samples=1, steps_per_sample=1)
+    keys = jax.random.split(jax.random.key(0), n_chains)
+    start = hinton_init(jax.random.key(1), model, blocks, (n_chains,))
+    run = jax.jit(
+        jax.vmap(
+            lambda state, key: sample_states(
+                key, program, schedule, state, [], [Block(nodes)]
+            )
+        )
+    )
+
+    def sample():
+        jax.block_until_ready(run(start, keys))
+
+    return sample, 900 * n_chains * n_sweeps
+
+
+def deep(n_chains=100, n_sweeps=20):
+    rng = np.random.default_rng(0)
+    model = LayeredMachine((784, 500, 1000), n_jobs=1)
+    params = (0.05 * rng.standard_normal(model.n_parameters)).astype(np.float32)
+    chains = model.new_chains(n_chains, rng)
+    w1, w2 = model.weights_between(params, 0).copy(), model.weights_between(params, 1)
+    w2 = np.ascontiguousarray(w2)
+    b0, b1, b2 = (model.layer_biases(params, k) for k in range(3))
+
+    def textbook():
+        h1 = chains
+        for _ in range(n_sweeps):
+            v = (rng.random((n_chains, 784), np.float32) < expit(h1 @ w1.T + b0)) * one
+            h2 = (rng.random((n_chains, 1000), np.float32) < expit(h1 @ w2 + b2)) * one
+            field = v @ w1 + h2 @ w2.T + b1
+            h1 = (rng.random((n_chains, 500), np.float32) < expit(field)) * one
+
+    one = np.float32(1)
+    a = rng.standard_normal((n_chains, 1784)).astype(np.float32)
+    b = rng.standard_normal((1784, 500)).astype(np.float32)
+
+    def products():
+        for _ in range(n_sweeps):
+            c = a @ b
+            c @ b.T
+
+    functions = {
+        "sktem": lambda: model.transitions(params, chains, n_sweeps, np.uint64(1)),
+        "NumPy, float32": textbook,
+        "matrix products alone": products,
+    }
+    try:
+        functions["torch, float32"] = torch_sweeps(w1, w2, b0, b1, b2, chains, n_sweeps)
+    except ImportError as error:
+        print(f"torch: {error}")
+    seconds = timed(functions)
+    work = dict.fromkeys(functions, n_sweeps)
+    report(f"Deep 784-500-1000, {n_chains} chains", seconds, work, "sweeps/s")
+
+
+def torch_sweeps(w1, w2, b0, b1, b2, chains, n_sweeps):
+    """Return a function that sweeps by plain torch."""
+    import torch
+
+    torch.set_num_threads(1)
+    w1, w2, b0, b1, b2, chains = map(torch.tensor, (w1, w2, b0, b1, b2, chains))
+
+    def sweep():
+        h1 = chains
+        for _ in range(n_sweeps):
+            v = torch.bernoulli(torch.sigmoid(h1 @ w1.T + b0))
+            h2 = torch.bernoulli(torch.sigmoid(h1 @ w2 + b2))
+            h1 = torch.bernoulli(torch.sigmoid(v @ w1 + h2 @ w2.T + b1))
+
+    return sweep
+
+
+def restricted(X):
+    X = X[:6000]
+    ours = LatentBoltzmannMachine(
+        hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, step_size_m=0.05,
+        max_iter=1, random_state=0,
+    )  # fmt: skip
+    theirs = BernoulliRBM(500, learning_rate=0.05, batch_size=100, n_iter=1)
+    functions = {"sktem": lambda: ours.fit(X), "BernoulliRBM": lambda: theirs.fit(X)}
+    seconds = timed(functions, 5)
+    work = dict.fromkeys(functions, len(X))
+    report("Restricted 784-500, PCD-1, batch 100, float32", seconds, work, "rows/s")
+    functions = {"sktem": lambda: ours.transform(X)}
+    functions["BernoulliRBM"] = lambda: theirs.transform(X)
+    report("transform", timed(functions, 5), work, "rows/s")
+
+
+def importance(X):
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, max_iter=2, random_state=0
+    ).fit(X[:20000])
+    model = machine._model
+    for schedule in ("linear", "adaptive"):
+        start = time.process_time()
+        found = annealed_importance_sampling(
+            model, machine.params_, np.random.default_rng(0), 100, 5000, schedule
+        )
+        print(
+            f"  {schedule:10s} log Z {found.value:.2f}, error "
+            f"{found.standard_error:.2f}, effective size "
+            f"{found.effective_sample_size:.0f} of 100, "
+            f"{time.process_time() - start:.1f} s CPU"
+        )
+
+
+def main():
+    warnings.simplefilter("ignore")
+    print(describe())
+    a = np.ones((500, 500), np.float32)
+    peak = timed({"product": lambda: a @ a})["product"]
+    print(f"peak of a matrix product: {2 * 500**3 / np.median(peak) / 1e9:.0f} GF/s")
+    grid()
+    deep()
+    X, _ = mnist()
+    restricted(X)
+    print("\nAnnealed importance sampling, 784-500, 100 runs of 5,000 temperatures")
+    importance(X)
+
+
+if __name__ == "__main__":
+    main()

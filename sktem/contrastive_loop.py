@@ -1,0 +1,201 @@
+"""Adiabatic persistent contrastive divergence and its relatives: the loop.
+
+Algorithm 1 of Jang et al. (2016), on batches. E: posterior expectations of the batch
+and their average over iterations (E.1 to E.3; the mean over samples obeys the recursion
+of each, so that what is remembered of a sample is its chain, as bits, and no mean
+parameter). M: chains of the model and a step along the difference (M.1, M.2).
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from sktem.models.boltzmann import LARGEST_PARAMETER
+from sktem.samplers.gibbs import draw_seed, posterior_start
+
+__all__ = ["run_epochs", "update"]
+
+
+def run_epochs(settings, X, state, on_epoch=None) -> None:
+    """Run until the last epoch, or until `on_epoch` says to stop.
+
+    Ctrl-C ends the run with the parameters of the last finished epoch.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        What does not change.
+    X : ndarray or sparse matrix of shape (n_rows, n_visible)
+        Visible values; NaN means not observed.
+    state : ContrastiveState
+        Where to begin; it is changed.
+    on_epoch : callable or None, default=None
+        Called with the state after each epoch; True stops.
+    """
+    n = X.shape[0]
+    size = min(settings.batch_size, n)
+    missing = isinstance(X, np.ndarray) and bool(np.isnan(X).any())
+    if settings.posterior.keeps_chains and state.started is None:
+        state.started = np.zeros(n, bool)
+    begun = time.process_time() - state.cpu_time
+    state.finished = state.params.copy()
+    try:
+        while state.epoch < settings.n_epochs:
+            order = state.streams.indices.permutation(n)
+            for begin in range(0, n, size):
+                rows = order[begin : begin + size]
+                batch = X[rows]
+                update(settings, state, batch, missing=missing, rows=rows)
+            state.epoch += 1
+            state.cpu_time = time.process_time() - begun
+            _record(settings, state)
+            state.finished = state.params.copy()
+            if on_epoch is not None and on_epoch(state):
+                break
+    except KeyboardInterrupt:
+        state.params = state.finished
+        state.interrupted = True
+
+
+def update(settings, state, batch, *, missing=False, rows=None, progress=None) -> None:
+    """Do one E-step and one M-step.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        What does not change.
+    state : ContrastiveState
+        It is changed.
+    batch : ndarray or sparse matrix of shape (n, n_visible)
+        Visible values.
+    missing : bool, default=False
+        Whether there may be NaN.
+    rows : ndarray of int or None, default=None
+        Numbers of the rows, whose chains are remembered; None on a stream.
+    progress : float or None, default=None
+        How much of the run is over; None means that it follows from the epoch.
+    """
+    model, rng = settings.model, state.streams.sampling
+    X, observed = _visible(batch, missing, settings.binarize, rng)
+    state.n_updates += 1
+    if progress is None:
+        progress = (state.epoch + 1) / settings.n_epochs
+    moments = _expect(settings, state, X, observed, rows, progress)
+    if settings.solver.averages and state.mean is not None:
+        a = settings.step_size_e(state.n_updates, state.epoch)
+        state.mean += a * (moments.values - state.mean)
+    else:
+        state.mean = moments.values
+    chains = _negative_start(settings, state, X, observed, moments)
+    seed = draw_seed(rng)
+    negative = model.free_gibbs(
+        state.params, chains, settings.n_gibbs_m, seed, settings.rao_blackwell
+    )
+    if settings.solver.persistent:
+        state.chains = negative.chains
+    _step(settings, state, negative.values)
+
+
+def _visible(batch, missing, binarize, rng):
+    """Return the values of a batch as float32, and what is observed."""
+    if not isinstance(batch, np.ndarray):
+        batch = batch.toarray()
+    X = np.ascontiguousarray(batch, np.float32)
+    observed = None
+    if missing:
+        observed = ~np.isnan(X)
+        if observed.all():
+            observed = None
+        else:
+            X = np.where(observed, X, np.float32(0.5))
+    if binarize:
+        X = (rng.random(X.shape, np.float32) < X).astype(np.float32)
+    return X, observed
+
+
+def _expect(settings, state, X, observed, rows, progress):
+    """Return the mean statistics of a batch; its chains move."""
+    model, posterior, rng = settings.model, settings.posterior, state.streams.sampling
+    if not posterior.keeps_chains:
+        return posterior.expect(model, state.params, X, observed, None, rng, progress)
+    copies = settings.n_chains_e
+    if copies > 1:
+        X = np.repeat(X, copies, axis=0)
+        observed = None if observed is None else np.repeat(observed, copies, axis=0)
+    if rows is None or not state.started[rows].all():
+        chains = posterior_start(model, state.params, X, observed, rng)
+    else:
+        packed = state.posterior_chains[rows]
+        chains = model.unpack(packed.reshape(len(X), -1))
+    moments = posterior.expect(model, state.params, X, observed, chains, rng, progress)
+    if rows is not None and moments.chains is not chains:
+        packed = model.pack(moments.chains)
+        if state.posterior_chains is None:
+            shape = (len(state.started), copies, packed.shape[1])
+            state.posterior_chains = np.zeros(shape, np.uint8)
+        state.posterior_chains[rows] = packed.reshape(len(rows), copies, -1)
+        state.started[rows] = True
+    return moments
+
+
+def _negative_start(settings, state, X, observed, moments):
+    """Return the chains that the M-step moves."""
+    model, rng = settings.model, state.streams.sampling
+    if settings.solver.persistent:
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng)
+        return state.chains
+    if moments.chains is not None:
+        return moments.chains
+    start = posterior_start(model, state.params, X, observed, rng)
+    seed = draw_seed(rng)
+    sweeps = settings.n_gibbs_e
+    return model.posterior_gibbs(
+        state.params, X, observed, start, sweeps, seed, False
+    ).chains
+
+
+def _step(settings, state, negative):
+    """Move the parameters along the difference of the statistics, (8)."""
+    model, params = settings.model, state.params
+    b = settings.step_size_m(state.n_updates, state.epoch)
+    with np.errstate(over="ignore", invalid="ignore"):
+        step = np.subtract(state.mean, negative, out=negative)
+        if settings.weight_decay:
+            weights = slice(model.weights_from, None)
+            step[weights] -= settings.weight_decay * params[weights]
+        state.gap = float(step @ step)
+        step *= b
+        size = b * np.sqrt(state.gap)
+        if settings.momentum:
+            if state.velocity is None:
+                state.velocity = np.zeros_like(step)
+            state.velocity *= settings.momentum
+            state.velocity += step
+            step = state.velocity
+            size = np.linalg.norm(step)
+        params += step
+        state.reach += float(size)
+    # No parameter can be beyond the sum of the steps, so that few updates need a look.
+    if model.gaussian or not state.reach < LARGEST_PARAMETER:
+        if model.project(params):
+            state.history.events["diverged"] += 1
+            if state.velocity is not None:
+                state.velocity[:] = 0.0
+        state.reach = float(np.abs(params).max())
+
+
+def _record(settings, state):
+    """Write an epoch into the history."""
+    state.history.append(
+        passes=float(state.epoch),
+        monitor_passes=0.0,
+        n_iterations=state.n_updates,
+        step_size=settings.step_size_m(state.n_updates, state.epoch - 1),
+        objective=float("nan"),
+        mean_field=state.gap,
+        acceptance_rate=float("nan"),
+        cpu_time=state.cpu_time,
+    )

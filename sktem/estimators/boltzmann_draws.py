@@ -1,0 +1,161 @@
+"""Draws from a fitted Boltzmann machine: samples, conditional samples, imputation."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.estimators.boltzmann_setup import one_blas_thread
+from sktem.random import seed_sequence
+from sktem.samplers.gibbs import draw_seed, posterior_start
+
+__all__ = ["BoltzmannDraws"]
+
+
+class BoltzmannDraws:
+    """Gibbs sampling from the machine, with any of the visible units given."""
+
+    def _generator(self):
+        return np.random.default_rng(seed_sequence(self.random_state))
+
+    @one_blas_thread
+    def sample(self, n_samples=1, n_steps=1000):
+        """Draw rows from the machine.
+
+        Each comes from a chain of its own, which starts at one of `chains_` (for "cd",
+        at fair coins).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows.
+        n_steps : int, default=1000
+            Gibbs transitions of each chain.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Visible units.
+        """
+        check_is_fitted(self)
+        _check_count("n_samples", n_samples)
+        _check_count("n_steps", n_steps)
+        model, rng = self._model, self._generator()
+        model.n_jobs = self.n_jobs
+        chains = model.new_chains(n_samples, rng)
+        if self.chains_ is not None:
+            packed = model.pack(self.chains_)
+            chains = model.unpack(packed[rng.integers(len(packed), size=n_samples)])
+        chains = model.free_gibbs(
+            self.params_, chains, n_steps, draw_seed(rng), False
+        ).chains
+        drawn = model.visible_draws(self.params_, None, None, chains, draw_seed(rng))
+        return self._units.outputs(np.array(drawn))
+
+    @one_blas_thread
+    def gibbs(self, X):
+        """Draw hidden units given rows, then visible units given those.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Visible units after one transition. Where the hidden units cannot be drawn
+            at once, they have moved by ``n_gibbs_e`` sweeps from a mean-field start.
+        """
+        model, X, _ = self._given(X, allow_nan=False)
+        rng = self._generator()
+        chains = posterior_start(model, self.params_, X, None, rng)
+        chains = model.posterior_gibbs(
+            self.params_, X, None, chains, self.n_gibbs_e, draw_seed(rng), False
+        ).chains
+        nothing = np.zeros(X.shape, bool)
+        chains = model.visible_sweep(self.params_, chains, draw_seed(rng))
+        drawn = model.visible_draws(self.params_, X, nothing, chains, draw_seed(rng))
+        return self._units.outputs(np.array(drawn))
+
+    def _given(self, X, allow_nan=True):
+        """Return model, values with 0.5 where not observed, and what is observed."""
+        check_is_fitted(self)
+        X = self._validate(X, reset=False, allow_nan=allow_nan)
+        if sparse.issparse(X):
+            X = X.toarray()
+        self._model.n_jobs = self.n_jobs
+        X = self._units.inputs(X, np.float32)
+        observed = ~np.isnan(X)
+        return self._model, np.where(observed, X, np.float32(0.5)), observed
+
+    @one_blas_thread
+    def sample_conditional(self, X, n_steps=200):
+        """Draw the units that are NaN given those that are not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN means to be drawn.
+        n_steps : int, default=200
+            Gibbs transitions from a mean-field start.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows with draws in place of NaN.
+        """
+        _check_count("n_steps", n_steps)
+        model, X, observed = self._given(X)
+        rng = self._generator()
+        chains = posterior_start(model, self.params_, X, observed, rng)
+        chains = model.posterior_gibbs(
+            self.params_, X, observed, chains, n_steps, draw_seed(rng), False
+        ).chains
+        drawn = model.visible_draws(self.params_, X, observed, chains, draw_seed(rng))
+        return self._units.outputs(np.array(drawn))
+
+    @one_blas_thread
+    def impute(self, X, n_steps=200):
+        """Replace NaN by the expectation given what is observed.
+
+        The conditional means of the second half of a Gibbs chain are averaged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN means not observed.
+        n_steps : int, default=200
+            Gibbs transitions from a mean-field start.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows with probabilities (of Gaussian units, means) in place of NaN.
+        """
+        _check_count("n_steps", n_steps)
+        model, X, observed = self._given(X)
+        rng = self._generator()
+        chains = posterior_start(model, self.params_, X, observed, rng)
+        burn_in = n_steps // 2
+        if burn_in:
+            chains = model.posterior_gibbs(
+                self.params_, X, observed, chains, burn_in, draw_seed(rng), False
+            ).chains
+        total = np.zeros(X.shape)
+        for _ in range(n_steps - burn_in):
+            chains = model.posterior_gibbs(
+                self.params_, X, observed, chains, 1, draw_seed(rng), False
+            ).chains
+            total += model.visible_means(self.params_, X, observed, chains)
+        total /= n_steps - burn_in
+        filled = np.where(observed, X, total)
+        return self._units.outputs(filled)
+
+
+def _check_count(name, value):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")

@@ -1,0 +1,262 @@
+"""From the parameters of a Boltzmann machine to a model and the settings of a run."""
+
+from __future__ import annotations
+
+import functools
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+from threadpoolctl import ThreadpoolController
+
+from sktem.contrastive_state import ContrastiveSettings
+from sktem.graphs import Graph
+from sktem.models.boltzmann_graph import GraphMachine
+from sktem.models.boltzmann_layers import LayeredMachine
+from sktem.samplers.gibbs import (
+    ExactPosterior,
+    GibbsPosterior,
+    HybridPosterior,
+    MeanFieldPosterior,
+)
+from sktem.solvers.contrastive import CONTRASTIVE_SOLVERS, StepRule
+
+__all__ = ["BoltzmannSetup", "one_blas_thread"]
+
+E_STEPS = ("auto", "exact", "gibbs", "mean_field")
+
+#: Defaults of the steps: a_t where posterior draws are averaged, and b_t.
+STEP_SIZE_E = (1.0, 0.05)
+STEP_SIZE_M = (0.05, 0.0005)
+
+
+@functools.cache
+def _controller():
+    return ThreadpoolController()
+
+
+def one_blas_thread(method):
+    """Hold BLAS to one thread in a method: on shared cores its threads get in the way.
+
+    Parameters
+    ----------
+    method : callable
+        The method.
+
+    Returns
+    -------
+    callable
+        The method, wrapped.
+    """
+
+    @functools.wraps(method)
+    def wrapped(*args, **kwargs):
+        with _controller().limit(limits=1, user_api="blas"):
+            return method(*args, **kwargs)
+
+    return wrapped
+
+
+class BoltzmannSetup:
+    """Checks of parameters and data, and what is built from them."""
+
+    def _check_parameters(self):
+        for name in (
+            "n_chains",
+            "n_chains_e",
+            "n_gibbs_e",
+            "n_gibbs_m",
+            "n_mean_field",
+        ):
+            self._check_number(name, Integral, 1)
+        self._check_number("batch_size", Integral, 1)
+        self._check_number("max_iter", Integral, 0)
+        self._check_number("pretrain", Integral, 0)
+        self._check_number("weight_decay", Real, 0)
+        self._check_number("momentum", Real, 0)
+        self._check_number("variance_floor", Real, 0, strict=True)
+        if self.momentum >= 1:
+            raise ValueError(f"momentum must be below 1, got {self.momentum!r}")
+        if self.variance_floor > 1:
+            raise ValueError(
+                f"variance_floor must be in (0, 1], got {self.variance_floor!r}"
+            )
+        self._check_choice("visible", ("binary", "gaussian"))
+        self._check_choice("solver", tuple(sorted(CONTRASTIVE_SOLVERS)))
+        self._check_choice("e_step", E_STEPS)
+        if self.graph is not None and self.hidden_layer_sizes is not None:
+            raise ValueError("give either graph or hidden_layer_sizes, not both")
+        if self.graph is None and self.hidden is not None:
+            raise ValueError("hidden says which units of graph are hidden: give graph")
+        if self.visible == "gaussian":
+            if self.graph is not None:
+                raise ValueError("visible='gaussian' needs layers, not a graph")
+            if self.binarize:
+                raise ValueError("binarize=True needs visible='binary'")
+
+    def _check_number(self, name, kind, low, *, strict=False):
+        value = getattr(self, name)
+        right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+        right = (
+            right and np.isfinite(value) and (value > low if strict else value >= low)
+        )
+        if not right:
+            what = "an integer" if kind is Integral else "a number"
+            raise ValueError(
+                f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
+            )
+
+    def _check_choice(self, name, known):
+        value = getattr(self, name)
+        if not isinstance(value, str) or value not in known:
+            raise ValueError(f"{name} must be one of {list(known)}, got {value!r}")
+
+    def _validate(self, X, *, reset, allow_nan=True):
+        """Return visible values, checked; float32 and float64 stay."""
+        binary = self.visible == "binary"
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr" if binary else False,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite="allow-nan" if allow_nan else True,
+        )
+        return self._in_range(X) if binary else X
+
+    def _in_range(self, X):
+        """Return values of binary units, checked to be in [0, 1]."""
+        values = X.data if sparse.issparse(X) else X
+        if sparse.issparse(X) and np.isnan(values).any():
+            raise ValueError("a sparse X must not contain NaN")
+        if values.size and not np.isnan(values).all():
+            low, high = np.nanmin(values), np.nanmax(values)
+            if low < 0 or high > 1:
+                raise ValueError(
+                    "X must be in [0, 1] for visible='binary', got values from "
+                    f"{low:g} to {high:g}; scale it, or use visible='gaussian'"
+                )
+        return X
+
+    def _new_model(self, n_features):
+        """Return the model for data of so many columns."""
+        if self.graph is None:
+            sizes = self._layer_sizes()
+            return LayeredMachine(
+                (n_features, *sizes),
+                self.visible == "gaussian",
+                self.n_jobs,
+                float(self.variance_floor),
+            )
+        graph = self.graph if isinstance(self.graph, Graph) else Graph(self.graph)
+        hidden = self._hidden_units(graph.n_units)
+        if len(hidden) == graph.n_units:
+            raise ValueError("all units are hidden: at least one has to be visible")
+        if graph.n_units - len(hidden) != n_features:
+            raise ValueError(
+                f"graph has {graph.n_units - len(hidden)} visible units "
+                f"({graph.n_units} less {len(hidden)} hidden), but X has {n_features} "
+                "features"
+            )
+        return GraphMachine(graph, hidden, self.n_jobs)
+
+    def _layer_sizes(self):
+        sizes = (100,) if self.hidden_layer_sizes is None else self.hidden_layer_sizes
+        sizes = (sizes,) if isinstance(sizes, Integral) else tuple(sizes)
+        wrong = [s for s in sizes if not isinstance(s, Integral) or s < 1]
+        if not sizes or wrong:
+            raise ValueError(
+                "hidden_layer_sizes must be one or more positive integers, got "
+                f"{self.hidden_layer_sizes!r}"
+            )
+        return tuple(int(size) for size in sizes)
+
+    def _hidden_units(self, n_units):
+        """Return the numbers of the hidden units, increasing."""
+        if self.hidden is None:
+            return np.array([], np.int64)
+        hidden = np.asarray(self.hidden)
+        if hidden.dtype == bool:
+            if hidden.shape != (n_units,):
+                raise ValueError(
+                    f"hidden as a mask must have shape ({n_units},), got {hidden.shape}"
+                )
+            return np.flatnonzero(hidden)
+        if hidden.ndim != 1 or (hidden.size and hidden.dtype.kind not in "iu"):
+            raise ValueError("hidden must be a mask or numbers of units")
+        unique = np.unique(hidden).astype(np.int64)
+        inside = not hidden.size or (unique[0] >= 0 and unique[-1] < n_units)
+        if len(unique) != len(hidden) or not inside:
+            raise ValueError(
+                f"hidden must name each hidden unit once, from 0 to {n_units - 1}"
+            )
+        return unique
+
+    def _posterior(self, model, missing):
+        """Return the expectations of the E-step."""
+        solver = CONTRASTIVE_SOLVERS[self.solver]
+        gibbs = GibbsPosterior(self.n_gibbs_e, self.rao_blackwell)
+        mean_field = MeanFieldPosterior(self.n_mean_field)
+        exact = model.has_exact_posterior and not missing
+        if solver.e_step == "hybrid":
+            if self.e_step != "auto":
+                raise ValueError(
+                    "solver='hapcd' goes from mean field to Gibbs: it needs "
+                    f"e_step='auto', got {self.e_step!r}"
+                )
+            return HybridPosterior(mean_field, gibbs)
+        if solver.e_step == "mean_field" and self.e_step == "gibbs":
+            raise ValueError(
+                "solver='mfpcd' with e_step='gibbs' is solver='pcd': use that"
+            )
+        e_step = self.e_step
+        if e_step == "auto":
+            e_step = solver.e_step
+        if e_step == "auto":
+            e_step = "exact" if exact else "gibbs"
+        if e_step == "exact" and not exact:
+            raise ValueError(
+                "e_step='exact' needs data without NaN"
+                if missing
+                else "e_step='exact' needs hidden units that can be summed out, whose "
+                "connected parts have a small treewidth; use 'gibbs' or 'mean_field'"
+            )
+        choices = {"exact": ExactPosterior(), "gibbs": gibbs, "mean_field": mean_field}
+        return choices[e_step]
+
+    def _settings(self, model, missing):
+        """Return the settings of a run."""
+        if self.pretrain and (self.graph is not None or len(model.sizes) < 3):
+            raise ValueError("pretrain needs at least two hidden layers")
+        posterior = self._posterior(model, missing)
+        step_size_e, step_size_m = self.step_size_e, self.step_size_m
+        solver = CONTRASTIVE_SOLVERS[self.solver]
+        if isinstance(step_size_e, str) and step_size_e == "auto":
+            step_size_e = STEP_SIZE_E if posterior.keeps_chains else 1.0
+        elif not solver.averages:
+            raise ValueError(
+                f"solver={self.solver!r} does not average posterior statistics: "
+                f"step_size_e must be 'auto', got {step_size_e!r}"
+            )
+        if isinstance(step_size_m, str) and step_size_m == "auto":
+            step_size_m = STEP_SIZE_M
+        return ContrastiveSettings(
+            model=model,
+            solver=solver,
+            posterior=posterior,
+            step_size_e=StepRule(step_size_e, self.max_iter, "step_size_e", 1.0),
+            step_size_m=StepRule(step_size_m, self.max_iter, "step_size_m", np.inf),
+            batch_size=int(self.batch_size),
+            n_epochs=int(self.max_iter),
+            n_pretrain=int(self.pretrain),
+            n_chains=int(self.n_chains),
+            n_chains_e=int(self.n_chains_e),
+            n_gibbs_e=int(self.n_gibbs_e),
+            n_gibbs_m=int(self.n_gibbs_m),
+            momentum=float(self.momentum),
+            weight_decay=float(self.weight_decay),
+            rao_blackwell=bool(self.rao_blackwell),
+            binarize=bool(self.binarize),
+        )

@@ -1,0 +1,143 @@
+"""A Boltzmann machine on a stream: batches of a fixed size, whatever the chunks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from scipy import sparse
+
+from sktem.contrastive_loop import update
+from sktem.contrastive_state import ContrastiveState
+from sktem.estimators.boltzmann_units import VisibleUnits
+from sktem.random import spawn_streams
+
+__all__ = ["BoltzmannStream"]
+
+
+class BoltzmannStream:
+    """Rows that wait for a full batch, and the state of the learning.
+
+    Parameters
+    ----------
+    seed : numpy.random.SeedSequence
+        Root of the random streams.
+    """
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.model = None
+        self.units = None
+        self.state = None
+        self.waiting: list[np.ndarray] = []
+        self.n_rows = 0
+        self.after_whole_fit = False
+
+    @classmethod
+    def after_fit(cls, model, units, state, settings):
+        """Return a stream that goes on from a fit.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The model of the fit.
+        units : VisibleUnits
+            Its visible units.
+        state : ContrastiveState
+            Its final state.
+        settings : ContrastiveSettings
+            Its settings.
+
+        Returns
+        -------
+        BoltzmannStream
+            The stream.
+        """
+        stream = cls(None)
+        stream.model, stream.units = model, units
+        # The chains of rows belong to rows that a stream does not see again.
+        stream.state = ContrastiveState(
+            state.params.copy(),
+            state.streams,
+            chains=None if state.chains is None else state.chains.copy(),
+            mean=None if state.mean is None else state.mean.copy(),
+            velocity=None if state.velocity is None else state.velocity.copy(),
+            n_updates=state.n_updates,
+            epoch=max(settings.n_epochs, 1) - 1,
+        )
+        stream.after_whole_fit = True
+        return stream
+
+    def update(self, estimator, X) -> Counter:
+        """Learn from a chunk.
+
+        Parameters
+        ----------
+        estimator : LatentBoltzmannMachine
+            Holds the settings.
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        Counter
+            What had to be mended.
+        """
+        if estimator.solver == "hapcd" and not self.after_whole_fit:
+            raise ValueError(
+                "solver='hapcd' changes over max_iter epochs and cannot begin on a "
+                "stream: use fit first, or 'apcd' or 'mfpcd'"
+            )
+        fresh = estimator._new_model(X.shape[1])
+        if self.model is not None and fresh.n_parameters != self.model.n_parameters:
+            raise ValueError("the machine cannot change on a stream: use fit")
+        self.model = fresh if self.model is None else self.model
+        self.n_rows += X.shape[0]
+        # Copies, since the caller may reuse its buffer.
+        dense = X.toarray() if sparse.issparse(X) else np.array(X)
+        self.waiting.append(dense)
+        rows = sum(len(part) for part in self.waiting)
+        size = int(estimator.batch_size)
+        events: Counter = Counter()
+        if rows < size:
+            return events
+        data = np.concatenate(self.waiting)
+        full = rows // size * size
+        self.waiting = [data[full:]]
+        settings = estimator._settings(self.model, VisibleUnits.missing(data))
+        if self.state is None:
+            self.units, self.state = self._start(estimator, data[:size])
+        self.state.history.events.clear()
+        for begin in range(0, full, size):
+            batch = self.units.inputs(data[begin : begin + size], np.float32)
+            missing = VisibleUnits.missing(batch)
+            update(settings, self.state, batch, missing=missing, progress=1.0)
+        events.update(self.state.history.events)
+        return events
+
+    def _start(self, estimator, rows):
+        units = VisibleUnits.of(rows, estimator.visible == "gaussian")
+        streams = spawn_streams(
+            np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
+        )
+        params = self.model.initial_params(units.logits, streams.initialisation)
+        return units, ContrastiveState(params, streams)
+
+    def published(self, estimator):
+        """Return the visible units and the state that count the rows so far.
+
+        Parameters
+        ----------
+        estimator : LatentBoltzmannMachine
+            Holds the settings.
+
+        Returns
+        -------
+        units : VisibleUnits
+            Centre, scale and base rates.
+        state : ContrastiveState
+            The state; before the first full batch, a start from the rows there are.
+        """
+        if self.state is not None:
+            return self.units, self.state
+        return self._start(estimator, np.concatenate(self.waiting))

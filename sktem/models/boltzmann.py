@@ -1,0 +1,320 @@
+"""What Boltzmann machines on graphs and in layers have in common.
+
+``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)``, x in
+{0, 1}, an exponential family: theta is one flat array, the statistics phi(x) are
+another of the same length, and the gradient of the mean log-likelihood is the mean of
+phi under the posterior of the hidden units less its mean under the model (Jang et al.
+2016, eq. 4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["BoltzmannModel", "Moments", "entropy"]
+
+#: Parameters are held within these bounds: a probability beyond is 0 or 1.
+LARGEST_PARAMETER = 1000.0
+
+
+@dataclass
+class Moments:
+    """Mean statistics, and the chains that they came from.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_parameters,)
+        Mean of phi over the rows or chains.
+    chains : ndarray or None
+        State of the chains, or means of units in their place; None where the caller
+        has no use for them.
+    """
+
+    values: np.ndarray
+    chains: Any = None
+
+
+class BoltzmannModel:
+    """Base of Boltzmann machines.
+
+    Subclasses draw, take expectations and evaluate; they know nothing of step sizes,
+    batches and epochs. A batch is ``X`` of shape (n, n_visible) with ``observed``, a
+    boolean array of its shape or None where all is observed; what is not observed is
+    treated as hidden. Chains are an array that only the model understands.
+
+    Attributes
+    ----------
+    n_visible, n_hidden : int
+        Units of each kind.
+    n_parameters : int
+        Length of theta.
+    weights_from : int
+        Where the weights of edges begin in theta; they are what decays.
+    dtype : numpy dtype
+        That of theta.
+    gaussian : bool
+        Whether the visible units are real-valued.
+    """
+
+    n_visible: int
+    n_hidden: int
+    n_parameters: int
+    weights_from: int
+    dtype: np.dtype
+
+    gaussian = False
+
+    @property
+    def has_exact_posterior(self) -> bool:
+        """Whether the hidden units can be summed out at little cost."""
+        raise NotImplementedError
+
+    def initial_params(self, logits, rng) -> np.ndarray:
+        """Return visible biases at the base rates and small random weights.
+
+        Parameters
+        ----------
+        logits : ndarray of shape (n_visible,)
+            Logits of the means of binary visible units; of Gaussian ones, the means.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Parameters.
+        """
+        raise NotImplementedError
+
+    def new_chains(self, n, rng) -> np.ndarray:
+        """Return n chains of fair coins.
+
+        Parameters
+        ----------
+        n : int
+            Number of chains.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray
+            Chains.
+        """
+        raise NotImplementedError
+
+    def pack(self, chains) -> np.ndarray:
+        """Return chains as bits.
+
+        Parameters
+        ----------
+        chains : ndarray
+            n chains.
+
+        Returns
+        -------
+        ndarray of uint8 of shape (n, n_bytes)
+            Bits, which ``unpack`` turns into chains again.
+        """
+        raise NotImplementedError
+
+    def unpack(self, packed) -> np.ndarray:
+        """Return the chains that `pack` has packed.
+
+        Parameters
+        ----------
+        packed : ndarray of uint8 of shape (n, n_bytes)
+            Bits.
+
+        Returns
+        -------
+        ndarray
+            Chains.
+        """
+        raise NotImplementedError
+
+    def posterior_exact(self, params, X) -> Moments:
+        """Return the exact mean of phi given X, where the posterior is exact.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+
+        Returns
+        -------
+        Moments
+            Mean statistics; `chains` are means of units in the place of draws.
+        """
+        raise NotImplementedError
+
+    def posterior_gibbs(
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
+        """Move posterior chains, one per row, and return the mean of phi.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        chains : ndarray
+            n chains.
+        n_sweeps : int
+            Transitions.
+        seed : numpy.uint64
+            Seed of the draws.
+        rao_blackwell : bool, default=True
+            Conditional means in place of last draws.
+
+        Returns
+        -------
+        Moments
+            Mean statistics and the chains.
+        """
+        raise NotImplementedError
+
+    def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
+        """Return the mean of phi under the mean-field approximation of the posterior.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        n_iterations : int
+            Sweeps of coordinate ascent.
+
+        Returns
+        -------
+        Moments
+            Mean statistics; `chains` are means of units in the place of draws.
+        """
+        raise NotImplementedError
+
+    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
+        """Move chains of the model, possibly in place, and return the mean of phi.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        chains : ndarray
+            Chains.
+        n_sweeps : int
+            Transitions.
+        seed : numpy.uint64
+            Seed of the draws.
+        rao_blackwell : bool, default=True
+            Conditional means in place of last draws.
+
+        Returns
+        -------
+        Moments
+            Mean statistics and the chains.
+        """
+        raise NotImplementedError
+
+    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+        """Return posterior marginals, exact where possible, else mean field.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+        n_iterations : int
+            Mean-field sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n, n_hidden)
+            Marginals.
+        """
+        raise NotImplementedError
+
+    def log_unnormalised(self, params, X) -> np.ndarray:
+        """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h, exactly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log-likelihoods plus log Z.
+        """
+        raise NotImplementedError
+
+    def variational_bound(self, params, X, n_iterations) -> np.ndarray:
+        """Return the mean-field lower bound of `log_unnormalised`.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+        n_iterations : int
+            Mean-field sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Lower bounds.
+        """
+        raise NotImplementedError
+
+    def project(self, params) -> int:
+        """Bring parameters back into bounds, in place.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        int
+            How many were out of bounds or not finite.
+        """
+        # The sum is finite unless an entry is not, and cheaper than two comparisons.
+        largest = float(max(params.max(initial=0.0), -params.min(initial=0.0)))
+        if largest <= LARGEST_PARAMETER:
+            return 0
+        wrong = ~(np.abs(params) <= LARGEST_PARAMETER)
+        np.nan_to_num(
+            params, copy=False, nan=0.0, posinf=LARGEST_PARAMETER,
+            neginf=-LARGEST_PARAMETER,
+        )  # fmt: skip
+        np.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER, out=params)
+        return int(wrong.sum())
+
+
+def entropy(means):
+    """Return the entropy of independent binary units.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_units, n)
+        Probabilities of 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Entropies in nats.
+    """
+    p = np.clip(means, 1e-12, 1 - 1e-12)
+    return -(p * np.log(p) + (1 - p) * np.log1p(-p)).sum(axis=0)

@@ -1,0 +1,179 @@
+"""Expectations under the posterior of a Boltzmann machine: exact, Gibbs, mean field.
+
+Each takes a batch and returns its mean statistics. Those that keep Markov chains, one
+or more for each row, take the chains of the rows and return them moved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = [
+    "ExactPosterior",
+    "GibbsPosterior",
+    "HybridPosterior",
+    "MeanFieldPosterior",
+    "draw_seed",
+    "posterior_start",
+]
+
+
+def draw_seed(rng) -> np.uint64:
+    """Return a seed for draws inside compiled loops.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    numpy.uint64
+        The seed.
+    """
+    return np.uint64(rng.integers(2**63))
+
+
+def posterior_start(model, params, X, observed, rng):
+    """Return one chain for each row, drawn from the first mean-field iteration.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The model.
+    params : ndarray of shape (n_parameters,)
+        Parameters.
+    X : ndarray of shape (n, n_visible)
+        Visible values.
+    observed : ndarray of bool of shape (n, n_visible) or None
+        What is observed.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray
+        Chains.
+    """
+    means = model.posterior_mean_field(params, X, observed, 1).chains
+    return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+
+
+class ExactPosterior(BaseEstimator):
+    """Exact expectations; the hidden units are summed out."""
+
+    keeps_chains = False
+
+    def expect(self, model, params, X, observed, chains, rng, progress):
+        """Return the mean statistics of a batch.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The model.
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+        observed : None
+            All has to be observed.
+        chains : None
+            There are none.
+        rng : numpy.random.Generator
+            Not used.
+        progress : float
+            Not used.
+
+        Returns
+        -------
+        Moments
+            Mean statistics.
+        """
+        moments = model.posterior_exact(params, X)
+        moments.chains = None
+        return moments
+
+
+class MeanFieldPosterior(BaseEstimator):
+    """Expectations under independent hidden units that match best.
+
+    Parameters
+    ----------
+    n_iterations : int, default=30
+        Sweeps of coordinate ascent.
+    """
+
+    keeps_chains = False
+
+    def __init__(self, n_iterations=30):
+        self.n_iterations = n_iterations
+
+    def expect(self, model, params, X, observed, chains, rng, progress):
+        """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
+        moments = model.posterior_mean_field(params, X, observed, self.n_iterations)
+        moments.chains = None
+        return moments
+
+
+class GibbsPosterior(BaseEstimator):
+    """Persistent Gibbs chains with the visible units clamped, E.1 of Jang et al.
+
+    Parameters
+    ----------
+    n_sweeps : int, default=10
+        Transitions per visit.
+    rao_blackwell : bool, default=True
+        Conditional means in place of the last draws.
+    """
+
+    keeps_chains = True
+
+    def __init__(self, n_sweeps=10, rao_blackwell=True):
+        self.n_sweeps = n_sweeps
+        self.rao_blackwell = rao_blackwell
+
+    def expect(self, model, params, X, observed, chains, rng, progress):
+        """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
+        return model.posterior_gibbs(
+            params, X, observed, chains, self.n_sweeps, draw_seed(rng),
+            self.rao_blackwell,
+        )  # fmt: skip
+
+
+class HybridPosterior(BaseEstimator):
+    """Mean field in the first half of a run, then a mixture that goes over to Gibbs.
+
+    The weight of the Gibbs expectations is 0 up to half of the run and then grows
+    linearly up to 1 at its end (H-APCD, section 4.2 of Jang et al.).
+
+    Parameters
+    ----------
+    mean_field : MeanFieldPosterior
+        Expectations of the first half.
+    gibbs : GibbsPosterior
+        Expectations at the end.
+    """
+
+    keeps_chains = True
+
+    def __init__(self, mean_field, gibbs):
+        self.mean_field = mean_field
+        self.gibbs = gibbs
+
+    def expect(self, model, params, X, observed, chains, rng, progress):
+        """Return the mean statistics of a batch, see `ExactPosterior.expect`.
+
+        `progress` is how much of the run is over, from 0 to 1.
+        """
+        weight = max(0.0, 2.0 * progress - 1.0)
+        batch = (model, params, X, observed, chains, rng, progress)
+        if weight == 0.0:
+            moments = self.mean_field.expect(*batch)
+            moments.chains = chains
+            return moments
+        moments = self.gibbs.expect(*batch)
+        if weight < 1.0:
+            other = self.mean_field.expect(*batch).values
+            moments.values += (1.0 - weight) * (other - moments.values)
+        return moments

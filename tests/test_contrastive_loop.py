@@ -1,0 +1,129 @@
+"""The contrastive loop against Algorithm 1 written out."""
+
+import numpy as np
+import pytest
+
+from sktem.contrastive_loop import run_epochs
+from sktem.contrastive_state import ContrastiveSettings, ContrastiveState
+from sktem.graphs import Graph, grid_graph
+from sktem.models.boltzmann_graph import GraphMachine
+from sktem.random import spawn_streams
+from sktem.samplers.gibbs import (
+    ExactPosterior,
+    GibbsPosterior,
+    HybridPosterior,
+    MeanFieldPosterior,
+    draw_seed,
+    posterior_start,
+)
+from sktem.solvers.contrastive import CONTRASTIVE_SOLVERS, StepRule
+
+MODEL = GraphMachine(Graph(grid_graph(2, 3)), np.array([1, 4]))
+X = (np.random.default_rng(0).random((30, 4)) < 0.5).astype(np.float64)
+
+
+def settings(solver="apcd", posterior=None, **changes):
+    values = dict(
+        model=MODEL,
+        solver=CONTRASTIVE_SOLVERS[solver],
+        posterior=GibbsPosterior(4) if posterior is None else posterior,
+        step_size_e=StepRule((1.0, 0.2), 3, "step_size_e", 1.0),
+        step_size_m=StepRule((0.2, 0.1), 3, "step_size_m", np.inf),
+        batch_size=10,
+        n_epochs=3,
+        n_pretrain=0,
+        n_chains=20,
+        n_chains_e=1,
+        n_gibbs_e=4,
+        n_gibbs_m=2,
+        momentum=0.0,
+        weight_decay=0.0,
+        rao_blackwell=True,
+        binarize=False,
+    )
+    return ContrastiveSettings(**{**values, **changes})
+
+
+def start(seed=0):
+    params = np.random.default_rng(1).normal(size=MODEL.n_parameters)
+    return ContrastiveState(params, spawn_streams(seed))
+
+
+@pytest.mark.parametrize("momentum, decay", [(0.0, 0.0), (0.5, 0.1)])
+def test_algorithm_1(momentum, decay):
+    """E.1 with one chain per row, E.2 and E.3 with a common a_t, M.1 and M.2."""
+    state = start()
+    run_epochs(settings(momentum=momentum, weight_decay=decay), X, state)
+
+    theta, streams = start().params, spawn_streams(0)
+    rng = streams.sampling
+    hidden, model_chains, mu, velocity = {}, None, None, 0.0
+    a, b = [1.0, 0.6, 0.2], [0.2, 0.15, 0.1]
+    for epoch in range(3):
+        order = streams.indices.permutation(30)
+        for rows in np.split(order, 3):
+            if rows[0] in hidden:
+                chains = np.stack([hidden[row] for row in rows], axis=1)
+            else:
+                chains = posterior_start(MODEL, theta, X[rows], None, rng)
+            visible = X[rows].astype(np.float32)
+            phi = MODEL.posterior_gibbs(theta, visible, None, chains, 4, draw_seed(rng))
+            for column, row in enumerate(rows):
+                hidden[row] = phi.chains[:, column].copy()
+            mu = phi.values if mu is None else mu + a[epoch] * (phi.values - mu)
+            if model_chains is None:
+                model_chains = MODEL.new_chains(20, rng)
+            negative = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng))
+            gradient = mu - negative.values
+            gradient[MODEL.n_units :] -= decay * theta[MODEL.n_units :]
+            velocity = momentum * velocity + b[epoch] * gradient
+            theta = theta + velocity
+    np.testing.assert_allclose(state.params, theta, rtol=1e-12)
+
+
+def test_pcd_is_apcd_without_averaging():
+    ones = StepRule(1.0, 3, "step_size_e", 1.0)
+    one, two = start(), start()
+    run_epochs(settings("pcd"), X, one)
+    run_epochs(settings("apcd", step_size_e=ones), X, two)
+    np.testing.assert_allclose(one.params, two.params, rtol=1e-12)
+
+
+def test_the_hybrid_begins_with_mean_field_and_ends_with_gibbs():
+    hybrid = HybridPosterior(MeanFieldPosterior(5), GibbsPosterior(4))
+    rng = np.random.default_rng(0)
+    params = start().params
+    chains = posterior_start(MODEL, params, X, None, rng)
+    visible = X.astype(np.float32)
+
+    def expect(posterior, progress):
+        batch = (MODEL, params, visible, None, chains.copy())
+        return posterior.expect(*batch, np.random.default_rng(3), progress).values
+
+    mean_field, gibbs = (expect(p, 0) for p in (hybrid.mean_field, hybrid.gibbs))
+    assert np.abs(mean_field - gibbs).max() > 1e-3
+    np.testing.assert_array_equal(expect(hybrid, 0.3), mean_field)
+    np.testing.assert_array_equal(expect(hybrid, 0.5), mean_field)
+    mixture = 0.5 * (mean_field + gibbs)
+    np.testing.assert_allclose(expect(hybrid, 0.75), mixture, rtol=1e-12)
+    np.testing.assert_array_equal(expect(hybrid, 1.0), gibbs)
+
+
+def test_what_is_remembered_of_a_row_is_bits():
+    state = start()
+    run_epochs(settings(n_chains_e=3), X, state)
+    assert state.posterior_chains.dtype == np.uint8
+    assert state.posterior_chains.shape == (30, 3, 1)
+    exact = start()
+    run_epochs(settings(posterior=ExactPosterior()), X, exact)
+    assert exact.posterior_chains is None
+
+
+def test_a_run_in_two_parts():
+    whole, parts = start(), start()
+    run_epochs(settings(), X, whole)
+    run_epochs(settings(), X, parts, on_epoch=lambda state: True)
+    assert parts.epoch == 1
+    run_epochs(settings(), X, parts)
+    np.testing.assert_array_equal(whole.params, parts.params)
+    assert len(whole.history) == len(parts.history) == 3
