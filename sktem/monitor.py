@@ -128,9 +128,12 @@ class Monitor:
         own = replace(
             streams, sampling=streams.monitoring, acceptance=streams.monitoring
         )
+        own.adaptation = streams.adaptation.snapshot(rows)
         chains = expectation.chains
         Z = None if chains is None else chains.get(rows)
         Z, _ = sampler.draw(model, X, Z, params, own, iteration)
+        if hasattr(model, "annotate"):
+            Z = model.annotate(Z, params)
         mean = average_statistics(model, X, Z, share)
         log_likelihood = getattr(model, "log_likelihood", None)
         if log_likelihood is None:

@@ -1,14 +1,18 @@
 """Samplers: how the latents are drawn."""
 
 from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.component_walk import ComponentWalk
 from sktem.samplers.exact import ExactDraws, ExactExpectation, GrowingDraws
+from sktem.samplers.hamiltonian import HMC
 from sktem.samplers.langevin import MALA, ULA
 from sktem.samplers.random_walk import RandomWalk
 
 __all__ = [
+    "HMC",
     "MALA",
     "SAMPLERS",
     "ULA",
+    "ComponentWalk",
     "ExactDraws",
     "ExactExpectation",
     "GrowingDraws",
@@ -22,6 +26,7 @@ SAMPLERS = {
     "exact": ExactExpectation,
     "mc": ExactDraws,
     "rwm": RandomWalk,
+    "hmc": HMC,
     "mala": MALA,
     "ula": ULA,
 }
