@@ -40,6 +40,9 @@ class RunSettings:
         Epochs without progress before a noisy run counts as converged.
     average : bool, int or "random"
         Which iterate is returned, see :class:`sktem.iterates.IterateRule`.
+    monitor : bool
+        Whether objective and mean field are measured at the end of each epoch, which
+        costs draws of their own.
     """
 
     model: Any
@@ -52,6 +55,7 @@ class RunSettings:
     tol: float
     patience: int = 3
     average: Any = False
+    monitor: bool = True
 
 
 @dataclass

@@ -7,8 +7,12 @@ _PUBLIC = {
     "GaussianMixtureModel": "sktem.models.gaussian_mixture",
     "GaussianMixtureParams": "sktem.models.gaussian_mixture",
     "LatentModel": "sktem.models.base",
+    "MixedEffectsParams": "sktem.models.mixed_design",
+    "NamedColumns": "sktem.models.grouped_rows",
+    "NonlinearMixedEffectsModel": "sktem.models.mixed_effects",
     "RandomInterceptModel": "sktem.models.random_intercept",
     "RandomInterceptParams": "sktem.models.random_intercept",
+    "STRUCTURAL_MODELS": "sktem.models.structural",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -141,22 +141,20 @@ class ComponentWalk(Sampler):
             The proposals.
         """
         d = len(units)
-        single = [
-            (False, np.where(np.arange(d) == j, scales[j] * units, 0.0), 1, j)
-            for j in range(d)
-        ]
-        sweep = [(True, np.zeros(d), d, -1)] * self.n_prior
-        sweep += single * self.n_component
-        block = scales[d] * units / np.sqrt(d)
-        sweep += [(False, block, d, d)] * (self.n_block if d > 1 else 0)
-        sweep = sweep * self.n_steps
-        counts = [count for _, _, count, _ in sweep]
+        sweep = [-1] * self.n_prior + [*range(d)] * self.n_component
+        sweep += [d] * (self.n_block if d > 1 else 0)
+        group = np.array(sweep * self.n_steps, dtype=np.int64)
+        counts = np.where((group == -1) | (group == d), d, 1)
+        # One row per group; the last stands for proposals from the prior.
+        of_group = np.zeros((d + 2, d))
+        of_group[:d] = np.diag(scales[:d] * units)
+        of_group[d] = scales[d] * units / np.sqrt(d)
         return Moves(
-            np.array([prior for prior, _, _, _ in sweep], dtype=bool),
-            np.array([values for _, values, _, _ in sweep]).reshape(-1, d),
-            np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64),
-            int(sum(counts)),
-            np.array([group for _, _, _, group in sweep], dtype=np.int64),
+            group == -1,
+            of_group[group],
+            np.cumsum(counts) - counts,
+            int(counts.sum()),
+            group,
         )
 
     def draw(self, model, X, Z, params, streams, iteration=1):
@@ -176,28 +174,19 @@ class ComponentWalk(Sampler):
         noise = streams.sampling.standard_normal((n, m, moves.n_normals))
         uniforms = streams.acceptance.random((n, m, len(moves.group)))
         log_uniforms = np.log1p(-uniforms)
-        walk = getattr(model, "walk", _walk_nowhere)
-        found = walk(X, Z, params, moves, noise, log_uniforms)
-        if found is None:
-            found = _walk(model, X, Z, params, moves, noise, log_uniforms)
-        Z, accepted = found
+        arguments = (X, Z, params, moves, noise, log_uniforms)
+        found = model.walk(*arguments) if hasattr(model, "walk") else None
+        Z, accepted = _walk(model, *arguments) if found is None else found
         rates = accepted / (n * m)
         if self.adapt is not None:
             visits = learnt.get("walk_draws", 0) + 1
-            change = np.zeros(d + 1)
-            for group in range(d + 1):
-                used = moves.group == group
-                if used.any():
-                    change[group] = rates[used].mean() - self.target
+            sums = np.bincount(moves.group + 1, rates - self.target, d + 2)[1:]
+            change = sums / np.maximum(np.bincount(moves.group + 1, None, d + 2)[1:], 1)
             learnt["walk_draws"] = visits
             learnt["walk_scales"] = scales * np.exp(
                 change * visits ** -float(self.adapt)
             )
         return Z, SamplerInfo(float(rates.mean()))
-
-
-def _walk_nowhere(*arguments):
-    """Stand for the compiled walk of a model without one."""
 
 
 def _walk(model, X, Z, params, moves, noise, log_uniforms):

@@ -1,0 +1,1 @@
+"""Measuring fitted models: likelihoods, conditional laws, information."""
