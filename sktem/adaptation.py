@@ -44,7 +44,8 @@ class Adaptation:
         name : str
             Name of the values.
         n_rows : int
-            How many rows are being drawn.
+            How many rows are being drawn, with the chains of a row following each
+            other.
 
         Returns
         -------
@@ -56,7 +57,8 @@ class Adaptation:
             return np.ones(n_rows)
         if self.rows is None:
             return table.copy() if len(table) == n_rows else np.ones(n_rows)
-        return table[self.rows].copy()
+        values = table[self.rows]
+        return np.repeat(values, n_rows // max(len(values), 1))
 
     def put_rows(self, name: str, values: np.ndarray) -> None:
         """Keep the values of the rows that are being drawn.
@@ -66,14 +68,16 @@ class Adaptation:
         name : str
             Name of the values.
         values : ndarray of shape (n_rows,)
-            One per row being drawn.
+            One per row being drawn; of several chains the least counts.
         """
         if self.rows is None:
             self.row_values[name] = values.copy()
             return
         if name not in self.row_values:
             self.row_values[name] = np.ones(self.n_rows)
-        self.row_values[name][self.rows] = values
+        table = self.row_values[name]
+        n_chains = len(values) // max(len(table[self.rows]), 1)
+        table[self.rows] = values.reshape(-1, max(n_chains, 1)).min(axis=1)
 
     def snapshot(self, rows) -> Adaptation:
         """Return a copy for draws that must leave the run as it is.

@@ -70,6 +70,8 @@ class RunState:
         Random streams.
     solver : SolverState
         State of the recursion.
+    trace : object
+        What an estimator keeps of the run for itself.
     """
 
     params: Any
@@ -89,6 +91,7 @@ class RunState:
     stopped: bool = False
     interrupted: bool = False
     finished_epoch: tuple[Any, Any] = (None, None)
+    trace: Any = None
 
     @property
     def returned(self):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -14,43 +12,33 @@ from sklearn.utils.validation import validate_data
 from sktem.estimators.base import (
     USER_FRAME,
     FitProgress,
-    LoopEstimator,
     with_callbacks,
 )
+from sktem.estimators.mixed_effects_likelihood import MixedEffectsLikelihoods
+from sktem.estimators.mixed_effects_parts import LEAST_CHAINS, MixedEffectsParts
 from sktem.estimators.mixed_effects_results import MixedEffectsResults
 from sktem.estimators.mixed_effects_setup import (
     group_rows,
     layout_of,
-    starting_params,
     structure_of,
 )
+from sktem.estimators.mixed_effects_stream import MixedEffectsStream
 from sktem.estimators.mixed_effects_trace import Trace, complete_data_errors
-from sktem.models.mixed_effects import NonlinearMixedEffectsModel
-from sktem.models.mixed_m_step import Annealing
-from sktem.models.residual_error import RESIDUAL_ERRORS
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
-from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
-from sktem.schedules import BurnInThenDecay
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
 
-#: Samplers by name, for latents whose prior is Gaussian.
-SAMPLERS = {
-    "rwm": (ComponentWalk, {}),
-    "mala": (MALA, {"step": 0.1, "n_steps": 5, "preconditioner": "prior"}),
-    "ula": (ULA, {"step": 0.02, "n_steps": 5, "preconditioner": "prior"}),
-}
-#: Chains of all subjects together, at least.
-LEAST_CHAINS = 240
-#: Exponent of the steps after the burn-in.
-DECAY = 0.7
 #: Epochs between checks of the Monte Carlo error.
 CHECK_INTERVAL = 10
 
 
 class NonlinearMixedEffectsRegressor(
-    MixedEffectsResults, RegressorMixin, LoopEstimator
+    MixedEffectsResults,
+    MixedEffectsLikelihoods,
+    MixedEffectsStream,
+    RegressorMixin,
+    MixedEffectsParts,
 ):
     """Nonlinear regression with random effects, by stochastic approximation EM.
 
@@ -114,16 +102,17 @@ default="constant"
         Step of the variance reduction of "vrttem" and "fittem".
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation. "auto" is 1 for ``n_burn_in`` epochs and
-        ``k ** -0.7`` after.
+        ``k ** -0.7`` after. Others do not look at the burn-in.
     n_burn_in : int, default=50
-        Epochs before the steps fall; the estimates of those that come ten epochs later
-        and after are averaged.
+        Epochs before the steps fall, at least: as long as an estimate drifts there are
+        more of them, up to half of ``max_iter``. The estimates from ten epochs later on
+        are averaged.
     annealing : bool, default=True
         Whether variances fall by at most 3 % per epoch in the first 60 % of the
         burn-in, so that chains and estimates can leave a bad start.
     max_iter : int, default=1000
         Passes over the subjects, at most.
-    tol : float, default=0.1
+    tol : float, default=0.2
         The fit stops when the Monte Carlo error of each averaged estimate is below
         ``tol`` times the standard error that it would have if the random effects were
         seen. 0 means never.
@@ -220,7 +209,7 @@ default="constant"
         n_burn_in=50,
         annealing=True,
         max_iter=1000,
-        tol=0.1,
+        tol=0.2,
         random_state=None,
         n_jobs=None,
         verbose=0,
@@ -257,10 +246,7 @@ default="constant"
     n_iter_no_change = 1
     n_draws = None
 
-    @property
-    def average(self):
-        """Epoch from which estimates are averaged."""
-        return self.n_burn_in + CHECK_INTERVAL
+    average = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -268,87 +254,10 @@ default="constant"
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _parts(self, model):
-        given = self.sampler
-        implied = "ula" if self.solver == "biased-saem" else "rwm"
-        name = implied if isinstance(given, str) and given == "auto" else given
-        if isinstance(name, str) and name in SAMPLERS:
-            part, options = SAMPLERS[name]
-            self._chosen = part(**options, n_chains=self._resolved_chains)
-        elif isinstance(name, Sampler):
-            if self.n_chains != "auto":
-                raise ValueError(
-                    "n_chains is a parameter of the sampler: set it there, not on the "
-                    "estimator, when sampler is an instance"
-                )
-            self._chosen = name
-        else:
-            raise ValueError(
-                f"sampler must be one of {sorted([*SAMPLERS, 'auto'])} or an instance "
-                f"of Sampler, got {name!r}"
-            )
-        original = self.sampler
-        self.sampler = self._chosen
-        try:
-            return super()._parts(model)
-        finally:
-            self.sampler = original
-            del self._chosen
-
-    def _check(self):
-        if self.log_density is None:
-            if self.residual_error not in RESIDUAL_ERRORS:
-                raise ValueError(
-                    f"residual_error must be one of {sorted(RESIDUAL_ERRORS)}, got "
-                    f"{self.residual_error!r}"
-                )
-            if self.model is None:
-                raise ValueError("model=None needs log_density")
-        elif not callable(self.log_density):
-            raise TypeError(f"log_density must be callable, got {self.log_density!r}")
-        self._check_number("n_burn_in", Integral, 0)
-        self._check_number("tol", Real, 0)
-        if self.n_chains != "auto":
-            self._check_number("n_chains", Integral, 1)
-
-    def _model_of(self, structure, layout, rows):
-        self._check_number("max_iter", Integral, 1)
-        start = starting_params(self, layout, rows, structure)
-        if len(layout.design.random) + len(layout.design.numeric) == 0:
-            raise ValueError("all parameters are fixed: there is nothing to estimate")
-        error = None
-        if self.log_density is None:
-            error = RESIDUAL_ERRORS[self.residual_error].code
-        full = self.solver in ("saem", "biased-saem")
-        batch = min(self._resolved_batch_size(len(rows)), len(rows))
-        per_step = 1.0 if full else batch / len(rows)
-        spread = float(np.var(rows.y)) if len(rows.y) > 1 else 0.0
-        return NonlinearMixedEffectsModel(
-            structure,
-            layout.design,
-            start,
-            error,
-            log_density=self.log_density,
-            gradient=self.gradient,
-            annealing=Annealing(
-                0.6 * self.n_burn_in if self.annealing else 0.0, per_step=per_step
-            ),
-            residual_floor=1e-10 * max(spread, 1e-10),
-            n_jobs=self.n_jobs,
-        )
-
-    def _settings(self, model, n_rows):
-        settings = super()._settings(model, n_rows)
-        step_size = settings.step_size
-        if isinstance(self.step_size, str):
-            per_epoch = round(1 / model.annealing.per_step)
-            step_size = BurnInThenDecay(self.n_burn_in * per_epoch, DECAY)
-        return replace(settings, step_size=step_size, tol=0.0, monitor=False)
-
-    def _validated(self, X, y, groups):
+    def _validated(self, X, y, groups, *, reset=True):
         """Return X, y and (labels, numbers of the subjects)."""
         X, y = validate_data(
-            self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=True
+            self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=reset
         )
         y = np.asarray(y, dtype=np.float64)
         if groups is None:
@@ -400,10 +309,16 @@ default="constant"
         model = self._model_of(structure, layout, rows)
         settings = self._settings(model, len(rows))
         del self._resolved_chains
-        self._trace, self._layout_in_fit = Trace(model, self.average), layout
+        self._layout_in_fit = layout
 
         def new_run(progress):
-            return RunState(model.start, spawn_streams(self.random_state))
+            state = RunState(model.start, spawn_streams(self.random_state))
+            longest = max(self.n_burn_in, self.max_iter // 2)
+            annealed = model.annealing.n_passes
+            state.trace = Trace(model, self.n_burn_in, annealed, longest)
+            if state.trace.end is not None:
+                state.iterates.average = state.trace.first
+            return state
 
         state, interrupted = self._run_starts(
             settings, rows, None, new_run, 1, FitProgress()
@@ -411,23 +326,24 @@ default="constant"
         self._model, self._layout, self._rows = model, layout, rows
         self._order, self._cache = order, {}
         self._known = None if numbers is None else labels
+        self.__dict__.pop("_stream_state", None)
         self.groups_ = labels
         self._chains = state.chains.values if state.chains is not None else None
         for name, value in self._fitted_attributes(settings, state, rows).items():
             setattr(self, name, value)
-        del self._trace, self._layout_in_fit
+        del self._layout_in_fit
         if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
         return self
 
     def _after_epoch(self, state):
-        trace = self._trace
-        done = state.history.n_iterations
+        trace, done = state.trace, state.history.n_iterations
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
         trace.add(state.params, steps * state.history.step_size[-1])
+        trace.check_burn_in(state)
         epoch = len(trace.vectors)
-        if not self.tol or epoch % CHECK_INTERVAL or epoch <= self.average:
+        if not self.tol or epoch % CHECK_INTERVAL or trace.end is None:
             return False
         errors = trace.monte_carlo_errors()
         if errors is None:
@@ -435,8 +351,14 @@ default="constant"
         complete = complete_data_errors(
             trace.model, state.params, state.solver.s, state.n_rows
         )
-        state.converged = bool((errors <= self.tol * complete).all())
-        return state.converged
+        enough = bool((errors <= self.tol * complete).all())
+        if (enough or epoch >= trace.next_look) and epoch < trace.longest:
+            trace.next_look = 2 * epoch
+            if trace.drift(trace.first).any():
+                trace.reheat(state)
+                return False
+        state.converged = enough
+        return enough
 
     def _fitted_attributes(self, settings, state, X):
         return {
@@ -445,7 +367,8 @@ default="constant"
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "converged_": state.converged,
-            **self._described(settings.model, state.params),
+            **self._described(settings.model, self._layout_in_fit, state.params),
+            **self._traced(settings.model, self._layout_in_fit, state.trace),
         }
 
     def _warn(self, state, settings):

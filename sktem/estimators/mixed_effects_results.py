@@ -11,24 +11,14 @@ from sktem.estimators.mixed_effects_setup import group_rows
 from sktem.evaluation.conditional import conditional_modes
 from sktem.evaluation.marginal_likelihood import (
     importance_draws,
-    linearized_log_likelihood,
-    quadrature_draws,
 )
 from sktem.evaluation.observed_information import (
-    from_vector,
-    numerical_hessian,
-    observed_information,
     parameter_names,
-    to_vector,
 )
 from sktem.models.transforms import TRANSFORMS
 from sktem.random import seed_sequence
 
 __all__ = ["MixedEffectsResults"]
-
-#: Importance draws of all subjects together for standard errors, and bounds per
-#: subject.
-INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
 
 
 class MixedEffectsResults:
@@ -48,9 +38,21 @@ class MixedEffectsResults:
         subject = ["intercept", *map(name, layout.subject_columns)]
         return subject, [name(column) for column in layout.row_columns]
 
-    def _described(self, model, params):
+    def _traced(self, model, layout, trace):
+        """Return fitted attributes on the path of the estimates."""
+        names = parameter_names(model, *self._column_names(layout))
+        path = np.array(trace.vectors).reshape(-1, len(names))
+        errors = trace.monte_carlo_errors()
+        if errors is None:
+            errors = np.full(len(names), np.nan)
+        return {
+            "monte_carlo_errors_": dict(zip(names, errors.tolist(), strict=True)),
+            "trace_": dict(zip(names, path.T, strict=True)),
+        }
+
+    def _described(self, model, layout, params):
         """Return fitted attributes that name the parameters."""
-        layout, design = self._layout_in_fit, model.design
+        design = model.design
         subject, by_row = self._column_names(layout)
         base = design.constant[:, 0].copy()
         matrix = design.matrix(params.coefficients)
@@ -75,11 +77,6 @@ class MixedEffectsResults:
         if model.error is not None:
             used = {0: "a", 1: "b", 2: "ab", 3: "a"}[model.error]
             residual = {n: float(params.sigma["ab".index(n)]) for n in used}
-        names = parameter_names(model, subject, by_row)
-        path = np.array(self._trace.vectors).reshape(-1, len(names))
-        errors = self._trace.monte_carlo_errors()
-        if errors is None:
-            errors = np.full(len(names), np.nan)
         return {
             "population_parameters_": {
                 name: float(TRANSFORMS[kind].forward(value))
@@ -91,8 +88,6 @@ class MixedEffectsResults:
             "omega_": params.omega,
             "random_effects_": [design.names[p] for p in design.random],
             "residual_error_": residual,
-            "monte_carlo_errors_": dict(zip(names, errors.tolist(), strict=True)),
-            "trace_": dict(zip(names, path.T, strict=True)),
         }
 
     # --------------------------------------------------------------------- prediction
@@ -266,160 +261,6 @@ class MixedEffectsResults:
         variances = self._random_effects().var(axis=0)
         share = 1 - variances / np.diag(self.params_.omega)
         return dict(zip(self.random_effects_, share.tolist(), strict=True))
-
-    # ---------------------------------------------------------------------- likelihood
-
-    def log_likelihood(
-        self, method="importance", *, n_draws=2000, n_nodes=9, return_error=False
-    ):
-        """Return the marginal log-likelihood of the fitted data.
-
-        Parameters
-        ----------
-        method : {"importance", "quadrature", "linearized"}, default="importance"
-            Importance sampling from t distributions, or adaptive Gauss-Hermite
-            quadrature, both at the conditional modes with full covariances; or the
-            Gaussian law that the model has when its function is made linear there.
-        n_draws : int, default=2000
-            Importance draws per subject.
-        n_nodes : int, default=9
-            Quadrature nodes per random effect.
-        return_error : bool, default=False
-            Whether to return the Monte Carlo standard error as well, 0 for the other
-            methods.
-
-        Returns
-        -------
-        float or tuple of float
-            The log-likelihood, and its error if asked for.
-
-        Raises
-        ------
-        ValueError
-            For an unknown method, or "linearized" with ``log_density``.
-        """
-        check_is_fitted(self)
-        error = 0.0
-        if self._model.design.random.size == 0:
-            Z = np.empty((len(self._rows), 0))
-            values = self._model.log_conditional(self._rows, Z, self.params_)
-        elif method == "importance":
-            draws, log_joint = self._draws(n_draws)
-            values, error = draws.log_likelihood(log_joint)
-        elif method == "quadrature":
-            draws = quadrature_draws(*self._conditional(), n_nodes)
-            log_joint = draws.log_conditional(self._model, self._rows, self.params_)
-            log_joint += draws.log_prior(self._model, self._rows, self.params_)
-            values, _ = draws.log_likelihood(log_joint)
-        elif method == "linearized":
-            values = self._linearized(self.params_)
-        else:
-            raise ValueError(
-                "method must be one of ['importance', 'linearized', 'quadrature'], got "
-                f"{method!r}"
-            )
-        total = float(np.sum(values))
-        return (total, error) if return_error else total
-
-    def _linearized(self, params):
-        if self._model.error is None:
-            raise ValueError("log_density has no residual error to linearize with")
-        modes = self._conditional()[0]
-        return linearized_log_likelihood(self._model, self._rows, params, modes)
-
-    def aic(self, method="importance"):
-        """Return Akaike's information criterion of the fitted data.
-
-        Parameters
-        ----------
-        method : str, default="importance"
-            As for :meth:`log_likelihood`.
-
-        Returns
-        -------
-        float
-            The lower, the better.
-        """
-        return -2 * self.log_likelihood(method) + 2 * len(self._names())
-
-    def bic(self, method="importance"):
-        """Return the Bayesian information criterion, with subjects as sample size.
-
-        Parameters
-        ----------
-        method : str, default="importance"
-            As for :meth:`log_likelihood`.
-
-        Returns
-        -------
-        float
-            The lower, the better.
-        """
-        penalty = np.log(len(self._rows)) * len(self._names())
-        return -2 * self.log_likelihood(method) + float(penalty)
-
-    # ----------------------------------------------------------------- standard errors
-
-    @property
-    def standard_errors_(self):
-        """Standard errors of all parameters, from the observed information."""
-        return self.standard_errors()
-
-    def standard_errors(self, method="importance"):
-        """Return standard errors of all parameters.
-
-        Parameters
-        ----------
-        method : {"importance", "linearized"}, default="importance"
-            Whether the observed information is that of the likelihood by importance
-            sampling, or of the linearised one.
-
-        Returns
-        -------
-        dict of float
-            Standard errors by the names of ``monte_carlo_errors_``, those of population
-            values on the natural scale; NaN where the information is singular.
-        """
-        check_is_fitted(self)
-        if method not in ("importance", "linearized"):
-            raise ValueError(
-                f"method must be one of ['importance', 'linearized'], got {method!r}"
-            )
-        if method not in self._cache:
-            self._cache[method] = self._errors(method)
-        return dict(self._cache[method])
-
-    def _errors(self, method):
-        model, params = self._model, self.params_
-        vector = to_vector(model, params)
-        if method == "importance":
-            n_draws = int(
-                np.clip(INFORMATION_DRAWS // len(self._rows), LEAST_DRAWS, MOST_DRAWS)
-            )
-            draws, _ = self._draws(n_draws)
-            information = observed_information(model, self._rows, params, draws)
-        else:
-            steps = 1e-3 * np.maximum(np.abs(vector), 1e-2)
-            information = -numerical_hessian(
-                lambda v: self._linearized(from_vector(model, params, v)).sum(),
-                vector,
-                steps,
-            )
-        scale = np.sqrt(np.abs(np.diag(information)))
-        scale[~(scale > 0)] = 1.0
-        covariance = np.linalg.pinv(information / scale[:, None] / scale)
-        with np.errstate(invalid="ignore"):
-            errors = np.sqrt(np.diag(covariance)) / scale
-        names = self._names()
-        found = dict(zip(names, errors.tolist(), strict=True))
-        # Population values by the delta method.
-        design = model.design
-        natural = dict(zip(names, vector.tolist(), strict=True))
-        for name, kind in zip(design.names, design.transforms, strict=True):
-            if name in found:
-                slope = TRANSFORMS[kind].derivative(np.array(natural[name]))
-                found[name] = float(found[name] * slope)
-        return found
 
     # ---------------------------------------------------------------------- simulation
 

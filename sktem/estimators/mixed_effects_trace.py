@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.evaluation.observed_information import to_vector
+from sktem.evaluation.observed_information import (
+    from_vector,
+    parameter_names,
+    to_vector,
+)
 from sktem.models.mixed_m_step import Moments
 
 __all__ = ["Trace", "complete_data_errors"]
@@ -13,22 +17,47 @@ __all__ = ["Trace", "complete_data_errors"]
 BATCH = 5
 #: Least epochs in the average, and the slowest contraction that is assumed.
 LEAST_EPOCHS, SLOWEST = 60, 0.1
+#: A drift of so many standard errors is one.
+LARGEST_DRIFT = 4.0
+#: Epochs between looks at the drift, and between the burn-in and the average.
+PAUSE = 10
+#: Least epochs on which a drift is judged, and the longest jump along it, in units of
+#: the way of the last third of them.
+SHORTEST, LONGEST_JUMP = 20, 4.0
 
 
 class Trace:
-    """Estimates after each epoch.
+    """Estimates after each epoch, and the end of the burn-in.
 
     Parameters
     ----------
     model : NonlinearMixedEffectsModel
         The model.
+    n_burn_in : int
+        Epochs of the burn-in, at least.
+    settled_from : float
+        Epochs at the start in which variances are held up, so that they drift.
+    longest : int
+        Epochs of the burn-in, at most.
+
+    Attributes
+    ----------
+    end : int or None
+        Iterations at the end of the burn-in, None while it lasts.
+    start : int
+        Epoch from which the present stretch of the burn-in is judged.
     first : int
         Epochs before those that are averaged.
     """
 
-    def __init__(self, model, first):
+    def __init__(self, model, n_burn_in, settled_from, longest):
         self.model = model
-        self.first = first
+        self.n_burn_in = n_burn_in
+        self.longest = longest
+        self.start = int(np.ceil(settled_from))
+        self.end: int | None = 0 if n_burn_in == 0 else None
+        self.first = PAUSE
+        self.next_look = 4 * n_burn_in
         self.vectors: list[np.ndarray] = []
         self.gains: list[float] = []
 
@@ -44,6 +73,95 @@ class Trace:
         """
         self.vectors.append(to_vector(self.model, params))
         self.gains.append(min(gain, 1.0))
+
+    def check_burn_in(self, state) -> None:
+        """End the burn-in when the estimates have ceased to drift.
+
+        While they drift, they jump ahead: EM is slow where the observations tell little
+        of a variance, and the sum of a geometric series is where it would end.
+
+        Parameters
+        ----------
+        state : RunState
+            The run, between two epochs.
+        """
+        n = len(self.vectors)
+        length = n - self.start
+        if self.end is not None or n < self.n_burn_in or n % PAUSE:
+            return
+        if n < self.longest:
+            if length < SHORTEST:
+                return
+            drifting = self.drift(self.start)
+            if drifting.any():
+                if state.solver.memory is None:
+                    state.params = self._ahead(state.params, drifting)
+                    self.start = n + PAUSE // 2
+                return
+        self.end, self.first = state.solver.iteration, n + PAUSE
+        state.iterates.average, state.iterates.sum = self.first, None
+        state.iterates.count = 0
+
+    def reheat(self, state) -> None:
+        """Begin another burn-in, because the average has drifted.
+
+        Parameters
+        ----------
+        state : RunState
+            The run, between two epochs.
+        """
+        self.end, self.start = None, len(self.vectors)
+        state.iterates.average = False
+
+    def _scaled(self, path):
+        """Return the path with variances and residual errors on a log scale."""
+        return np.where(self._positive, np.log(np.maximum(path, 1e-300)), path)
+
+    @property
+    def _positive(self):
+        names = parameter_names(self.model, [""] * 99, [""] * 99)
+        return np.array([n.startswith("omega2_") or n in ("a", "b") for n in names])
+
+    def drift(self, start) -> np.ndarray:
+        """Return which estimates drift.
+
+        Parameters
+        ----------
+        start : int
+            Epoch from which the path is judged.
+
+        Returns
+        -------
+        ndarray of bool
+            Whether the slope is more than its noise, that of an autoregression.
+        """
+        path = self._scaled(np.array(self.vectors[start:]))
+        n = len(path)
+        time = np.arange(n) - (n - 1) / 2
+        slope = time @ path / (time @ time)
+        rest = path - path.mean(axis=0) - time[:, None] * slope
+        variance = np.maximum((rest**2).mean(axis=0), 1e-300)
+        correlation = (rest[1:] * rest[:-1]).mean(axis=0) / variance
+        correlation = np.clip(correlation, 0.0, 0.95)
+        inflation = (1 + correlation) / (1 - correlation)
+        error = np.sqrt(variance * inflation / (time @ time))
+        return np.abs(slope) > LARGEST_DRIFT * error
+
+    def _ahead(self, params, drifting):
+        """Return the parameters that a geometric approach would end at."""
+        path = self._scaled(np.array(self.vectors[self.start :]))
+        third = len(path) // 3
+        path = path[len(path) - 3 * third :].reshape(3, third, -1).mean(axis=1)
+        before, last = np.diff(path, axis=0)
+        ratio = np.divide(last, before, out=np.ones_like(last), where=before != 0)
+        ratio = np.clip(ratio, 0.0, LONGEST_JUMP / (1 + LONGEST_JUMP))
+        jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
+        vector = to_vector(self.model, params)
+        found = np.where(self._positive, vector * np.exp(jump), vector + jump)
+        new = from_vector(self.model, params, found)
+        # Correlations stay as they are.
+        scale = np.sqrt(np.diag(new.omega) / np.diag(params.omega))
+        return new._replace(omega=params.omega * scale[:, None] * scale)
 
     def monte_carlo_errors(self):
         """Return standard errors of the averages.

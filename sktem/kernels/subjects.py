@@ -138,7 +138,7 @@ def log_likelihoods(model, rows, Z, start, stop, result):
 def residual_sums(model, rows, Z, start, stop, result):
     """Equal ``squared_residuals(...).sum()`` over the rows of each subject and chain.
 
-    Shapes are those of `log_likelihoods`.
+    Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
     """
     psi = np.empty(rows.base.shape[1])
     f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
@@ -147,7 +147,9 @@ def residual_sums(model, rows, Z, start, stop, result):
             begin, n = predict_subject(model, rows, i, Z[i, c], psi, f)
             total = 0.0
             for j in range(n):
-                total += squared_residual(model.error, rows.y[begin + j], f[j])
+                square = squared_residual(model.error, rows.y[begin + j], f[j])
+                if math.isfinite(square):
+                    total += square
             result[i, c] = total
 
 
