@@ -9,7 +9,9 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "ARDLogisticClassifier": "sktem.estimators.ard_logistic",
     "NonlinearMixedEffectsRegressor": "sktem.estimators.mixed_effects",
+    "RobustPoissonRegressor": "sktem.estimators.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
 }

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
+    "ARDLogisticModel": "sktem.models.ard_logistic",
+    "ARDLogisticParams": "sktem.models.ard_logistic",
     "GaussianMixtureModel": "sktem.models.gaussian_mixture",
     "GaussianMixtureParams": "sktem.models.gaussian_mixture",
     "LatentModel": "sktem.models.base",
@@ -12,6 +14,8 @@ _PUBLIC = {
     "NonlinearMixedEffectsModel": "sktem.models.mixed_effects",
     "RandomInterceptModel": "sktem.models.random_intercept",
     "RandomInterceptParams": "sktem.models.random_intercept",
+    "RobustPoissonModel": "sktem.models.robust_poisson",
+    "RobustPoissonParams": "sktem.models.robust_poisson",
     "STRUCTURAL_MODELS": "sktem.models.structural",
 }
 

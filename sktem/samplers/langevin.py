@@ -42,28 +42,33 @@ class _Langevin(MarkovSampler):
 
     def _scaled(self, model, X, params):
         """Return functions that multiply by L, L L' and the inverse of L."""
-        if self.preconditioner is None:
+        given = self.preconditioner
+        if given is None:
             return (lambda v: v), (lambda v: v), (lambda v: v)
-        if isinstance(self.preconditioner, str):
-            if self.preconditioner != "prior":
-                raise ValueError(
-                    'preconditioner must be None, "prior" or a covariance, got '
-                    f"{self.preconditioner!r}"
-                )
+        if isinstance(given, str) and given == "prior":
             root = model.prior_moments(X, params)[1]
-        else:
-            covariance = np.asarray(self.preconditioner, dtype=float)
-            root = (
-                np.diag(np.sqrt(covariance))
-                if covariance.ndim == 1
-                else np.linalg.cholesky(covariance)
+            return _multipliers(root)
+        if isinstance(given, str) and given == "curvature":
+            given = model.curvature_scale(X, params)
+        elif isinstance(given, str):
+            raise ValueError(
+                'preconditioner must be None, "prior", "curvature" or a covariance, '
+                f"got {given!r}"
             )
-        square, inverse = root @ root.T, np.linalg.inv(root)
-        return (
-            (lambda v: v @ root.T),
-            (lambda v: v @ square),
-            (lambda v: v @ inverse.T),
-        )
+        given = np.asarray(given, dtype=float)
+        if given.ndim == 1:
+            root = np.sqrt(given)
+            return (lambda v: v * root), (lambda v: v * given), (lambda v: v / root)
+        return _multipliers(np.linalg.cholesky(given))
+
+
+def _multipliers(root):
+    square, inverse = root @ root.T, np.linalg.inv(root)
+    return (
+        (lambda v: v @ root.T),
+        (lambda v: v @ square),
+        (lambda v: v @ inverse.T),
+    )
 
 
 class ULA(_Langevin):
@@ -88,10 +93,11 @@ class ULA(_Langevin):
         Transitions per draw.
     n_chains : int, default=1
         Parallel chains per row.
-    preconditioner : None, "prior" or array-like, default=None
+    preconditioner : None, "prior", "curvature" or array-like, default=None
         Matrix Gamma that multiplies the drift, and the noise by its root: a
-        covariance ``(d, d)``, its diagonal ``(d,)``, or "prior" for the covariance of
-        the latents under the current parameters, for models with ``prior_moments``.
+        covariance ``(d, d)``, its diagonal ``(d,)``, "prior" for the covariance of the
+        latents under the current parameters, for models with ``prior_moments``, or
+        "curvature" for the diagonal that the model's ``curvature_scale`` returns.
 
     References
     ----------
@@ -150,7 +156,7 @@ class MALA(_Langevin):
         Transitions per draw.
     n_chains : int, default=1
         Parallel chains per row.
-    preconditioner : None, "prior" or array-like, default=None
+    preconditioner : None, "prior", "curvature" or array-like, default=None
         Matrix that multiplies the drift, and the noise by its root, as in
         :class:`ULA`.
 
