@@ -24,7 +24,7 @@ class MixedEffectsLikelihood(LatentModel):
 
     structure: Any
     design: Any
-    error: int | None
+    error: Any
     log_density: Any
     gradient: Any
     n_jobs: int | None
