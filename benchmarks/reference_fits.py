@@ -72,7 +72,8 @@ def cases():
     theo = read("nlme/saemix_theo.csv.gz")
     yield (
         "theophylline", theo[["Dose", "Time"]], theo.Concentration, theo.Id,
-        {"model": "one_compartment_oral", "parameters": {"ka": 1.0, "V": 20, "CL": 0.5}},
+        {"model": "one_compartment_oral",
+         "parameters": {"ka": 1.0, "V": 20.0, "CL": 0.5}},
         {"ka": 1.57, "V": 31.47, "CL": 2.77},
         {"ka": 0.397, "V": 0.017, "CL": 0.074}, {"a": 0.74}, 15,
     )  # fmt: skip

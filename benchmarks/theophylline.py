@@ -60,7 +60,9 @@ def theirs(data, python, n_seeds, first):
         )  # fmt: skip
         one = {**os.environ, "RAYON_NUM_THREADS": "1", "PYTHONPATH": ""}
         command = [python, str(script), str(path), str(n_seeds), "1", str(first)]
-        answer = subprocess.run(command, check=True, capture_output=True, text=True, env=one)
+        answer = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=one
+        )
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
     return [line["values"] for line in lines], [line["cpu"] for line in lines]
 
@@ -89,9 +91,7 @@ def main():
     for block in blocks:
         runs += [ours(data, int(seed)) for seed in block]
         if options.peer_python:
-            values, times = theirs(
-                data, options.peer_python, len(block), int(block[0])
-            )
+            values, times = theirs(data, options.peer_python, len(block), int(block[0]))
             peer_values, peer_times = peer_values + values, peer_times + times
     table(f"sktem, default settings, {options.seeds} seeds", [run[0] for run in runs])
     if peer_values:

@@ -152,7 +152,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             given = "ula" if self.solver == "biased-saem" else "mala"
         kind, step = SAMPLERS[given]
         if kind is MALA:
-            step = step / n_latents ** (1 / 3)
+            step = min(step, 3 * step / n_latents ** (1 / 3))
         return kind(
             step=step,
             n_steps=self.n_steps,

@@ -97,8 +97,9 @@ class ARDLogisticModel(LatentModel):
     """
 
     def initial_params(self, X, rng):
-        """Return variances of one."""
-        return ARDLogisticParams(np.ones(X.X.shape[1]))
+        """Return equal variances, of one or such that the logits have that of three."""
+        p = X.X.shape[1]
+        return ARDLogisticParams(np.full(p, min(1.0, 3.0 / p)))
 
     def initial_latents(self, X, params, rng):
         """Return the posterior mode, with noise of the size of the curvature."""
