@@ -29,7 +29,8 @@ def main():
     columns = {name: file[name] for name in ("group", "dose", "time", "y")}
     data = r.saemixData(columns, "group", ["dose", "time"], "y")
     chains = max(1, -(-50 // len(np.unique(file["group"]))))
-    for seed in range(first - 1, first + n_seeds):  # one to warm up
+    warm_up = 1 if likelihood else 0  # long runs of many subjects need none
+    for seed in range(first - warm_up, first + n_seeds):
         control = {"seed": seed + 1, "nb.chains": chains, "ll.is": bool(likelihood)}
         begin = time.process_time()
         fit = r.saemix(structure, data, control)
