@@ -18,16 +18,16 @@ from sktem import (
 
 # tol=0 never warns that a run has not converged; warnings are errors here.
 REGRESSORS = [
-    RobustPoissonRegressor(tol=0.0, max_iter=20),
+    RobustPoissonRegressor(tol=0.0, max_iter=10),
     NonlinearMixedEffectsRegressor(
         "linear",
         parameters={"intercept": 0.0, "slope": 1.0},
         transforms="normal",
         tol=0.0,
-        max_iter=30,
+        max_iter=12,
     ),
 ]
-CLASSIFIER = ARDLogisticClassifier(max_iter=60)
+CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
