@@ -12,6 +12,9 @@ _PUBLIC = {
     "DeformableTemplateClassifier": "sktem.estimators.template_classifier",
     "DeformableTemplateEstimator": "sktem.estimators.deformable_template",
     "LatentBoltzmannMachine": "sktem.estimators.boltzmann",
+    "ARDLogisticClassifier": "sktem.estimators.ard_logistic",
+    "NonlinearMixedEffectsRegressor": "sktem.estimators.mixed_effects",
+    "RobustPoissonRegressor": "sktem.estimators.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
 }

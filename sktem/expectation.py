@@ -155,6 +155,8 @@ class Expectation:
         """
         X = self.take(rows)
         Z = None if self.chains is None else self.chains.get(rows)
+        adaptation = self.streams.adaptation
+        adaptation.n_rows, adaptation.rows = self.n_rows, rows
         Z, info = self.sampler.draw(self.model, X, Z, params, self.streams, iteration)
         self.rows_visited += len(X)
         if self.chains is not None:
@@ -162,7 +164,8 @@ class Expectation:
             self.acceptance[0] += info.acceptance_rate * len(X)
             self.acceptance[1] += len(X)
             self.events.update(info.events)
-        return Z
+        annotate = getattr(self.model, "annotate", None)
+        return Z if annotate is None else annotate(Z, params)
 
     def of(self, batch: Batch, Z: np.ndarray) -> np.ndarray:
         """Return ``sum_i c_i S(x_i, z_i)`` for given latents.

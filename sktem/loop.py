@@ -100,7 +100,7 @@ class _Loop:
     def start(self):
         """Set up chains, batches and the initial pass."""
         state, settings = self.state, self.settings
-        state.monitor = Monitor(self.n, state.streams.monitoring, settings.monitor_rows)
+        state.monitor = Monitor(self.n, state.streams.monitoring)
         state.iterates = IterateRule(settings.average)
         state.selectors = [
             RowSelector(

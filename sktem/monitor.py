@@ -47,9 +47,6 @@ class Monitor:
         Rows of the data.
     rng : numpy.random.Generator
         Stream that picks the rows.
-    size : int or None, default=None
-        Rows of the sample; None means 2000 or a twentieth of the rows, whichever is
-        more.
 
     Attributes
     ----------
@@ -59,10 +56,8 @@ class Monitor:
         Row visits spent on monitoring.
     """
 
-    def __init__(self, n_rows: int, rng: np.random.Generator, size: int | None = None):
-        if size is None:
-            size = max(LEAST_ROWS, n_rows // SHARE_OF_ROWS)
-        size = min(n_rows, size)
+    def __init__(self, n_rows: int, rng: np.random.Generator):
+        size = min(n_rows, max(LEAST_ROWS, n_rows // SHARE_OF_ROWS))
         rows = (
             np.arange(n_rows)
             if size == n_rows
@@ -95,8 +90,6 @@ class Monitor:
             ``||s_bar(theta(s)) - s||^2``, corrected for the noise of the sample and of
             the draws so that it is unbiased.
         """
-        if len(self.rows) == 0:
-            return float("nan"), float("nan")
         draws = 1 if expectation.sampler.deterministic else 2
         fields, differences = [], []
         sums = shares = 0.0
@@ -135,9 +128,12 @@ class Monitor:
         own = replace(
             streams, sampling=streams.monitoring, acceptance=streams.monitoring
         )
+        own.adaptation = streams.adaptation.snapshot(rows)
         chains = expectation.chains
         Z = None if chains is None else chains.get(rows)
         Z, _ = sampler.draw(model, X, Z, params, own, iteration)
+        if hasattr(model, "annotate"):
+            Z = model.annotate(Z, params)
         mean = average_statistics(model, X, Z, share)
         log_likelihood = getattr(model, "log_likelihood", None)
         if log_likelihood is None:

@@ -48,6 +48,8 @@ def end_epoch(loop) -> None:
 def _measure(loop) -> tuple[float, float, bool]:
     """Return objective, mean field, and whether they are over all rows and exact."""
     state, expectation = loop.state, loop.expectation
+    if not loop.settings.monitor:
+        return float("nan"), float("nan"), False
     if not np.isfinite(expectation.objective):
         return *state.monitor.measure(
             expectation, state.params, state.solver.s, state.solver.iteration

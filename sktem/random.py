@@ -11,6 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sklearn.utils import check_random_state
 
+from sktem.adaptation import Adaptation
+
 __all__ = ["Streams", "seed_sequence", "spawn_streams"]
 
 
@@ -32,6 +34,8 @@ class Streams:
         The random choice of the returned iterate.
     monitoring : numpy.random.Generator
         The rows on which progress is measured.
+    adaptation : Adaptation
+        Not a stream: what Markov kernels have learnt in this fit.
     """
 
     initialisation: np.random.Generator
@@ -40,6 +44,9 @@ class Streams:
     acceptance: np.random.Generator
     termination: np.random.Generator
     monitoring: np.random.Generator
+
+    def __post_init__(self):
+        self.adaptation = Adaptation()
 
 
 def seed_sequence(random_state) -> np.random.SeedSequence:

@@ -40,9 +40,9 @@ class RunSettings:
         Epochs without progress before a noisy run counts as converged.
     average : bool, int or "random"
         Which iterate is returned, see :class:`sktem.iterates.IterateRule`.
-    monitor_rows : int or None
-        Rows on which progress is measured after each epoch; None leaves the choice to
-        the monitor, 0 measures nothing.
+    monitor : bool
+        Whether objective and mean field are measured at the end of each epoch, which
+        costs draws of their own.
     """
 
     model: Any
@@ -55,7 +55,7 @@ class RunSettings:
     tol: float
     patience: int = 3
     average: Any = False
-    monitor_rows: int | None = None
+    monitor: bool = True
 
 
 @dataclass
@@ -70,6 +70,8 @@ class RunState:
         Random streams.
     solver : SolverState
         State of the recursion.
+    trace : object
+        What an estimator keeps of the run for itself.
     """
 
     params: Any
@@ -89,6 +91,7 @@ class RunState:
     stopped: bool = False
     interrupted: bool = False
     finished_epoch: tuple[Any, Any] = (None, None)
+    trace: Any = None
 
     @property
     def returned(self):

@@ -11,7 +11,7 @@ import pytest
 
 from sktem import StochasticEM
 from sktem.models import RandomInterceptModel
-from sktem.samplers import MALA, SAMPLERS, ULA, RandomWalk
+from sktem.samplers import HMC, MALA, SAMPLERS, ULA, RandomWalk
 from sktem.solvers import FITTEM, ISAEM, SOLVERS, VRTTEM
 from tests.oracles import (
     START,
@@ -33,6 +33,7 @@ CONFIGURED = {
     "rwm": RandomWalk(scale=0.8, n_steps=2),
     "mala": MALA(step=0.08, n_steps=2),
     "ula": ULA(step=ULA_STEP, n_steps=2),
+    "hmc": HMC(step=0.3, n_leapfrog=2),
 }
 NOISY = [
     (solver, sampler)

@@ -280,6 +280,10 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
                 stacklevel=USER_FRAME,
             )
 
+    def _after_epoch(self, state):
+        """Return whether the estimator has a reason of its own to stop."""
+        return False
+
     def _print_start(self, start):
         if self.verbose:
             print(f"Initialization {start}")
@@ -325,17 +329,19 @@ class _EpochReport:
     def __call__(self, state):
         estimator = self.estimator
         estimator._print_epoch(state)
+        enough = estimator._after_epoch(state)
         if self.context is None:
-            return False
+            return enough
         epoch = self.context.subcontext(task_name="epoch")
         epoch.call_on_fit_task_begin(estimator=estimator, X=self.X)
-        return epoch.call_on_fit_task_end(
+        stop = epoch.call_on_fit_task_end(
             estimator=estimator,
             X=self.X,
             reconstruction_attributes=lambda: estimator._fitted_attributes(
                 self.settings, state, self.X
             ),
         )
+        return stop or enough
 
 
 def _is_auto(value):

@@ -282,7 +282,7 @@ class DeformableTemplateEstimator(
             )
         if isinstance(self.step_size, str):
             settings = replace(settings, step_size=self._default_step(settings, n_rows))
-        return replace(settings, monitor_rows=0)
+        return replace(settings, monitor=False)
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):

@@ -364,12 +364,12 @@ class StochasticEMGaussianMixture(
         stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
         row per parameter on; a constant step forgets the past and follows drifting
         data, "auto" is ``(k + 2) ** -0.5`` with the average of the last quarter of the
-        iterates. Under "em", "saem", "mcem" and "online" the result does not depend on how the stream is cut
-        into chunks. Under "iem", "isaem", "vrttem" and "fittem" a chunk is the
-        population of the solver: two passes over it (one to fill the memory), then its
-        statistics are merged into the running ones with the step of its rows.
-        ``n_init`` starts are compared on the first rows; ``max_iter``, ``tol`` and
-        ``warm_start`` play no part.
+        iterates. Under "em", "saem", "mcem" and "online" the result does not depend on
+        how the stream is cut into chunks. Under "iem", "isaem", "vrttem" and "fittem" a
+        chunk is the population of the solver: two passes over it (one to fill the
+        memory), then its statistics are merged into the running ones with the step of
+        its rows. ``n_init`` starts are compared on the first rows; ``max_iter``,
+        ``tol`` and ``warm_start`` play no part.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Evaluation: exact sums, annealed importance sampling, Parzen windows."""
+"""Measuring fitted models: likelihoods, exact sums, Parzen windows, information."""
 
 from sktem.evaluation.ais import AISResult, annealed_importance_sampling
 from sktem.evaluation.enumeration import enumerate_moments, enumerate_states

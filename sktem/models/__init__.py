@@ -5,14 +5,22 @@ from typing import Any
 
 _PUBLIC = {
     "DeformableTemplateModel": "sktem.models.deformable_template",
+    "ARDLogisticModel": "sktem.models.ard_logistic",
+    "ARDLogisticParams": "sktem.models.ard_logistic",
     "GaussianMixtureModel": "sktem.models.gaussian_mixture",
     "GaussianMixtureParams": "sktem.models.gaussian_mixture",
     "ImageGrid": "sktem.models.image_grid",
     "LatentModel": "sktem.models.base",
+    "MixedEffectsParams": "sktem.models.mixed_design",
+    "NamedColumns": "sktem.models.grouped_rows",
+    "NonlinearMixedEffectsModel": "sktem.models.mixed_effects",
     "RandomInterceptModel": "sktem.models.random_intercept",
     "RandomInterceptParams": "sktem.models.random_intercept",
     "TemplateParams": "sktem.models.deformable_template",
     "TemplatePriors": "sktem.models.template_priors",
+    "RobustPoissonModel": "sktem.models.robust_poisson",
+    "RobustPoissonParams": "sktem.models.robust_poisson",
+    "STRUCTURAL_MODELS": "sktem.models.structural",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sktem.rows import repeat_rows
+
 __all__ = ["LatentModel", "average_statistics"]
 
 
@@ -31,6 +33,12 @@ class LatentModel(BaseEstimator, ABC):
     ``project(s) -> (s, left)``                    optional: back into the feasible set
     ``penalty(params) -> float``                   optional: r(theta) of the objective
     ``degeneracies(params) -> int``                optional: parts that were floored
+    ``annotate(Z, params) -> Z``                   optional: the latents, with what else
+                                                   of the visit the statistics need
+    ``prior_moments(X, params)``                   optional: means (n, d) and Cholesky
+                                                   factor (d, d) of a Gaussian prior,
+                                                   for ``ComponentWalk`` and
+                                                   ``preconditioner="prior"``
     =============================================  =================================
 
     A model knows nothing of step sizes, batches or Markov chains. It holds settings
@@ -134,10 +142,10 @@ def average_statistics(model: LatentModel, X, Z, sample_weight=None) -> np.ndarr
     if model.averages_draws:
         return model.mean_statistics(X, Z, sample_weight)
     n_draws = Z.shape[1]
-    if isinstance(X, np.ndarray):
+    if isinstance(X, np.ndarray) or hasattr(X, "repeat"):
         weights = None if sample_weight is None else np.repeat(sample_weight, n_draws)
         return model.mean_statistics(
-            np.repeat(X, n_draws, axis=0), Z.reshape(-1, *Z.shape[2:]), weights
+            repeat_rows(X, n_draws), Z.reshape(-1, *Z.shape[2:]), weights
         )
     total = model.mean_statistics(X, Z[:, 0], sample_weight)
     for m in range(1, n_draws):

@@ -1,6 +1,7 @@
 """Samplers: how the latents are drawn."""
 
 from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.component_walk import ComponentWalk
 from sktem.samplers.deformation import (
     DEFORMATION_SAMPLERS,
     DeformationGibbs,
@@ -9,6 +10,7 @@ from sktem.samplers.deformation import (
     DeformationULA,
 )
 from sktem.samplers.exact import ExactDraws, ExactExpectation, GrowingDraws
+from sktem.samplers.hamiltonian import HMC
 from sktem.samplers.langevin import MALA, ULA
 from sktem.samplers.random_walk import RandomWalk
 
@@ -21,6 +23,11 @@ __all__ = [
     "DeformationMALA",
     "DeformationRandomWalk",
     "DeformationULA",
+    "HMC",
+    "MALA",
+    "SAMPLERS",
+    "ULA",
+    "ComponentWalk",
     "ExactDraws",
     "ExactExpectation",
     "GrowingDraws",
@@ -34,6 +41,7 @@ SAMPLERS = {
     "exact": ExactExpectation,
     "mc": ExactDraws,
     "rwm": RandomWalk,
+    "hmc": HMC,
     "mala": MALA,
     "ula": ULA,
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 from sktem.samplers.base import accept_or_reject
@@ -9,28 +11,93 @@ from sktem.samplers.markov import MarkovSampler
 
 __all__ = ["MALA", "ULA"]
 
+#: A drift of so many standard deviations of the noise is an explosion.
+LARGEST_DRIFT = 100.0
+
 
 def _row_sum(values):
     return values.reshape(len(values), -1).sum(axis=1)
 
 
-class ULA(MarkovSampler):
+def _column(values, ndim):
+    return values.reshape((-1,) + (1,) * (ndim - 1))
+
+
+class _Langevin(MarkovSampler):
+    """What the two share: the step, its schedule and the preconditioner."""
+
+    def __init__(self, step=0.1, n_steps=1, n_chains=1, preconditioner=None):
+        super().__init__(n_steps=n_steps, n_chains=n_chains)
+        self.step = step
+        self.preconditioner = preconditioner
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` transitions."""
+        sampler = copy.copy(self)
+        step = self.step(iteration) if callable(self.step) else self.step
+        sampler.step = np.asarray(step, dtype=float)
+        if not (np.isfinite(sampler.step) & (sampler.step > 0)).all():
+            raise ValueError(f"step must be positive, got {step!r}")
+        return super(_Langevin, sampler).draw(model, X, Z, params, streams, iteration)
+
+    def _scaled(self, model, X, params):
+        """Return functions that multiply by L, L L' and the inverse of L."""
+        given = self.preconditioner
+        if given is None:
+            return (lambda v: v), (lambda v: v), (lambda v: v)
+        if isinstance(given, str) and given == "prior":
+            root = model.prior_moments(X, params)[1]
+            return _multipliers(root)
+        if isinstance(given, str) and given == "curvature":
+            given = model.curvature_scale(X, params)
+        elif isinstance(given, str):
+            raise ValueError(
+                'preconditioner must be None, "prior", "curvature" or a covariance, '
+                f"got {given!r}"
+            )
+        given = np.asarray(given, dtype=float)
+        if given.ndim == 1:
+            root = np.sqrt(given)
+            return (lambda v: v * root), (lambda v: v * given), (lambda v: v / root)
+        return _multipliers(np.linalg.cholesky(given))
+
+
+def _multipliers(root):
+    square, inverse = root @ root.T, np.linalg.inv(root)
+    return (
+        (lambda v: v @ root.T),
+        (lambda v: v @ square),
+        (lambda v: v @ inverse.T),
+    )
+
+
+class ULA(_Langevin):
     """Unadjusted Langevin: a gradient step with noise and no accept test.
 
     ``z' = z + step * grad log f(x, z) + sqrt(2 step) * noise``. The stationary law is
     biased by an amount that shrinks with the step; in exchange the chain never
-    freezes. A row whose new state is not finite keeps its old one, and the event is
-    counted as ``"ula_restored"``.
+    freezes.
+
+    It guards itself: a row whose new state is not finite, or from which the drift would
+    be more than a hundred standard deviations of the noise, keeps its old state and
+    takes steps of half the length from then on. The event is counted as
+    ``"ula_restored"``.
 
     Parameters
     ----------
-    step : float or array-like, default=0.1
-        Langevin step eta, a number or one per coordinate. (Codes that write the drift
-        as ``h / 2`` have ``h = 2 * step``.)
+    step : float, array-like or callable, default=0.1
+        Langevin step eta: a number, one per coordinate, or a function of the iteration
+        number (such as a schedule of :mod:`sktem.schedules`) that returns either.
+        (Codes that write the drift as ``h / 2`` have ``h = 2 * step``.)
     n_steps : int, default=1
         Transitions per draw.
     n_chains : int, default=1
         Parallel chains per row.
+    preconditioner : None, "prior", "curvature" or array-like, default=None
+        Matrix Gamma that multiplies the drift, and the noise by its root: a
+        covariance ``(d, d)``, its diagonal ``(d,)``, "prior" for the covariance of the
+        latents under the current parameters, for models with ``prior_moments``, or
+        "curvature" for the diagonal that the model's ``curvature_scale`` returns.
 
     References
     ----------
@@ -40,44 +107,58 @@ class ULA(MarkovSampler):
     Examples
     --------
     >>> from sktem.samplers import ULA
+    >>> from sktem.schedules import Polynomial
     >>> ULA(step=0.01).requires
     ('initial_latents', 'grad_log_joint')
+    >>> ULA(step=Polynomial(alpha=0.3, scale=0.1)).step(1)
+    0.1
     """
 
     requires = ("initial_latents", "grad_log_joint")
 
-    def __init__(self, step=0.1, n_steps=1, n_chains=1):
-        super().__init__(n_steps=n_steps, n_chains=n_chains)
-        self.step = step
-
     def _start_chain(self, model, X, Z, params):
-        return (Z,)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return Z, model.grad_log_joint(X, Z, params)
 
     def _transition(self, model, X, state, params, streams):
-        (Z,) = state
-        step = np.asarray(self.step, dtype=float)
+        Z, gradient = state
+        root, square, inverse = self._scaled(model, X, params)
+        halved = streams.adaptation.of_rows("ula_step", len(Z))
+        step = self.step * _column(halved, Z.ndim)
         noise = streams.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            drift = step * model.grad_log_joint(X, Z, params)
-            proposed = Z + drift + np.sqrt(2 * step) * noise
-        finite = np.isfinite(_row_sum(np.abs(proposed)))
-        restored = int(len(Z) - finite.sum())
-        mask = finite.reshape((-1,) + (1,) * (Z.ndim - 1))
-        events = {"ula_restored": restored} if restored else {}
-        return (np.where(mask, proposed, Z),), finite, events
+            proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
+            gradient_proposed = model.grad_log_joint(X, proposed, params)
+            drift = inverse(step * square(gradient_proposed)) / np.sqrt(2 * step)
+            sound = np.isfinite(_row_sum(np.abs(proposed)))
+            sound &= (np.abs(drift) < LARGEST_DRIFT).reshape(len(Z), -1).all(axis=1)
+        restored = int(len(Z) - sound.sum())
+        if not restored:
+            return (proposed, gradient_proposed), sound, {}
+        streams.adaptation.put_rows("ula_step", np.where(sound, halved, halved / 2))
+        mask = _column(sound, Z.ndim)
+        state = (
+            np.where(mask, proposed, Z),
+            np.where(mask, gradient_proposed, gradient),
+        )
+        return state, sound, {"ula_restored": restored}
 
 
-class MALA(MarkovSampler):
+class MALA(_Langevin):
     """Metropolis-adjusted Langevin: ULA's proposal with an accept test.
 
     Parameters
     ----------
-    step : float or array-like, default=0.1
-        Langevin step eta, a number or one per coordinate, as in :class:`ULA`.
+    step : float, array-like or callable, default=0.1
+        Langevin step eta: a number, one per coordinate, or a function of the iteration
+        number, as in :class:`ULA`.
     n_steps : int, default=1
         Transitions per draw.
     n_chains : int, default=1
         Parallel chains per row.
+    preconditioner : None, "prior", "curvature" or array-like, default=None
+        Matrix that multiplies the drift, and the noise by its root, as in
+        :class:`ULA`.
 
     Examples
     --------
@@ -88,10 +169,6 @@ class MALA(MarkovSampler):
 
     requires = ("initial_latents", "log_joint", "grad_log_joint")
 
-    def __init__(self, step=0.1, n_steps=1, n_chains=1):
-        super().__init__(n_steps=n_steps, n_chains=n_chains)
-        self.step = step
-
     def _start_chain(self, model, X, Z, params):
         return (
             Z,
@@ -101,17 +178,18 @@ class MALA(MarkovSampler):
 
     def _transition(self, model, X, state, params, streams):
         Z, log_joint, gradient = state
+        root, square, inverse = self._scaled(model, X, params)
         step = np.asarray(self.step, dtype=float)
         noise = streams.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
-            proposed = Z + step * gradient + np.sqrt(2 * step) * noise
+            proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
             log_proposed = model.log_joint(X, proposed, params)
             gradient_proposed = model.grad_log_joint(X, proposed, params)
-            backward = (Z - proposed - step * gradient_proposed) ** 2 / (4 * step)
+            back = inverse(Z - proposed - step * square(gradient_proposed))
             log_ratio = log_proposed - log_joint
-            log_ratio = log_ratio + _row_sum(noise**2 / 2 - backward)
+            log_ratio = log_ratio + _row_sum(noise**2 / 2 - back**2 / (4 * step))
         Z, accepted = accept_or_reject(Z, proposed, log_ratio, streams.acceptance)
-        mask = accepted.reshape((-1,) + (1,) * (Z.ndim - 1))
+        mask = _column(accepted, Z.ndim)
         state = (
             Z,
             np.where(accepted, log_proposed, log_joint),

@@ -44,6 +44,18 @@ class MarkovSampler(Sampler):
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
+        n, m = Z.shape[:2]
+        if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
+            # All chains at once, as chains of their own of repeated rows.
+            Z, info = self.draw(
+                model,
+                X.repeat(m),
+                Z.reshape(n * m, 1, *Z.shape[2:]),
+                params,
+                streams,
+                iteration,
+            )
+            return Z.reshape(n, m, *Z.shape[2:]), info
         Z_new = np.empty_like(Z)
         rates: list[float] = []
         events: Counter = Counter()

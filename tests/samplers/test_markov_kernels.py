@@ -10,7 +10,7 @@ import pytest
 
 from sktem.models import RandomInterceptModel
 from sktem.random import spawn_streams
-from sktem.samplers import MALA, ULA, RandomWalk
+from sktem.samplers import HMC, MALA, ULA, ComponentWalk, RandomWalk
 from sktem.samplers.base import accept_or_reject
 from tests.oracles import (
     LIMIT,
@@ -55,8 +55,14 @@ TARGETS = {
 KERNELS = {
     "rwm": RandomWalk(scale=0.7),
     "mala": MALA(step=0.05),
+    "hmc": HMC(step=0.25, n_leapfrog=3),
+    "walk": ComponentWalk(n_prior=0, scale=0.9),
     "rwm per coordinate": RandomWalk(scale=[0.9, 0.4]),
     "mala per coordinate": MALA(step=[0.2, 0.05]),
+    "mala with Gamma per coordinate": MALA(
+        step=0.3, preconditioner=GaussianTarget.covariance
+    ),
+    "hmc per coordinate": HMC(step=[0.6, 0.3], n_leapfrog=2),
 }
 PAIRS = [
     (kernel, target)
@@ -142,6 +148,22 @@ class StaleGradient(MALA):
         return (new[0], new[1], state[2]), accepted, events
 
 
+class NoKineticEnergy(HMC):
+    """Accepts by the density alone."""
+
+    def _transition(self, model, X, state, params, streams):
+        Z, log_joint, gradient = state
+        position, velocity = Z, streams.sampling.standard_normal(Z.shape)
+        for _ in range(self.n_leapfrog):
+            velocity = velocity + 0.5 * self.step * gradient
+            position = position + self.step * velocity
+            gradient = model.grad_log_joint(X, position, params)
+            velocity = velocity + 0.5 * self.step * gradient
+        log_ratio = model.log_joint(X, position, params) - log_joint
+        Z, accepted = accept_or_reject(Z, position, log_ratio, streams.acceptance)
+        return self._start_chain(model, X, Z, params), accepted, {}
+
+
 class NoBackwardMove(MALA):
     """Treats the proposal as if it were symmetric."""
 
@@ -163,6 +185,7 @@ class NoBackwardMove(MALA):
         StaleDensity(scale=0.7),
         StaleGradient(step=0.1),
         NoBackwardMove(step=0.1),
+        NoKineticEnergy(step=0.3, n_leapfrog=2),
         ULA(step=0.1),
     ],
     ids=lambda kernel: type(kernel).__name__,
@@ -322,7 +345,13 @@ def test_a_chain_may_start_outside_the_support(kernel, global_random_seed):
 
 # ------------------------------------------------------------------- several chains
 
-ALL = [RandomWalk(scale=0.7), MALA(step=0.05), ULA(step=0.05)]
+ALL = [
+    RandomWalk(scale=0.7),
+    MALA(step=0.05),
+    ULA(step=0.05),
+    HMC(step=0.3),
+    ComponentWalk(n_prior=0, scale=0.7, adapt=None),
+]
 OF_KERNEL = pytest.mark.parametrize("kernel", ALL, ids=lambda k: type(k).__name__)
 
 
@@ -350,7 +379,7 @@ def test_the_given_state_is_not_changed(kernel):
     assert (new != Z).any()
 
 
-@OF_KERNEL
+@pytest.mark.parametrize("kernel", ALL[:4], ids=lambda k: type(k).__name__)
 def test_steps_are_transitions(kernel):
     """Three draws of one transition are one draw of three."""
     X = np.zeros((10, 1))

@@ -1,0 +1,325 @@
+"""Logistic regression with automatic relevance determination."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.models.ard_logistic import ARDLogisticModel, WholeData
+from sktem.random import spawn_streams
+from sktem.run_state import RunState
+from sktem.samplers import MALA, ULA, Sampler
+from sktem.schedules import BurnInThenDecay
+
+__all__ = ["ARDLogisticClassifier"]
+
+#: Langevin steps of the samplers by name, in units of the bound on the curvature.
+SAMPLERS = {"mala": (MALA, 1.0), "ula": (ULA, 0.25)}
+
+
+class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
+    """Logistic regression that finds which features matter.
+
+    ``beta_j ~ N(0, 1 / theta_j^2)`` with the theta learned by maximum likelihood: the
+    variance of a coefficient that is not needed goes to zero, and the feature is
+    dropped. Features are centred and scaled inside; the intercept of the centred ones
+    is ``N(0, 10^2)``.
+
+    Parameters
+    ----------
+    solver : {"saem", "biased-saem"}, default="saem"
+        "biased-saem" is SAEM with the unadjusted Langevin sampler.
+    sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
+        How coefficients are drawn; "auto" is "mala", or what the solver implies. The
+        named ones are preconditioned by a bound on the curvature.
+    n_chains : int, default=4
+        Parallel chains. Not for an instance, which has its own number.
+    n_steps : int, default=10
+        Transitions per iteration. Not for an instance.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Steps of the stochastic approximation. "auto" is 1 for half of the iterations,
+        and ``k ** -0.7`` after.
+    max_iter : int, default=400
+        Iterations.
+    threshold : float, default=0.05
+        A feature is dropped if ``1 / theta_j`` is less, for the scaled feature.
+    n_posterior_draws : int, default=400
+        Draws of the coefficients from which probabilities are predicted.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+    verbose : int, default=0
+        1 prints epochs.
+    verbose_interval : int, default=10
+        Epochs between prints.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels.
+    coef_ : ndarray of shape (1, n_features)
+        Posterior means of the coefficients, 0 for dropped features.
+    intercept_ : ndarray of shape (1,)
+        Posterior mean of the intercept.
+    theta_ : ndarray of shape (n_features,)
+        Inverse prior standard deviations of the coefficients of the scaled features.
+    support_ : ndarray of bool of shape (n_features,)
+        Which features are kept.
+    draws_ : ndarray of shape (n_posterior_draws, 1 + n_features)
+        Draws of intercept and coefficients, in the units of X.
+    history_ : History
+        Record of the run.
+    n_iter_ : int
+        Iterations.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    D. J. C. MacKay, Bayesian interpolation, Neural Computation, 1992.
+
+    S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased
+    MCMC for Expectation Maximization, AISTATS 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import ARDLogisticClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 6))
+    >>> y = rng.random(400) < 1 / (1 + np.exp(-3 * X[:, 0]))
+    >>> model = ARDLogisticClassifier(random_state=0).fit(X, y)
+    >>> bool(model.support_[0]), int(model.support_.sum()) < 6
+    (True, True)
+    """
+
+    sampling = "fixed"
+    n_draws = None
+    batch_size = 1
+    rho = "auto"
+    average = False
+    tol = 0.0
+    n_iter_no_change = 1
+
+    def __init__(
+        self,
+        *,
+        solver="saem",
+        sampler="auto",
+        n_chains=4,
+        n_steps=10,
+        step_size="auto",
+        max_iter=400,
+        threshold=0.05,
+        n_posterior_draws=400,
+        random_state=None,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.solver = solver
+        self.sampler = sampler
+        self.n_chains = n_chains
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.threshold = threshold
+        self.n_posterior_draws = n_posterior_draws
+        self.random_state = random_state
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _sampler(self, n_latents):
+        given = self.sampler
+        if isinstance(given, Sampler):
+            return given
+        if not isinstance(given, str) or given not in ("auto", *SAMPLERS):
+            raise ValueError(
+                f"sampler must be one of {sorted([*SAMPLERS, 'auto'])} or an instance "
+                f"of Sampler, got {given!r}"
+            )
+        if given == "auto":
+            given = "ula" if self.solver == "biased-saem" else "mala"
+        kind, step = SAMPLERS[given]
+        if kind is MALA:
+            step = min(step, 3 * step / n_latents ** (1 / 3))
+        return kind(
+            step=step,
+            n_steps=self.n_steps,
+            n_chains=self.n_chains,
+            preconditioner="curvature",
+        )
+
+    def _loop_settings(self, model, n_latents):
+        for name in ("n_chains", "n_steps", "max_iter", "n_posterior_draws"):
+            self._check_number(name, Integral, 1)
+        self._check_number("threshold", Real, 0)
+        if self.solver not in ("saem", "biased-saem"):
+            raise ValueError(
+                f"solver must be one of ['biased-saem', 'saem'], got {self.solver!r}"
+            )
+        given, self.sampler = self.sampler, self._sampler(n_latents)
+        try:
+            settings = self._settings(model, 1)
+        finally:
+            self.sampler = given
+        if isinstance(self.step_size, str):
+            settings = replace(
+                settings, step_size=BurnInThenDecay(self.max_iter // 2, 0.7)
+            )
+        return replace(settings, monitor=False)
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Learn which features matter, and their coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels, of two classes.
+
+        Returns
+        -------
+        ARDLogisticClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there are not two classes.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                "multiclass."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of 2 classes in the data, but the data "
+                f"contains only one class: {self.classes_[0]!r}"
+            )
+        centre, scale = X.mean(axis=0), X.std(axis=0)
+        self._centre = centre
+        self._scale = np.where(scale > 1e-12 * np.abs(centre), scale, np.inf)
+        data = WholeData((X - centre) / self._scale, labels.astype(np.float64))
+        model = ARDLogisticModel()
+        settings = self._loop_settings(model, 1 + X.shape[1])
+
+        def new_run(progress):
+            streams = spawn_streams(self.random_state)
+            return RunState(model.initial_params(data, None), streams)
+
+        state, interrupted = self._run_starts(
+            settings, data, None, new_run, 1, FitProgress()
+        )
+        for name, value in self._fitted_attributes(settings, state, data).items():
+            setattr(self, name, value)
+        if interrupted:
+            raise KeyboardInterrupt
+        self._warn(state, settings)
+        return self
+
+    def _fitted_attributes(self, settings, state, X):
+        deviations = np.sqrt(state.params.variances)
+        support = (deviations >= self.threshold) & np.isfinite(self._scale)
+        draws = self._draws(settings, state, X, support)
+        draws[:, 1:] /= self._scale
+        draws[:, 0] -= draws[:, 1:] @ self._centre
+        mean = draws.mean(axis=0)
+        return {
+            "coef_": mean[None, 1:],
+            "intercept_": mean[:1],
+            "theta_": 1 / deviations,
+            "support_": support,
+            "draws_": draws,
+            "params_": state.params,
+            "history_": state.history,
+            "n_iter_": int(state.rows_visited),
+        }
+
+    def _draws(self, settings, state, X, support):
+        """Draw coefficients of the kept features at the final variances."""
+        kept = np.append(True, support)
+        chains = np.zeros((1, self.n_chains, 1 + X.X.shape[1]))
+        if state.chains is not None:
+            chains = state.chains.values
+        Z = chains[:, :, kept]
+        data = WholeData(X.X[:, support], X.y)
+        params = state.params._replace(variances=state.params.variances[support])
+        streams = spawn_streams(self.random_state)
+        found = []
+        n_rounds = -(-self.n_posterior_draws // Z.shape[1])
+        for k in range(n_rounds + 10):  # the first ones let the chains settle
+            Z, _ = settings.sampler.draw(settings.model, data, Z, params, streams)
+            if k >= 10:
+                found.append(Z[0])
+        draws = np.zeros((self.n_posterior_draws, len(kept)))
+        draws[:, kept] = np.concatenate(found)[: self.n_posterior_draws]
+        return draws
+
+    def decision_function(self, X):
+        """Return the logarithm of the predicted odds of the second class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-odds of the averaged probability.
+        """
+        probability = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1.0)
+        return np.log(probability) - np.log(np.maximum(1 - probability, 1e-300))
+
+    def predict_proba(self, X):
+        """Return probabilities, averaged over draws of the coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Probabilities of the classes.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        kept = self.support_
+        logits = X[:, kept] @ self.draws_[:, 1:][:, kept].T + self.draws_[:, 0]
+        second = expit(logits).mean(axis=1)
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X):
+        """Return the more probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[second.astype(int)]

@@ -1,0 +1,121 @@
+"""From the settings of the mixed-effects estimator to the parts of a run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+
+import numpy as np
+
+from sktem.estimators.base import LoopEstimator
+from sktem.estimators.mixed_effects_start import starting_params
+from sktem.models.mixed_effects import NonlinearMixedEffectsModel
+from sktem.models.mixed_m_step import Annealing
+from sktem.models.residual_error import RESIDUAL_ERRORS
+from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
+
+__all__ = ["LEAST_CHAINS", "MixedEffectsParts"]
+
+#: Samplers by name, for latents whose prior is Gaussian.
+SAMPLERS = {
+    "rwm": (ComponentWalk, {}),
+    "mala": (MALA, {"step": 0.03, "n_steps": 5, "preconditioner": "prior"}),
+    "ula": (ULA, {"step": 0.005, "n_steps": 10, "preconditioner": "prior"}),
+}
+#: Chains of all subjects together, at least.
+LEAST_CHAINS = 240
+#: Exponent of the steps after the burn-in.
+DECAY = 0.7
+
+
+class _StepAfterBurnIn:
+    """Step 1 while the burn-in of the running fit lasts, then a decay."""
+
+    def __init__(self, estimator):
+        self.estimator = estimator
+
+    def __call__(self, k):
+        progress = getattr(self.estimator, "_fit_progress", None)
+        state = None if progress is None else progress.current
+        end = None if state is None else state.trace.end
+        return 1.0 if end is None else float(max(k - end, 1) ** -DECAY)
+
+
+class MixedEffectsParts(LoopEstimator):
+    """Checks settings and makes sampler, solver, schedule and model of them."""
+
+    def _parts(self, model):
+        given = self.sampler
+        implied = "ula" if self.solver == "biased-saem" else "rwm"
+        name = implied if isinstance(given, str) and given == "auto" else given
+        if isinstance(name, str) and name in SAMPLERS:
+            part, options = SAMPLERS[name]
+            self._chosen = part(**options, n_chains=self._resolved_chains)
+        elif isinstance(name, Sampler):
+            if self.n_chains != "auto":
+                raise ValueError(
+                    "n_chains is a parameter of the sampler: set it there, not on the "
+                    "estimator, when sampler is an instance"
+                )
+            self._chosen = name
+        else:
+            raise ValueError(
+                f"sampler must be one of {sorted([*SAMPLERS, 'auto'])} or an instance "
+                f"of Sampler, got {name!r}"
+            )
+        original = self.sampler
+        self.sampler = self._chosen
+        try:
+            return super()._parts(model)
+        finally:
+            self.sampler = original
+            del self._chosen
+
+    def _check(self):
+        if self.log_density is None:
+            if self.residual_error not in RESIDUAL_ERRORS:
+                raise ValueError(
+                    f"residual_error must be one of {sorted(RESIDUAL_ERRORS)}, got "
+                    f"{self.residual_error!r}"
+                )
+            if self.model is None:
+                raise ValueError("model=None needs log_density")
+        elif not callable(self.log_density):
+            raise TypeError(f"log_density must be callable, got {self.log_density!r}")
+        self._check_number("n_burn_in", Integral, 0)
+        self._check_number("tol", Real, 0)
+        if self.n_chains != "auto":
+            self._check_number("n_chains", Integral, 1)
+
+    def _model_of(self, structure, layout, rows):
+        self._check_number("max_iter", Integral, 1)
+        start = starting_params(self, layout, rows, structure)
+        if len(layout.design.random) + len(layout.design.numeric) == 0:
+            raise ValueError("all parameters are fixed: there is nothing to estimate")
+        error = None
+        if self.log_density is None:
+            error = RESIDUAL_ERRORS[self.residual_error].code
+        full = self.solver in ("saem", "biased-saem")
+        batch = min(self._resolved_batch_size(len(rows)), len(rows))
+        per_step = 1.0 if full else batch / len(rows)
+        spread = float(np.var(rows.y)) if len(rows.y) > 1 else 0.0
+        return NonlinearMixedEffectsModel(
+            structure,
+            layout.design,
+            start,
+            error,
+            log_density=self.log_density,
+            gradient=self.gradient,
+            annealing=Annealing(
+                0.6 * self.n_burn_in if self.annealing else 0.0, per_step=per_step
+            ),
+            residual_floor=1e-10 * max(spread, 1e-10),
+            n_jobs=self.n_jobs,
+        )
+
+    def _settings(self, model, n_rows):
+        settings = super()._settings(model, n_rows)
+        step_size = settings.step_size
+        if isinstance(self.step_size, str):
+            step_size = _StepAfterBurnIn(self)
+        return replace(settings, step_size=step_size, tol=0.0, monitor=False)

@@ -1,0 +1,226 @@
+"""Marginal likelihoods of subjects by importance sampling and quadrature."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+__all__ = [
+    "ImportanceDraws",
+    "importance_draws",
+    "linearized_log_likelihood",
+    "quadrature_draws",
+]
+
+#: Copies of the subjects that are evaluated at once, times subjects.
+DRAWS_AT_ONCE = 1 << 14
+
+
+class ImportanceDraws:
+    """Weighted points of the latents of each subject.
+
+    Averages over them stand for integrals: ``integral h = sum_q exp(log_weights) h``.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_points, n, d)
+        Points.
+    log_weights : ndarray of shape (n_points, n)
+        Logarithms of the weights.
+    random : bool
+        Whether the points were drawn, so that the sum has a Monte Carlo error.
+    """
+
+    def __init__(self, points, log_weights, random):
+        self.points = points
+        self.log_weights = log_weights
+        self.random = random
+
+    def log_conditional(self, model, X, params):
+        """Return the log-likelihood of the subjects at each point.
+
+        Parameters
+        ----------
+        model : LatentModel
+            The model.
+        X : GroupedRows
+            Subjects.
+        params : object
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_points, n)
+            Log-likelihoods given the latents.
+        """
+        return self._in_chunks(model.log_conditional, X, params)
+
+    def log_prior(self, model, X, params):
+        """Return the log-density of the points.
+
+        Parameters
+        ----------
+        model : LatentModel
+            The model.
+        X : GroupedRows
+            Subjects.
+        params : object
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_points, n)
+            Log-densities.
+        """
+        return self._in_chunks(model.log_prior, X, params)
+
+    def _in_chunks(self, function, X, params):
+        n_points, n, d = self.points.shape
+        found = np.empty((n_points, n))
+        at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
+        for start in range(0, n_points, at_once):
+            part = self.points[start : start + at_once]
+            rows = X.repeat(len(part))
+            Z = part.transpose(1, 0, 2).reshape(-1, d)
+            values = function(rows, Z, params).reshape(n, len(part))
+            found[start : start + at_once] = values.T
+        return found
+
+    def log_likelihood(self, log_joint):
+        """Return log-likelihoods of the subjects and the error of their sum.
+
+        Parameters
+        ----------
+        log_joint : ndarray of shape (n_points, n)
+            Log-density of observations and points.
+
+        Returns
+        -------
+        values : ndarray of shape (n,)
+            Log-likelihoods.
+        error : float
+            Standard error of their sum, 0 for quadrature.
+        """
+        terms = log_joint + self.log_weights
+        values = logsumexp(terms, axis=0)
+        if not self.random:
+            return values, 0.0
+        n_points = len(terms)
+        relative = np.exp(terms - values) * n_points
+        variances = relative.var(axis=0, ddof=1) / n_points
+        return values, float(np.sqrt(variances.sum()))
+
+
+def importance_draws(modes, covariances, n_draws, rng, df=5.0):
+    """Draw from t distributions with full covariances at the modes.
+
+    Parameters
+    ----------
+    modes : ndarray of shape (n, d)
+        Centres.
+    covariances : ndarray of shape (n, d, d)
+        Scale matrices.
+    n_draws : int
+        Draws per subject.
+    rng : numpy.random.Generator
+        Source of randomness.
+    df : float, default=5.0
+        Degrees of freedom.
+
+    Returns
+    -------
+    ImportanceDraws
+        Points with weights ``1 / (n_draws * density)``.
+    """
+    n, d = modes.shape
+    roots = np.linalg.cholesky(covariances)
+    normal = rng.standard_normal((n_draws, n, d))
+    scale = np.sqrt(df / rng.chisquare(df, size=(n_draws, n)))
+    white = normal * scale[:, :, None]
+    points = modes + np.einsum("nij,qnj->qni", roots, white)
+    squares = (white**2).sum(axis=2)
+    log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    constant = gammaln((df + d) / 2) - gammaln(df / 2) - 0.5 * d * np.log(df * np.pi)
+    log_density = constant - log_det - 0.5 * (df + d) * np.log1p(squares / df)
+    return ImportanceDraws(points, -log_density - np.log(n_draws), True)
+
+
+def quadrature_draws(modes, covariances, n_nodes):
+    """Return adaptive Gauss-Hermite nodes about the modes.
+
+    Parameters
+    ----------
+    modes : ndarray of shape (n, d)
+        Centres.
+    covariances : ndarray of shape (n, d, d)
+        Matrices whose roots scale and turn the grid.
+    n_nodes : int
+        Nodes per dimension; ``n_nodes ** d`` in all.
+
+    Returns
+    -------
+    ImportanceDraws
+        Points with weights.
+    """
+    d = modes.shape[1]
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    log_weights = np.log(weights) + 0.5 * nodes**2
+    grid = np.array(list(product(nodes, repeat=d))).reshape(-1, d)
+    log_grid = np.array(
+        [sum(terms) for terms in product(log_weights, repeat=d)], dtype=float
+    )
+    roots = np.linalg.cholesky(covariances)
+    points = modes + np.einsum("nij,qj->qni", roots, grid)
+    log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    return ImportanceDraws(points, log_grid[:, None] + log_det, False)
+
+
+def linearized_log_likelihood(model, X, params, modes):
+    """Return log-likelihoods with the model function made linear at the modes.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        A model with a residual error.
+    X : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Parameters.
+    modes : ndarray of shape (n, d)
+        Where the function is made linear.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Log-likelihoods of Gaussian vectors with the same mean and covariance.
+    """
+    means, root = model.prior_moments(X, params)
+    f = model.predict_rows(X, modes, params.numeric)
+    step = 1e-5 * np.sqrt((root**2).sum(axis=1)).clip(1e-3)
+    slopes = np.empty((len(X.y), modes.shape[1]))
+    for j in range(modes.shape[1]):
+        shift = np.zeros(modes.shape[1])
+        shift[j] = step[j]
+        above = model.predict_rows(X, modes + shift, params.numeric)
+        below = model.predict_rows(X, modes - shift, params.numeric)
+        slopes[:, j] = (above - below) / (2 * step[j])
+    g = model.residual_scale(X, f, params)
+    y = X.y
+    if model.error == 3:  # on the scale of the logarithm
+        slopes, y, f = slopes / f[:, None], np.log(y), np.log(f)
+    residual = y - f + (slopes * (modes - means)[X.subject_of_row]).sum(axis=1)
+    values = np.empty(len(X))
+    for i, (start, stop) in enumerate(zip(X.offsets[:-1], X.offsets[1:], strict=True)):
+        rows = slice(start, stop)
+        outer = slopes[rows] @ root
+        covariance = outer @ outer.T + np.diag(g[rows] ** 2)
+        lower = np.linalg.cholesky(covariance)
+        white = np.linalg.solve(lower, residual[rows])
+        log_det = np.log(np.diag(lower)).sum()
+        values[i] = -0.5 * white @ white - log_det
+        values[i] -= 0.5 * (stop - start) * np.log(2 * np.pi)
+    if model.error == 3:
+        values = values - X.sums(y)
+    return values

@@ -1,0 +1,208 @@
+"""Parameters as one vector, and the observed information about them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = [
+    "from_vector",
+    "numerical_hessian",
+    "observed_information",
+    "parameter_names",
+    "to_vector",
+]
+
+
+def _free_omega(design):
+    return np.array([
+        (j, k)
+        for j in range(len(design.random))
+        for k in range(j + 1)
+        if design.pattern[j, k]
+    ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
+
+
+def _closed_residual(model):
+    """Positions of the residual parameters with a closed form."""
+    return {0: [0], 1: [1], 3: [0]}.get(model.error, [])
+
+
+def parameter_names(model, covariate_names, row_covariate_names):
+    """Return the names of the estimated parameters, in the order of the vector.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    covariate_names, row_covariate_names : list of str
+        Names of the covariates, the first of the former being that of the intercept.
+
+    Returns
+    -------
+    list of str
+        Such as "ka", "beta_Weight(CL)", "omega2_ka", "cov_V_CL", "a".
+    """
+    design = model.design
+    names = []
+
+    def term(parameter, column, labels, intercept):
+        plain = intercept and column == 0
+        names.append(parameter if plain else f"beta_{labels[column]}({parameter})")
+
+    random = [design.names[p] for p in design.random]
+    terms = zip(design.positions, design.columns, design.free, strict=True)
+    for position, column, free in terms:
+        if free:
+            term(random[position], column, covariate_names, True)
+    for entry in design.numeric:
+        if entry.kind == "residual":
+            names.append("ab"[entry.parameter])
+        else:
+            by_row = entry.kind == "row"
+            labels = row_covariate_names if by_row else covariate_names
+            term(design.names[entry.parameter], entry.column, labels, not by_row)
+    for j, k in _free_omega(design):
+        names.append(
+            f"omega2_{random[j]}" if j == k else f"cov_{random[k]}_{random[j]}"
+        )
+    return names + ["ab"[j] for j in _closed_residual(model)]
+
+
+def to_vector(model, params):
+    """Return the estimated parameters as a vector.
+
+    Coefficients are on the Gaussian scale, and residual parameters natural.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    params : MixedEffectsParams
+        Parameters.
+
+    Returns
+    -------
+    ndarray of shape (n_parameters,)
+        The vector.
+    """
+    design = model.design
+    residual = [entry.kind == "residual" for entry in design.numeric]
+    numeric = np.where(residual, np.exp(params.numeric * residual), params.numeric)
+    lower = _free_omega(design)
+    return np.concatenate([
+        params.coefficients[design.free],
+        numeric,
+        params.omega[lower[:, 0], lower[:, 1]],
+        params.sigma[_closed_residual(model)],
+    ])  # fmt: skip
+
+
+def from_vector(model, params, vector):
+    """Return parameters with the estimated ones taken from a vector.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    params : MixedEffectsParams
+        The others.
+    vector : ndarray of shape (n_parameters,)
+        The vector.
+
+    Returns
+    -------
+    MixedEffectsParams
+        Parameters.
+    """
+    design = model.design
+    coefficients, sigma = params.coefficients.copy(), params.sigma.copy()
+    omega, first = params.omega.copy(), int(design.free.sum())
+    coefficients[design.free] = vector[:first]
+    numeric = vector[first : first + len(design.numeric)].copy()
+    for e, entry in enumerate(design.numeric):
+        if entry.kind == "residual":
+            sigma[entry.parameter] = numeric[e]
+            numeric[e] = np.log(numeric[e])
+    lower = _free_omega(design)
+    first += len(design.numeric)
+    values = vector[first : first + len(lower)]
+    omega[lower[:, 0], lower[:, 1]] = omega[lower[:, 1], lower[:, 0]] = values
+    closed = _closed_residual(model)
+    sigma[closed] = vector[len(vector) - len(closed) :]
+    return params._replace(
+        coefficients=coefficients, omega=omega, sigma=sigma, numeric=numeric
+    )
+
+
+def numerical_hessian(function, vector, steps):
+    """Return a Hessian by central differences.
+
+    Parameters
+    ----------
+    function : callable
+        Maps a vector to a number.
+    vector : ndarray of shape (p,)
+        Where.
+    steps : ndarray of shape (p,)
+        Lengths of the differences.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        The Hessian.
+    """
+    p = len(vector)
+    shifts = np.diag(steps)
+    centre = function(vector)
+    above = [function(vector + shifts[j]) for j in range(p)]
+    below = [function(vector - shifts[j]) for j in range(p)]
+    hessian = np.empty((p, p))
+    for j in range(p):
+        hessian[j, j] = (above[j] - 2 * centre + below[j]) / steps[j] ** 2
+        for k in range(j):
+            both = function(vector + shifts[j] + shifts[k])
+            neither = function(vector - shifts[j] - shifts[k])
+            mixed = both + neither - above[j] - above[k] - below[j] - below[k]
+            value = (mixed + 2 * centre) / (2 * steps[j] * steps[k])
+            hessian[j, k] = hessian[k, j] = value
+    return hessian
+
+
+def observed_information(model, X, params, draws):
+    """Return minus the Hessian of the log-likelihood, on points that stay fixed.
+
+    The same points serve for all differences, so that their noise cancels; only the
+    parameters that the observations depend on ask for the model function again.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    X : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where.
+    draws : ImportanceDraws
+        Points of the latents.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Information about the vector of :func:`to_vector`.
+    """
+    kept: dict[bytes, np.ndarray] = {}
+
+    def log_likelihood(vector):
+        changed = from_vector(model, params, vector)
+        key = np.concatenate([changed.numeric, changed.sigma]).tobytes()
+        if key not in kept:
+            kept[key] = draws.log_conditional(model, X, changed)
+        log_joint = kept[key] + draws.log_prior(model, X, changed)
+        return draws.log_likelihood(log_joint)[0].sum()
+
+    vector = to_vector(model, params)
+    steps = 1e-3 * np.maximum(np.abs(vector), 1e-2)
+    n_coefficients = int(model.design.free.sum())
+    units = np.sqrt(np.diag(params.omega))[model.design.positions[model.design.free]]
+    steps[:n_coefficients] = 1e-2 * units
+    return -numerical_hessian(log_likelihood, vector, steps)

@@ -1,0 +1,124 @@
+"""Compiled twins of the structural models, transforms and residual errors."""
+
+import math
+
+from numba import njit
+
+from sktem.kernels.exponential import exponential
+
+LEAST_PREDICTION = 1e-8
+HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def transform(code, phi):
+    """Equal ``TRANSFORMS[...].forward(phi)`` of the transform with this code."""
+    if code == 1:
+        return math.exp(phi)
+    if code == 2:
+        return 1.0 / (1.0 + math.exp(-phi))
+    if code == 3:
+        return 0.5 * math.erfc(-phi / math.sqrt(2.0))
+    return phi
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def absorption(inputs, start, stop, lag, ka, V, CL, f):
+    """Equal ``f[:] = _oral_lag(...)`` of the models, for the rows of a subject."""
+    k = CL / V
+    difference = ka - k
+    if abs(difference) < 1e-7 * k:
+        for i in range(stop - start):
+            time = max(inputs[1, start + i] - lag, 0.0)
+            f[i] = inputs[0, start + i] * ka / V * time * exponential(-k * time)
+        return
+    factor = ka / V / difference
+    for i in range(stop - start):
+        time = max(inputs[1, start + i] - lag, 0.0)
+        ratio = exponential(-k * time) - exponential(-ka * time)
+        f[i] = inputs[0, start + i] * factor * ratio
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def two_compartments(psi, inputs, start, stop, f):
+    """Equal ``f[:] = _bolus_two(...)`` of the models, for the rows of a subject."""
+    k10 = psi[0] / psi[1]
+    k12 = psi[2] / psi[1]
+    k21 = psi[2] / psi[3]
+    total = k10 + k12 + k21
+    root = math.sqrt(max(total * total - 4 * k10 * k21, 0.0))
+    alpha = 0.5 * (total + root)
+    beta = k10 * k21 / alpha
+    fast = (alpha - k21) / (alpha - beta) / psi[1]
+    slow = (k21 - beta) / (alpha - beta) / psi[1]
+    for i in range(stop - start):
+        time = inputs[1, start + i]
+        decay = fast * exponential(-alpha * time) + slow * exponential(-beta * time)
+        f[i] = inputs[0, start + i] * decay
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def predict(code, psi, inputs, start, stop, f):
+    """Equal ``f[: stop - start] = STRUCTURAL_MODELS[...].function(psi, x)``.
+
+    The rows of one subject, from start to stop; inputs has one row per column of x.
+    """
+    n = stop - start
+    if code == 1:
+        absorption(inputs, start, stop, 0.0, psi[0], psi[1], psi[2], f)
+    elif code == 2:
+        absorption(inputs, start, stop, psi[0], psi[1], psi[2], psi[3], f)
+    elif code == 3:
+        rate = psi[1] / psi[0]
+        for i in range(n):
+            decay = exponential(-rate * inputs[1, start + i])
+            f[i] = inputs[0, start + i] / psi[0] * decay
+    elif code == 4:
+        two_compartments(psi, inputs, start, stop, f)
+    elif code == 5:
+        for i in range(n):
+            x = inputs[0, start + i]
+            f[i] = psi[0] + psi[1] * x / (psi[2] + x)
+    elif code == 6:
+        for i in range(n):
+            grown = exponential(-(inputs[0, start + i] - psi[1]) / psi[2])
+            f[i] = psi[0] / (1.0 + grown)
+    elif code == 7:
+        for i in range(n):
+            rest = psi[1] * exponential(-psi[2] * inputs[0, start + i])
+            f[i] = psi[0] * (1.0 - rest)
+    else:
+        for i in range(n):
+            f[i] = psi[0] + psi[1] * inputs[0, start + i]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def squared_residual(code, y, f):
+    """Equal ``squared_residuals(code, y, f)`` of the residual errors for one row."""
+    if code == 1:
+        residual = (y - f) / max(abs(f), LEAST_PREDICTION)
+    elif code == 3:
+        residual = math.log(y) - math.log(f)
+    elif code == 2:
+        return 0.0
+    else:
+        residual = y - f
+    return residual * residual
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_density(code, y, f, a, b):
+    """Equal ``row_log_density(code, y, f, (a, b))`` for one row."""
+    if code == 0:
+        residual = (y - f) / a
+        return -0.5 * residual * residual - math.log(a) - HALF_LOG_TWO_PI
+    if code == 3:
+        log_y = math.log(y)
+        residual = (log_y - math.log(f)) / a
+        return -0.5 * residual * residual - math.log(a) - HALF_LOG_TWO_PI - log_y
+    if code == 1:
+        g = b * max(abs(f), LEAST_PREDICTION)
+    else:
+        g = math.sqrt(a * a + b * b * f * f)
+    residual = (y - f) / g
+    return -0.5 * residual * residual - math.log(g) - HALF_LOG_TWO_PI

@@ -1,0 +1,157 @@
+"""Which coefficients a mixed-effects model has, and how parameters follow from them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["MixedEffectsDesign", "MixedEffectsParams", "NumericEntry"]
+
+
+class MixedEffectsParams(NamedTuple):
+    """Parameters of a mixed-effects model.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (n_coefficients,)
+        Coefficients of the random parameters on the Gaussian scale: population values
+        and covariates, in the order of the design.
+    omega : ndarray of shape (d, d)
+        Covariance of the random effects.
+    sigma : ndarray of shape (2,)
+        Parameters a and b of the residual error; 0 for one that the error lacks.
+    numeric : ndarray of shape (k,)
+        What has no closed-form M-step: coefficients of parameters without random
+        effect and of covariates that vary within subjects, and the logarithms of a and
+        b of the combined error.
+    steps : int
+        M-steps done, in units of a pass, which the annealing at the start counts.
+    """
+
+    coefficients: np.ndarray
+    omega: np.ndarray
+    sigma: np.ndarray
+    numeric: np.ndarray
+    steps: float = 0.0
+
+
+class NumericEntry(NamedTuple):
+    """One of the parameters without a closed-form M-step.
+
+    Attributes
+    ----------
+    kind : {"subject", "row", "residual"}
+        A coefficient of a covariate of the subject, of one that varies by row, or a
+        parameter of the residual error.
+    parameter : int
+        Which parameter of the model (a is 0 and b is 1, of the residual error).
+    column : int
+        Which covariate.
+    """
+
+    kind: str
+    parameter: int
+    column: int
+
+
+class MixedEffectsDesign(NamedTuple):
+    """Structure of a mixed-effects model.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the parameters of the model function.
+    transforms : tuple of str
+        Their transforms.
+    random : ndarray of int of shape (d,)
+        Which of them are random.
+    pattern : ndarray of bool of shape (d, d)
+        Which entries of the covariance are free.
+    positions, columns : ndarray of int of shape (n_coefficients,)
+        Position among the random parameters, and column of the covariates, of each
+        coefficient with a closed-form M-step.
+    free : ndarray of bool
+        Which of them are estimated.
+    numeric : tuple of NumericEntry
+        Parameters without a closed-form M-step.
+    constant : ndarray of shape (n_parameters, n_covariates)
+        Coefficients that stay: fixed parameters without a random effect.
+    """
+
+    names: tuple[str, ...]
+    transforms: tuple[str, ...]
+    random: np.ndarray
+    pattern: np.ndarray
+    positions: np.ndarray
+    columns: np.ndarray
+    free: np.ndarray
+    numeric: tuple[NumericEntry, ...]
+    constant: np.ndarray
+
+    def matrix(self, coefficients: np.ndarray) -> np.ndarray:
+        """Return the coefficients as a matrix, 0 where there is none.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_coefficients,)
+            Coefficients of the random parameters.
+
+        Returns
+        -------
+        ndarray of shape (d, n_covariates)
+            Means are ``covariates @ matrix.T``.
+        """
+        matrix = np.zeros((len(self.random), self.constant.shape[1]))
+        matrix[self.positions, self.columns] = coefficients
+        return matrix
+
+    def base(self, covariates: np.ndarray, numeric: np.ndarray) -> np.ndarray:
+        """Return Gaussian parameters of subjects, without those that are random.
+
+        Parameters
+        ----------
+        covariates : ndarray of shape (n_subjects, n_covariates)
+            Covariates.
+        numeric : ndarray of shape (k,) or (n_subjects, k)
+            Parameters without a closed-form M-step.
+
+        Returns
+        -------
+        ndarray of shape (n_subjects, n_parameters)
+            Parameters; 0 for random ones.
+        """
+        base = covariates @ self.constant.T
+        for e, entry in enumerate(self.numeric):
+            if entry.kind == "subject":
+                base[:, entry.parameter] += (
+                    numeric[..., e] * covariates[:, entry.column]
+                )
+        return base
+
+    def shifts(self, row_covariates, numeric, subject_of_row) -> dict[int, np.ndarray]:
+        """Return what covariates that vary by row add to Gaussian parameters.
+
+        Parameters
+        ----------
+        row_covariates : ndarray of shape (n_rows, n_row_covariates)
+            Covariates.
+        numeric : ndarray of shape (k,) or (n_subjects, k)
+            Parameters without a closed-form M-step.
+        subject_of_row : ndarray of int of shape (n_rows,)
+            Subjects of the rows.
+
+        Returns
+        -------
+        dict
+            Arrays of shape (n_rows,) by the number of the parameter.
+        """
+        shifts: dict[int, np.ndarray] = {}
+        for e, entry in enumerate(self.numeric):
+            if entry.kind == "row":
+                value = numeric[..., e]
+                if np.ndim(value):
+                    value = value[subject_of_row]
+                change = value * row_covariates[:, entry.column]
+                shifts[entry.parameter] = shifts.get(entry.parameter, 0.0) + change
+        return shifts

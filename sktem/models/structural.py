@@ -1,0 +1,109 @@
+"""A small library of structural models, functions of parameters and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["STRUCTURAL_MODELS", "StructuralModel"]
+
+
+class StructuralModel(NamedTuple):
+    """A named model function with a compiled twin.
+
+    Attributes
+    ----------
+    code : int
+        Number by which compiled code knows it.
+    parameters : tuple of str
+        Names of the parameters, in the order of the compiled twin.
+    inputs : tuple of str
+        What the columns of X mean, in their order.
+    function : callable
+        ``function(psi, x)`` with psi by name and x the columns of inputs, ``x[:, 0]``
+        and so on.
+    """
+
+    code: int
+    parameters: tuple[str, ...]
+    inputs: tuple[str, ...]
+    function: Callable
+
+
+def _absorption(dose, time, ka, V, CL):
+    """Bateman function, with its limit where both rates agree."""
+    k = CL / V
+    difference = ka - k
+    equal = np.abs(difference) < 1e-7 * k
+    divisor = np.where(equal, 1.0, difference)
+    ratio = (np.exp(-k * time) - np.exp(-ka * time)) / divisor
+    ratio = np.where(equal, time * np.exp(-k * time), ratio)
+    return dose * ka / V * ratio
+
+
+def _linear(psi, x):
+    return psi["intercept"] + psi["slope"] * x[:, 0]
+
+
+def _oral(psi, x):
+    return _absorption(x[:, 0], x[:, 1], psi["ka"], psi["V"], psi["CL"])
+
+
+def _oral_lag(psi, x):
+    time = x[:, 1] - psi["lag"]
+    value = _absorption(x[:, 0], np.maximum(time, 0.0), psi["ka"], psi["V"], psi["CL"])
+    return np.where(time > 0, value, 0.0)
+
+
+def _bolus(psi, x):
+    return x[:, 0] / psi["V"] * np.exp(-psi["CL"] / psi["V"] * x[:, 1])
+
+
+def _bolus_two(psi, x):
+    k10, k12 = psi["CL"] / psi["V1"], psi["Q"] / psi["V1"]
+    k21 = psi["Q"] / psi["V2"]
+    total = k10 + k12 + k21
+    root = np.sqrt(np.maximum(total**2 - 4 * k10 * k21, 0.0))
+    alpha = 0.5 * (total + root)
+    beta = k10 * k21 / alpha
+    time = x[:, 1]
+    fast = (alpha - k21) * np.exp(-alpha * time)
+    slow = (k21 - beta) * np.exp(-beta * time)
+    return x[:, 0] / psi["V1"] * (fast + slow) / (alpha - beta)
+
+
+def _emax(psi, x):
+    return psi["E0"] + psi["Emax"] * x[:, 0] / (psi["EC50"] + x[:, 0])
+
+
+def _logistic_growth(psi, x):
+    return psi["A"] / (1.0 + np.exp(-(x[:, 0] - psi["t50"]) / psi["scale"]))
+
+
+def _exponential_growth(psi, x):
+    return psi["A"] * (1.0 - psi["B"] * np.exp(-psi["k"] * x[:, 0]))
+
+
+#: Structural models by name. Pharmacokinetic ones take the dose and the time since it.
+STRUCTURAL_MODELS = {
+    "linear": StructuralModel(0, ("intercept", "slope"), ("x",), _linear),
+    "one_compartment_oral": StructuralModel(
+        1, ("ka", "V", "CL"), ("dose", "time"), _oral
+    ),
+    "one_compartment_oral_lag": StructuralModel(
+        2, ("lag", "ka", "V", "CL"), ("dose", "time"), _oral_lag
+    ),
+    "one_compartment_iv": StructuralModel(3, ("V", "CL"), ("dose", "time"), _bolus),
+    "two_compartment_iv": StructuralModel(
+        4, ("CL", "V1", "Q", "V2"), ("dose", "time"), _bolus_two
+    ),
+    "emax": StructuralModel(5, ("E0", "Emax", "EC50"), ("dose",), _emax),
+    "logistic_growth": StructuralModel(
+        6, ("A", "t50", "scale"), ("time",), _logistic_growth
+    ),
+    "exponential_growth": StructuralModel(
+        7, ("A", "B", "k"), ("time",), _exponential_growth
+    ),
+}

@@ -1,0 +1,227 @@
+"""Random walk by coordinate and by block, and proposals from the prior."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.rows import repeat_rows
+from sktem.samplers.base import Sampler, SamplerInfo
+
+__all__ = ["ComponentWalk", "Moves"]
+
+
+class Moves(NamedTuple):
+    """Proposals of one draw, in their order.
+
+    Attributes
+    ----------
+    from_prior : ndarray of bool of shape (n_moves,)
+        Whether the proposal is a draw of the prior; else it is a random walk.
+    scales : ndarray of shape (n_moves, d)
+        Standard deviations of the walk, 0 for coordinates that stay.
+    first : ndarray of int of shape (n_moves,)
+        Where the noise of a move begins; a coordinate that stays uses none.
+    n_normals : int
+        Normal variables per chain that all moves use.
+    group : ndarray of int of shape (n_moves,)
+        Which adapted scale a move uses, -1 for proposals from the prior.
+    """
+
+    from_prior: np.ndarray
+    scales: np.ndarray
+    first: np.ndarray
+    n_normals: int
+    group: np.ndarray
+
+
+class ComponentWalk(Sampler):
+    """Metropolis moves of single coordinates, of all at once, and from the prior.
+
+    One chain per row and any number of chains, all moved together; each has an accept
+    test of its own. The scale of each coordinate, and that of the move of all, adapts
+    to its acceptance rate by steps that vanish, so that the chains converge.
+
+    Parameters
+    ----------
+    n_prior : int, default=1
+        Proposals from the prior per sweep; models without ``prior_moments`` must have
+        0.
+    n_component : int, default=2
+        Random-walk moves of each coordinate per sweep.
+    n_block : int, default=1
+        Random-walk moves of all coordinates at once per sweep.
+    scale : float or array-like, default=0.5
+        Standard deviation of the walk at the start, in units of the prior's standard
+        deviation (of 1, for models without ``prior_moments``); a number or one per
+        coordinate.
+    adapt : float or None, default=0.6
+        Exponent alpha of the adaptation: before draw k the logarithm of a scale changes
+        by ``k ** -alpha`` times the excess of the acceptance rate over ``target``. None
+        keeps the scales.
+    target : float, default=0.4
+        Acceptance rate at which the adaptation aims.
+    n_steps : int, default=1
+        Sweeps per draw.
+    n_chains : int, default=1
+        Parallel chains per row.
+
+    Notes
+    -----
+    A model that offers ``walk(X, Z, params, moves, noise, log_uniforms)`` does the
+    moves itself, compiled; the numbers are the same up to rounding.
+
+    References
+    ----------
+    E. Kuhn and M. Lavielle, Maximum likelihood estimation in nonlinear mixed effects
+    models, Computational Statistics and Data Analysis, 2005, section 3.
+
+    C. Andrieu and J. Thoms, A tutorial on adaptive MCMC, Statistics and Computing,
+    2008, algorithm 4.
+
+    Examples
+    --------
+    >>> from sktem.samplers import ComponentWalk
+    >>> ComponentWalk(n_prior=0, scale=0.3)
+    ComponentWalk(n_prior=0, scale=0.3)
+    """
+
+    requires = ("initial_latents", "log_joint")
+    markov = True
+
+    def __init__(
+        self,
+        n_prior=1,
+        n_component=2,
+        n_block=1,
+        scale=0.5,
+        adapt=0.6,
+        target=0.4,
+        n_steps=1,
+        n_chains=1,
+    ):
+        self.n_prior = n_prior
+        self.n_component = n_component
+        self.n_block = n_block
+        self.scale = scale
+        self.adapt = adapt
+        self.target = target
+        self.n_steps = n_steps
+        self.n_chains = n_chains
+
+    def start(self, model, X, params, rng):
+        """Return the model's initial latents, once per chain."""
+        for name in ("n_steps", "n_chains"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        if self.n_prior and not hasattr(model, "prior_moments"):
+            raise TypeError(
+                f"{type(model).__name__} has no prior_moments, so that n_prior must be "
+                f"0, got {self.n_prior!r}"
+            )
+        return np.stack(
+            [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
+            axis=1,
+        )
+
+    def moves(self, scales: np.ndarray, units: np.ndarray) -> Moves:
+        """Return the proposals of a draw.
+
+        Parameters
+        ----------
+        scales : ndarray of shape (d + 1,)
+            Adapted scales of the coordinates and of the move of all.
+        units : ndarray of shape (d,)
+            What a scale of 1 means for each coordinate.
+
+        Returns
+        -------
+        Moves
+            The proposals.
+        """
+        d = len(units)
+        sweep = [-1] * self.n_prior + [*range(d)] * self.n_component
+        sweep += [d] * (self.n_block if d > 1 else 0)
+        group = np.array(sweep * self.n_steps, dtype=np.int64)
+        counts = np.where((group == -1) | (group == d), d, 1)
+        # One row per group; the last stands for proposals from the prior.
+        of_group = np.zeros((d + 2, d))
+        of_group[:d] = np.diag(scales[:d] * units)
+        of_group[d] = scales[d] * units / np.sqrt(d)
+        return Moves(
+            group == -1,
+            of_group[group],
+            np.cumsum(counts) - counts,
+            int(counts.sum()),
+            group,
+        )
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` sweeps."""
+        n, m, d = Z.shape
+        if d == 0 or n == 0:
+            return Z, SamplerInfo()
+        learnt = streams.adaptation.values
+        scales = learnt.get("walk_scales")
+        if scales is None:
+            scales = np.append(np.broadcast_to(self.scale, d), np.mean(self.scale))
+        units = np.ones(d)
+        if hasattr(model, "prior_moments"):
+            root = model.prior_moments(X, params)[1]
+            units = np.sqrt((root**2).sum(axis=1))
+        moves = self.moves(scales, units)
+        noise = streams.sampling.standard_normal((n, m, moves.n_normals))
+        uniforms = streams.acceptance.random((n, m, len(moves.group)))
+        log_uniforms = np.log1p(-uniforms)
+        arguments = (X, Z, params, moves, noise, log_uniforms)
+        found = model.walk(*arguments) if hasattr(model, "walk") else None
+        Z, accepted = _walk(model, *arguments) if found is None else found
+        rates = accepted / (n * m)
+        if self.adapt is not None:
+            visits = learnt.get("walk_draws", 0) + 1
+            sums = np.bincount(moves.group + 1, rates - self.target, d + 2)[1:]
+            change = sums / np.maximum(np.bincount(moves.group + 1, None, d + 2)[1:], 1)
+            learnt["walk_draws"] = visits
+            learnt["walk_scales"] = scales * np.exp(
+                change * visits ** -float(self.adapt)
+            )
+        return Z, SamplerInfo(float(rates.mean()))
+
+
+def _walk(model, X, Z, params, moves, noise, log_uniforms):
+    """Return (new chains, accepted of each move), with NumPy and any model."""
+    n, m, d = Z.shape
+    rows = repeat_rows(X, m)
+    Z = Z.reshape(n * m, d).copy()
+    noise = noise.reshape(n * m, -1)
+    log_uniforms = log_uniforms.reshape(n * m, -1)
+    log_joint = model.log_joint(rows, Z, params)
+    accepted = np.zeros(len(moves.group), dtype=np.int64)
+    if moves.from_prior.any():
+        means, root = model.prior_moments(rows, params)
+    for t, scales in enumerate(moves.scales):
+        first = moves.first[t]
+        moving = np.flatnonzero(scales)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if moves.from_prior[t]:
+                proposed = means + noise[:, first : first + d] @ root.T
+            else:
+                proposed = Z.copy()
+                step = noise[:, first : first + len(moving)]
+                proposed[:, moving] += scales[moving] * step
+            log_proposed = model.log_joint(rows, proposed, params)
+            log_ratio = log_proposed - log_joint
+            if moves.from_prior[t]:
+                log_ratio -= _log_prior(proposed, means, root) - _log_prior(
+                    Z, means, root
+                )
+        taken = log_uniforms[:, t] < log_ratio  # False for NaN
+        accepted[t] = taken.sum()
+        Z = np.where(taken[:, None], proposed, Z)
+        log_joint = np.where(taken, log_proposed, log_joint)
+    return Z.reshape(n, m, d), accepted
+
+
+def _log_prior(Z, means, root):
+    return -0.5 * (np.linalg.solve(root, (Z - means).T) ** 2).sum(axis=0)

@@ -1,0 +1,89 @@
+"""Hamiltonian Monte Carlo."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from sktem.samplers.base import accept_or_reject
+from sktem.samplers.markov import MarkovSampler
+
+__all__ = ["HMC"]
+
+
+class HMC(MarkovSampler):
+    """Hamiltonian Monte Carlo: several leapfrog steps, then an accept test.
+
+    With one leapfrog step of size e it is :class:`sktem.samplers.MALA` with Langevin
+    step ``e ** 2 / 2``.
+
+    Parameters
+    ----------
+    step : float, array-like or callable, default=0.1
+        Leapfrog step: a number, one per coordinate (the same as a diagonal mass
+        matrix), or a function of the iteration number that returns either.
+    n_leapfrog : int, default=5
+        Leapfrog steps per transition.
+    n_steps : int, default=1
+        Transitions per draw.
+    n_chains : int, default=1
+        Parallel chains per row.
+
+    References
+    ----------
+    R. M. Neal, MCMC Using Hamiltonian Dynamics, Handbook of Markov Chain Monte Carlo,
+    2011, section 3.
+
+    Examples
+    --------
+    >>> from sktem.samplers import HMC
+    >>> HMC(step=0.2, n_leapfrog=10)
+    HMC(n_leapfrog=10, step=0.2)
+    """
+
+    requires = ("initial_latents", "log_joint", "grad_log_joint")
+
+    def __init__(self, step=0.1, n_leapfrog=5, n_steps=1, n_chains=1):
+        super().__init__(n_steps=n_steps, n_chains=n_chains)
+        self.step = step
+        self.n_leapfrog = n_leapfrog
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` transitions."""
+        if self.n_leapfrog < 1:
+            raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
+        step = self.step(iteration) if callable(self.step) else self.step
+        sampler = copy.copy(self)
+        sampler.step = np.asarray(step, dtype=float)
+        return super(HMC, sampler).draw(model, X, Z, params, streams, iteration)
+
+    def _start_chain(self, model, X, Z, params):
+        return (
+            Z,
+            model.log_joint(X, Z, params),
+            model.grad_log_joint(X, Z, params),
+        )
+
+    def _transition(self, model, X, state, params, streams):
+        Z, log_joint, gradient = state
+        momentum = streams.sampling.standard_normal(Z.shape)
+        position, slope, velocity = Z, gradient, momentum
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(self.n_leapfrog):
+                velocity = velocity + 0.5 * self.step * slope
+                position = position + self.step * velocity
+                slope = model.grad_log_joint(X, position, params)
+                velocity = velocity + 0.5 * self.step * slope
+            log_proposed = model.log_joint(X, position, params)
+            kinetic = 0.5 * (momentum**2 - velocity**2)
+            log_ratio = log_proposed - log_joint
+            log_ratio = log_ratio + kinetic.reshape(len(Z), -1).sum(axis=1)
+        new, accepted = accept_or_reject(Z, position, log_ratio, streams.acceptance)
+        mask = accepted.reshape((-1,) + (1,) * (Z.ndim - 1))
+        state = (
+            new,
+            np.where(accepted, log_proposed, log_joint),
+            np.where(mask, slope, gradient),
+        )
+        return state, accepted, {}

@@ -1,0 +1,177 @@
+"""Steps, schedules, preconditioners and the guard of the Langevin samplers."""
+
+import numpy as np
+import pytest
+
+from sktem.models import RandomInterceptModel
+from sktem.random import spawn_streams
+from sktem.samplers import HMC, MALA, ULA
+from sktem.schedules import Polynomial
+from tests.oracles import (
+    LIMIT,
+    START,
+    GaussianTarget,
+    PoissonTarget,
+    posterior_moments,
+    random_intercept_data,
+    standard_errors,
+    ula_variance,
+)
+
+
+def intercept_chains(sampler, seed, n_draws, n_rows=4000):
+    row = random_intercept_data(0, n_rows=1)
+    X = np.repeat(row, n_rows, axis=0)
+    streams, model = spawn_streams(seed), RandomInterceptModel()
+    Z = sampler.start(model, X, START, streams.initialisation)
+    for k in range(n_draws):
+        Z, info = sampler.draw(model, X, Z, START, streams, k + 1)
+    mean, variance = posterior_moments(row, START)
+    return Z[:, 0, 0], mean[0], variance, info
+
+
+def test_bias_of_ula_shrinks_with_its_step(global_random_seed):
+    excess = []
+    for step, n_draws in ((0.1, 40), (0.05, 80), (0.0125, 300)):
+        z, mean, variance, _ = intercept_chains(ULA(step), global_random_seed, n_draws)
+        squares = (z - mean) ** 2
+        assert standard_errors(squares, ula_variance(variance, step))[0] < LIMIT
+        excess.append(squares.mean() - variance)
+    assert excess[0] > excess[1] > excess[2]
+    assert excess[0] > 3 * abs(excess[2])
+
+
+def test_decreasing_steps_take_the_bias_away(global_random_seed):
+    """The last steps count: those of the schedule, not its first."""
+    schedule = Polynomial(alpha=0.6, scale=0.1)
+    z, mean, variance, _ = intercept_chains(ULA(schedule), global_random_seed, 400)
+    squares = (z - mean) ** 2
+    assert standard_errors(squares, ula_variance(variance, schedule(400)))[0] < LIMIT
+    assert standard_errors(squares, ula_variance(variance, 0.1))[0] > 2 * LIMIT
+
+
+@pytest.mark.parametrize("kernel", [ULA, MALA, HMC])
+def test_a_callable_step_is_called_with_the_iteration(kernel):
+    X, Z = np.zeros((6, 1)), np.ones((6, 1, 2))
+    steps = {1: 0.3, 5: [0.1, 0.02]}
+    sampler = kernel(step=lambda k: steps[k])
+    for k, step in steps.items():
+        found, _ = sampler.draw(GaussianTarget(), X, Z, None, spawn_streams(0), k)
+        fixed, _ = kernel(step=step).draw(
+            GaussianTarget(), X, Z, None, spawn_streams(0)
+        )
+        np.testing.assert_array_equal(found, fixed)
+    assert callable(sampler.step)
+
+
+@pytest.mark.parametrize("kernel", [ULA, MALA])
+@pytest.mark.parametrize("step", [0.0, -1.0, np.nan, [0.1, 0.0]], ids=str)
+def test_wrong_steps(kernel, step):
+    with pytest.raises(ValueError, match="step must be positive"):
+        kernel(step=step).draw(
+            GaussianTarget(),
+            np.zeros((2, 1)),
+            np.zeros((2, 1, 2)),
+            None,
+            spawn_streams(0),
+        )
+
+
+def test_one_leapfrog_step_is_langevin():
+    X, Z = np.zeros((50, 1)), np.random.default_rng(0).normal(size=(50, 1, 2))
+    args = (GaussianTarget(), X, Z, None)
+    leap, _ = HMC(step=0.4, n_leapfrog=1, n_steps=5).draw(*args, spawn_streams(0))
+    drift, _ = MALA(step=0.08, n_steps=5).draw(*args, spawn_streams(0))
+    np.testing.assert_allclose(leap, drift, rtol=1e-10)
+
+
+def test_wrong_number_of_leapfrog_steps():
+    with pytest.raises(ValueError, match="n_leapfrog must be >= 1"):
+        HMC(n_leapfrog=0).draw(None, None, None, None, None)
+
+
+# ------------------------------------------------------------------ preconditioners
+
+
+def test_a_preconditioner_is_a_change_of_coordinates():
+    """With Gamma = L L', z moves as L u does, when u moves without."""
+
+    class Whitened(GaussianTarget):
+        def log_joint(self, X, Z, params):
+            return super().log_joint(X, Z @ root.T, params)
+
+        def grad_log_joint(self, X, Z, params):
+            return super().grad_log_joint(X, Z @ root.T, params) @ root
+
+    gamma = np.array([[0.7, 0.2], [0.2, 0.4]])
+    root = np.linalg.cholesky(gamma)
+    X, U = np.zeros((30, 1)), np.random.default_rng(0).normal(size=(30, 1, 2))
+    for kernel in (ULA, MALA):
+        plain = kernel(step=0.2, n_steps=4)
+        u, _ = plain.draw(Whitened(), X, U, None, spawn_streams(0))
+        sampler = kernel(step=0.2, n_steps=4, preconditioner=gamma)
+        z, _ = sampler.draw(GaussianTarget(), X, U @ root.T, None, spawn_streams(0))
+        np.testing.assert_allclose(z, u @ root.T, rtol=1e-8)
+
+
+def test_a_diagonal_preconditioner_and_the_prior():
+    class WithPrior(GaussianTarget):
+        def prior_moments(self, X, params):
+            return np.zeros((len(X), 2)), np.diag([0.5, 0.2])
+
+    args = (WithPrior(), np.zeros((9, 1)), np.ones((9, 1, 2)), None)
+    found = [
+        MALA(preconditioner=what).draw(*args, spawn_streams(0))[0]
+        for what in ("prior", [0.25, 0.04], np.diag([0.25, 0.04]))
+    ]
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
+    np.testing.assert_allclose(found[0], found[2], rtol=1e-12)
+    with pytest.raises(ValueError, match='preconditioner must be None, "prior"'):
+        MALA(preconditioner="posterior").draw(*args, spawn_streams(0))
+
+
+# ------------------------------------------------------------------------- the guard
+
+
+def test_the_step_of_a_row_is_halved_until_it_is_stable(global_random_seed):
+    """A step beyond stability explodes; halved often enough it samples the target."""
+    sampler = ULA(step=3.0)
+    streams, target = spawn_streams(global_random_seed), PoissonTarget()
+    X = np.zeros((500, 1))
+    Z = sampler.start(target, X, None, streams.initialisation)
+    restored = 0
+    for k in range(300):
+        Z, info = sampler.draw(target, X, Z, None, streams, k + 1)
+        restored += info.events["ula_restored"]
+    assert restored > 500
+    assert np.isfinite(Z).all()
+    halved = streams.adaptation.row_values["ula_step"]
+    assert restored == -np.log2(halved).sum()
+    assert not info.events
+    mean, variance = target.moments()
+    assert np.abs(Z.mean() - mean) < 3 * np.sqrt(variance)
+
+
+def test_halved_steps_belong_to_their_rows():
+    """Rows visited in batches keep their own steps."""
+
+    class Steep(GaussianTarget):
+        def grad_log_joint(self, X, Z, params):
+            gradient = super().grad_log_joint(X, Z, params)
+            gradient[X[:, 0] == 1] *= 1e6
+            return gradient
+
+    streams = spawn_streams(0)
+    streams.adaptation.n_rows = 8
+    X = np.zeros((8, 1))
+    X[5] = 1
+    for rows in (np.array([5, 1]), np.array([0, 2]), slice(4, 6)):
+        streams.adaptation.rows = rows
+        Z = np.ones((2, 1, 2))
+        ULA(step=0.01).draw(Steep(), X[rows], Z, None, streams)
+    expected = np.ones(8)
+    expected[5] = 0.25
+    np.testing.assert_array_equal(streams.adaptation.row_values["ula_step"], expected)
+    copied = streams.adaptation.snapshot(np.array([5]))
+    copied.put_rows("ula_step", np.array([0.125]))
+    assert streams.adaptation.row_values["ula_step"][5] == 0.25
