@@ -5,9 +5,7 @@ than published, so that the values are to be compared with each other only, and 
 -84.31 and -83.93 (MNIST) or -31.13 and -29.59 (OCR) of Jang et al. (2016). MNIST is
 binarised stochastically once; thresholded images are another, easier data set.
 ``--paper`` runs the published sizes (784-500-1000 and 128-500-1000, all rows, 100
-epochs of pretraining and 500 or 200 more), which takes days on such a machine. The last
-table restores hidden halves of images: mean squared error per pixel against the mean
-of the column and k nearest neighbours.
+epochs of pretraining and 500 or 200 more), which takes days on such a machine.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann_images.py``.
 """
 
@@ -21,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from boltzmann_data import frey_faces, mnist, ocr_letters
 from machine import describe
-from sklearn.impute import KNNImputer, SimpleImputer
 
 from sktem import LatentBoltzmannMachine
 from sktem.evaluation import ParzenWindow, annealed_importance_sampling
@@ -89,25 +86,6 @@ def standard_error(values):
     return values.std() / np.sqrt(len(values))
 
 
-def restore(name, machine, train, test, width):
-    """Hide the right half of images, and compare what is put there."""
-    hidden = np.arange(train.shape[1]) % width >= width // 2
-    missing = test[:300].copy()
-    missing[:, hidden] = np.nan
-    few = train[:2000]
-    print(f"\n{name}: hidden halves of 300 images, squared error per pixel")
-    rows = {
-        "mean": lambda: SimpleImputer().fit(few).transform(missing),
-        "5 nearest neighbours": lambda: KNNImputer().fit(few).transform(missing),
-        "LatentBoltzmannMachine": lambda: machine.impute(missing, n_steps=200),
-    }
-    for method, function in rows.items():
-        start = time.process_time()
-        filled = function()
-        error = np.square(filled - test[:300])[:, hidden].mean()
-        print(f"  {method:24s} {error:.4f}   {time.process_time() - start:6.1f} s")
-
-
 def picture(folder, name, rows, shape):
     """Write 60 rows as one picture, light on dark."""
     if folder is None:
@@ -156,7 +134,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--temperatures", type=int, default=2000)
     parser.add_argument("--pictures", help="folder for pictures of samples")
-    parser.add_argument("--face-epochs", type=int, default=100)
+    parser.add_argument("--face-epochs", type=int, default=40)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(describe())
@@ -175,7 +153,6 @@ def main():
         else:
             machines = deep(name, train[:rows], test[:200], sizes, short, 10, arguments)
         machine = machines["H-APCD"]
-        restore(name, machine, train, test, width)
         short = name.split()[0].lower()
         if arguments.pictures is not None:
             samples = machine.sample(60, n_steps=1000)
