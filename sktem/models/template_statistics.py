@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.kernels.blocks import reduce_blocks
 from sktem.kernels.template_statistics import template_sums
-from sktem.models.template_priors import unexplained_square
+from sktem.models.template_priors import posterior_template, unexplained_square
 
 __all__ = ["ComponentStatistics", "TemplateStatistics"]
 
@@ -17,6 +17,10 @@ IMAGES_PER_BLOCK = 16
 
 #: Shares below this do not change the sums.
 LEAST_SHARE = 1e-10
+
+
+#: Noise that is always left, as a share of the mean square of the pixels.
+LEAST_NOISE = 1e-3
 
 
 class ComponentStatistics(NamedTuple):
@@ -50,6 +54,9 @@ class TemplateStatistics:
     grid: Any
     n_components: Any
     n_jobs: Any
+    n_rows: Any
+    priors: Any
+    covariance_type: Any
 
     @property
     def _sizes(self):
@@ -200,14 +207,23 @@ class TemplateStatistics:
             if (head <= 0).any():
                 mended[t] = 0.0
                 continue
-            rest = unexplained_square(self.grid, self.split(mended.ravel(), t))
-            if rest <= 0:
+            part = self.split(mended.ravel(), t)
+            count = max(self.n_rows * head[0], 1e-3)
+            # What the M-step makes of them is what matters: priors mend a lot.
+            mean_square = part.square / part.observed
+            _, variance, _ = posterior_template(
+                self.grid, part, count, self.priors, 0.1 * mean_square
+            )
+            if variance <= LEAST_NOISE * mean_square:
                 left = True
-                missing = -rest if np.isfinite(rest) else head[1] / head[0]
-                head[1] += head[0] * missing * (1 + 1e-6)
-            values, vectors = np.linalg.eigh((outer[t] + outer[t].T) / 2)
-            # Fewer images than dimensions give zeros, up to rounding.
-            if values[0] < -1e-6 * max(values[-1], 1e-300):
+                rest = unexplained_square(self.grid, part)
+                missing = max(-rest, 0.0) if np.isfinite(rest) else part.square
+                head[1] += head[0] * (missing + LEAST_NOISE * part.square)
+            _, thin = self.priors.posterior_covariance(
+                self.grid, part.outer, count, self.covariance_type
+            )
+            if thin:
                 left = True
+                values, vectors = np.linalg.eigh((outer[t] + outer[t].T) / 2)
                 outer[t] = (vectors * np.maximum(values, 0.0)) @ vectors.T
         return (mended.ravel(), True) if left else (s, False)
