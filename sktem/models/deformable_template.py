@@ -301,7 +301,7 @@ class DeformableTemplateModel(
     def project(self, s):
         """Bring statistics back to what images can produce, and say if they had left.
 
-        Shares, squares and the sums at mid-points are not negative, and the square
-        sum of the residuals and the second moment of the deformations are positive.
+        Shares, squares and the sums at mid-points are not negative, and with the priors
+        the M-step finds some noise and a positive definite covariance.
         """
         return self.feasible(s)

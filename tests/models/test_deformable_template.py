@@ -237,7 +237,7 @@ def test_impossible_statistics_are_mended(wrong):
         "middle": 3 + model.grid.n_template,
     }
     if wrong == "outer":
-        s[-(model.grid.n_latents**2) :] *= -1
+        s[-(model.grid.n_latents**2) :] *= -1e6  # more than the prior can mend
     else:
         s[start[wrong]] *= -0.5
     found, left = model.project(s)
