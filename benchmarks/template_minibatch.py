@@ -24,6 +24,7 @@ Run: ``python benchmarks/template_minibatch.py``.
 from __future__ import annotations
 
 import argparse
+import copy
 import time
 
 import numpy as np
@@ -120,20 +121,32 @@ class _Records:
         return k >= self.iterations
 
 
-def estimates(model, X, start, fraction, seed, options):
-    """Return the estimates of one run, (records, parameters)."""
+def estimates(model, X, long_run, fraction, seeds, options):
+    """Return the estimates of runs, (seeds, records, parameters).
+
+    All go on from the same statistics and draws: noise of the start would be the same
+    for all fractions, and slow directions would remember it.
+    """
     batch = round(fraction * len(X))
     # Batches have random sizes: more passes than are needed, and a stop by iterations.
     passes = 2 + 2 * options.iterations * fraction
-    state = RunState(start, spawn_streams(seed))
-    records = _Records(model, options.iterations)
     parts = settings(
         model, ISAEM(), Polynomial(alpha=0.6, offset=OFFSET), passes, batch, options
     )
-    run(parts, X, state, on_epoch=records)
-    if state.solver.iteration < options.iterations:
-        raise RuntimeError("a run ended early")
-    return np.array(records.values)
+    first = RunState(long_run.params, spawn_streams(0))
+    run(parts, X, first, on_epoch=lambda state: True)
+    first.params, first.stopped = long_run.params, False
+    first.solver.s = first.solver.S_tts = long_run.solver.s
+    found = []
+    for seed in seeds:
+        state = copy.deepcopy(first)
+        state.streams = spawn_streams(seed)
+        records = _Records(model, options.iterations)
+        run(parts, X, state, on_epoch=records)
+        if state.solver.iteration < options.iterations:
+            raise RuntimeError("a run ended early")
+        found.append(records.values)
+    return np.array(found)
 
 
 def correlation(model, X, params, options):
@@ -187,12 +200,7 @@ def main():
     )
     report()
     found = {
-        a: np.array(
-            [
-                estimates(model, X, start, a, seed, options)
-                for seed in range(options.seeds)
-            ]
-        )
+        a: estimates(model, X, long_run, a, range(1, options.seeds + 1), options)
         for a in options.fractions
     }
     n_pixels = SIDE**2
