@@ -6,7 +6,14 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
-from sktem.kernels.template_field import FAST, adjoint, displace, new_work, residuals
+from sktem.kernels.template_field import (
+    FAST,
+    adjoint,
+    copy_vector,
+    displace,
+    new_work,
+    residuals,
+)
 
 __all__ = ["Target", "langevin_chains"]
 
@@ -156,7 +163,7 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
                 fill_normals(key, counter, noise)
                 _step(w, gradient, noise, step, proposed)
             else:
-                proposed[:] = w
+                copy_vector(w, proposed)
             density_new = _log_density(
                 y, proposed, z_new, gradient_new, prior, target, grid, work
             )
@@ -180,10 +187,10 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
                 if adjusted and goal > 0.0:
                     log_step += (probability - goal) * visits**-DECAY
             if transition == 0 or uniform(key, counter + dim + 1) < probability:
-                w[:] = proposed
-                z[:] = z_new
-                gradient[:] = gradient_new
+                copy_vector(proposed, w)
+                copy_vector(z_new, z)
+                copy_vector(gradient_new, gradient)
                 density = density_new
-        state[:dim] = z
+        copy_vector(z, state[:dim])
         state[dim], state[dim + 1] = log_step, visits
     return accepted, restored

@@ -7,7 +7,7 @@ from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key
 from sktem.kernels.template_chains import quadratic
-from sktem.kernels.template_field import FAST, adjoint, new_work, rss_of
+from sktem.kernels.template_field import FAST, adjoint, copy_vector, new_work, rss_of
 
 __all__ = ["Pairs", "curvature", "importance_terms", "mean_curvature", "modes"]
 
@@ -25,10 +25,10 @@ def new_maps(pairs):
     m0, m1, m2 = pairs.P0.shape[0], pairs.P1.shape[0], pairs.P2.shape[1]
     n0, n1, n2 = pairs.P0.shape[1], pairs.P1.shape[1], pairs.P2.shape[0]
     return (
-        np.zeros((m0, m1, m2)),
-        np.zeros((m0, m1, n2)),
-        np.zeros((m0, n1, n2)),
-        np.zeros((n0, n1, n2)),
+        np.empty((m0, m1, m2)),
+        np.empty((m0, m1, n2)),
+        np.empty((m0, n1, n2)),
+        np.empty((n0, n1, n2)),
     )
 
 
@@ -250,7 +250,7 @@ def modes(
     trial, pulled = np.empty(dim), np.empty(dim)
     for row in range(Y.shape[0]):
         y, z = Y[row], Z[row]
-        trial[:] = z
+        copy_vector(z, trial)
         for level in range(levels.shape[0]):
             variance = noise_variance * levels[level]
             error = rss_of(y, trial.reshape(shape), table, grid, work)
@@ -277,13 +277,14 @@ def modes(
                         break
                     continue
                 solve_factorised(lower, gradient, move)
-                trial[:] = z + move
+                for i in range(dim):
+                    trial[i] = z[i] + move[i]
                 error_new = rss_of(y, trial.reshape(shape), table, grid, work)
                 form = quadratic(precision, trial, pulled)
                 energy_new = 0.5 * (error_new / variance + form)
                 if energy_new < energy:
                     won = energy - energy_new
-                    z[:] = trial
+                    copy_vector(trial, z)
                     energy, error = energy_new, error_new
                     damping *= EASE
                     fresh = True
@@ -293,11 +294,15 @@ def modes(
                     damping *= TIGHTEN
                     if damping > MOST_DAMPING:
                         break
-            trial[:] = z
+            copy_vector(z, trial)
         rss[row] = rss_of(y, trial.reshape(shape), table, grid, work)
-        hessian[:] = precision * noise_variance
+        for i in range(dim):
+            for j in range(dim):
+                hessian[i, j] = precision[i, j] * noise_variance
         curvature(work.slopes, pairs, maps, hessian)
-        hessian /= noise_variance
+        for i in range(dim):
+            for j in range(dim):
+                hessian[i, j] /= noise_variance
         log_det[row] = np.nan
         if factorise(hessian, lower):
             total = 0.0
@@ -305,7 +310,9 @@ def modes(
                 total += np.log(lower[i, i])
             log_det[row] = 2.0 * total
             if lowers.shape[0]:
-                lowers[row] = lower
+                for i in range(dim):
+                    for j in range(dim):
+                        lowers[row, i, j] = lower[i, j]
 
 
 @njit(cache=True, nogil=True)
@@ -361,7 +368,7 @@ def importance_terms(
                 stretch = np.sqrt(freedom / total)
                 ratio = squares * stretch * stretch / freedom
                 log_proposal = -0.5 * (freedom + dim) * np.log1p(ratio)
-            trial[:] = noise
+            copy_vector(noise, trial)
             solve_upper(lowers[row], trial)
             for i in range(dim):
                 trial[i] = Z[row, i] + stretch * trial[i]

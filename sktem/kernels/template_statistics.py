@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
-from sktem.kernels.template_field import FAST, displace, new_work
+from sktem.kernels.template_field import FAST, copy_vector, displace, new_work
 
 __all__ = ["template_sums"]
 
@@ -18,7 +18,7 @@ def _gaussian(positions, count, node, precision, rest, shifted, out):
     for u in range(count):
         gap = positions[u] - node
         exponent = -0.5 * precision * gap * gap
-        rest[u], shifted[u] = reduce_exponent(max(exponent, -750.0))
+        rest[u], shifted[u] = reduce_exponent(exponent if exponent > -750.0 else -750.0)
     for u in range(count):
         out[u] = expand_exponent(rest[u], shifted[u])
 
@@ -37,7 +37,8 @@ def _kernels(
         node = first + j * spacing
         _gaussian(positions, count, node, precision, rest, shifted, own[j])
     # Where the constant is less, the mid-point counts nothing in the Gram matrix.
-    between = 1.0 / max(np.exp(-0.25 * precision * spacing * spacing), 1e-300)
+    between = np.exp(-0.25 * precision * spacing * spacing)
+    between = 1.0 / between if between > 1e-300 else 1e300
     for j in range(n_nodes):
         one, row = own[j], middle[2 * j]
         for u in range(count):
@@ -129,18 +130,21 @@ def template_sums(
     for axis in range(3):
         counts[axis] = int(nodes[axis, 2])
         doubled[axis] = 2 * counts[axis] - 1
-        most = max(most, counts[axis])
-    own = np.ones((3, most, _CHUNK))
-    halves = np.ones((3, 2 * most - 1, _CHUNK))
+        most = counts[axis] if counts[axis] > most else most
+    own, halves = np.empty((3, most, _CHUNK)), np.empty((3, 2 * most - 1, _CHUNK))
+    for axis in range(3 - n_axes):
+        for u in range(_CHUNK):
+            own[axis, 0, u] = halves[axis, 0, u] = 1.0
     buffers = (np.empty(_CHUNK), np.empty(_CHUNK))
     positions, scratch = np.empty(_CHUNK), np.empty((2, _CHUNK))
-    values, weights = np.empty(_CHUNK), np.empty(_CHUNK)
+    values, weights, z = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(dim)
     for row in range(Y.shape[0]):
-        z = Z[row, :dim].copy().reshape(work.pull.shape)
-        displace(z, grid, work)
+        copy_vector(Z[row], z)
+        displace(z.reshape(work.pull.shape), grid, work)
         y, mass = Y[row], masses[row]
         for start in range(0, n_pixels, _CHUNK):
-            count = min(_CHUNK, n_pixels - start)
+            left = n_pixels - start
+            count = left if left < _CHUNK else _CHUNK
             for axis in range(n_axes):
                 for u in range(count):
                     positions[u] = pixels[axis, start + u] - field[axis, start + u]

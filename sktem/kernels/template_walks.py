@@ -5,7 +5,7 @@ from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
 from sktem.kernels.template_chains import DECAY, lower_times, quadratic
-from sktem.kernels.template_field import new_work, rss_of
+from sktem.kernels.template_field import copy_vector, new_work, rss_of
 
 __all__ = ["landmark_walks", "prior_gibbs", "prior_walks"]
 
@@ -71,7 +71,7 @@ def landmark_walks(
             step = np.exp(log_step)
             total = 0.0
             for place in range(places):
-                trial[:] = z
+                copy_vector(z, trial)
                 for axis in range(n_axes):
                     j = axis * places + place
                     trial[j] += step * spread[j] * noise[j]
@@ -80,7 +80,7 @@ def landmark_walks(
                 ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
                 probability = _chance(ratio)
                 if uniform(key, counter + place) < probability:
-                    z[:] = trial
+                    copy_vector(trial, z)
                     rss, form = rss_new, form_new
                 total += probability
             total /= places
@@ -125,7 +125,7 @@ def prior_walks(
             ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
             probability = _chance(ratio)
             if uniform(key, counter) < probability:
-                z[:] = trial
+                copy_vector(trial, z)
                 rss, form = rss_new, form_new
             accepted += probability
             visits += 1.0
@@ -152,7 +152,7 @@ def prior_gibbs(
     for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
         y, z = Y[row], Z[row, :dim]
-        trial[:] = z
+        copy_vector(z, trial)
         rss = rss_of(y, trial.reshape(shape), table, grid, work)
         for sweep in range(n_steps):
             counter = fill_normals(key, sweep * (2 * dim + 2), noise)
