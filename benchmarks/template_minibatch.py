@@ -101,7 +101,7 @@ def settings(model, solver, step_size, passes, batch_size, options):
         sampling="inclusion",
         max_passes=passes,
         tol=0.0,
-        monitor_rows=0,
+        monitor=False,
     )
 
 

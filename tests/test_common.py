@@ -130,6 +130,7 @@ def test_checks_are_collected(request):
         item
         for item in request.session.items
         if getattr(item, "originalname", None) == "test_estimator_check"
+        and item.module.__name__ == __name__
     ]
     yielded = sum(len(names_of(estimator)) for estimator in [*ESTIMATORS, *MACHINES])
     print(f"{len(collected)} estimator checks collected, {yielded} yielded")
