@@ -130,7 +130,7 @@ def _expect(settings, state, X, observed, rows, progress):
         packed = state.posterior_chains[rows]
         chains = model.unpack(packed.reshape(len(X), -1))
     moments = posterior.expect(model, state.params, X, observed, chains, rng, progress)
-    if rows is not None and moments.chains is not chains:
+    if rows is not None and moments.chains is not None:
         packed = model.pack(moments.chains)
         if state.posterior_chains is None:
             shape = (len(state.started), copies, packed.shape[1])

@@ -9,6 +9,7 @@ phi under the posterior of the hidden units less its mean under the model (Jang 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +30,15 @@ class Moments:
     values : ndarray of shape (n_parameters,)
         Mean of phi over the rows or chains.
     chains : ndarray or None
-        State of the chains, or means of units in their place; None where the caller
-        has no use for them.
+        State of the chains, or means of units in their place; None where there are
+        none or they have not moved.
     """
 
     values: np.ndarray
     chains: Any = None
 
 
-class BoltzmannModel:
+class BoltzmannModel(ABC):
     """Base of Boltzmann machines.
 
     Subclasses draw, take expectations and evaluate; they know nothing of step sizes,
@@ -68,10 +69,11 @@ class BoltzmannModel:
     gaussian = False
 
     @property
+    @abstractmethod
     def has_exact_posterior(self) -> bool:
         """Whether the hidden units can be summed out at little cost."""
-        raise NotImplementedError
 
+    @abstractmethod
     def initial_params(self, logits, rng) -> np.ndarray:
         """Return visible biases at the base rates and small random weights.
 
@@ -87,8 +89,8 @@ class BoltzmannModel:
         ndarray of shape (n_parameters,)
             Parameters.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def new_chains(self, n, rng) -> np.ndarray:
         """Return n chains of fair coins.
 
@@ -104,8 +106,8 @@ class BoltzmannModel:
         ndarray
             Chains.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def pack(self, chains) -> np.ndarray:
         """Return chains as bits.
 
@@ -119,8 +121,8 @@ class BoltzmannModel:
         ndarray of uint8 of shape (n, n_bytes)
             Bits, which ``unpack`` turns into chains again.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def unpack(self, packed) -> np.ndarray:
         """Return the chains that `pack` has packed.
 
@@ -134,8 +136,8 @@ class BoltzmannModel:
         ndarray
             Chains.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X, where the posterior is exact.
 
@@ -151,8 +153,8 @@ class BoltzmannModel:
         Moments
             Mean statistics; `chains` are means of units in the place of draws.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def posterior_gibbs(
         self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
     ) -> Moments:
@@ -178,8 +180,8 @@ class BoltzmannModel:
         Moments
             Mean statistics and the chains.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
         """Return the mean of phi under the mean-field approximation of the posterior.
 
@@ -197,8 +199,8 @@ class BoltzmannModel:
         Moments
             Mean statistics; `chains` are means of units in the place of draws.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
         """Move chains of the model, possibly in place, and return the mean of phi.
 
@@ -220,8 +222,8 @@ class BoltzmannModel:
         Moments
             Mean statistics and the chains.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def hidden_means(self, params, X, n_iterations) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field.
 
@@ -239,8 +241,8 @@ class BoltzmannModel:
         ndarray of shape (n, n_hidden)
             Marginals.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h, exactly.
 
@@ -256,8 +258,8 @@ class BoltzmannModel:
         ndarray of shape (n,)
             Log-likelihoods plus log Z.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def variational_bound(self, params, X, n_iterations) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`.
 
@@ -275,7 +277,6 @@ class BoltzmannModel:
         ndarray of shape (n,)
             Lower bounds.
         """
-        raise NotImplementedError
 
     def project(self, params) -> int:
         """Bring parameters back into bounds, in place.

@@ -169,9 +169,7 @@ class HybridPosterior(BaseEstimator):
         weight = max(0.0, 2.0 * progress - 1.0)
         batch = (model, params, X, observed, chains, rng, progress)
         if weight == 0.0:
-            moments = self.mean_field.expect(*batch)
-            moments.chains = chains
-            return moments
+            return self.mean_field.expect(*batch)  # the chains have not moved
         moments = self.gibbs.expect(*batch)
         if weight < 1.0:
             other = self.mean_field.expect(*batch).values
