@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -15,13 +17,14 @@ from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.models.ard_logistic import ARDLogisticModel, WholeData
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
-from sktem.samplers import MALA, ULA, Sampler
+from sktem.samplers import MALA, ULA
 from sktem.schedules import BurnInThenDecay
 
 __all__ = ["ARDLogisticClassifier"]
 
-#: Langevin steps of the samplers by name, in units of the bound on the curvature.
-SAMPLERS = {"mala": (MALA, 1.0), "ula": (ULA, 0.25)}
+#: Samplers by name, and their Langevin steps in units of the bound on the curvature.
+SAMPLERS = {"mala": MALA, "ula": ULA}
+STEPS = {MALA: 1.0, ULA: 0.25}
 
 
 class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
@@ -139,28 +142,26 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _sampler(self, n_latents):
-        given = self.sampler
-        if isinstance(given, Sampler):
-            return given
-        if not isinstance(given, str) or given not in ("auto", *SAMPLERS):
-            raise ValueError(
-                f"sampler must be one of {sorted([*SAMPLERS, 'auto'])} or an instance "
-                f"of Sampler, got {given!r}"
-            )
-        if given == "auto":
-            given = "ula" if self.solver == "biased-saem" else "mala"
-        kind, step = SAMPLERS[given]
-        if kind is MALA:
+    _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
+
+    def _best_sampler(self, model):
+        return "mala"
+
+    def _with_settings(self, sampler, model):
+        if not isinstance(sampler, type):
+            return sampler
+        step = STEPS[sampler]
+        if sampler is MALA:
+            n_latents = 1 + self.n_features_in_
             step = min(step, 3 * step / n_latents ** (1 / 3))
-        return kind(
+        return sampler(
             step=step,
             n_steps=self.n_steps,
             n_chains=self.n_chains,
             preconditioner="curvature",
         )
 
-    def _loop_settings(self, model, n_latents):
+    def _loop_settings(self, model):
         for name in ("n_chains", "n_steps", "max_iter", "n_posterior_draws"):
             self._check_number(name, Integral, 1)
         self._check_number("threshold", Real, 0)
@@ -168,11 +169,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             raise ValueError(
                 f"solver must be one of ['biased-saem', 'saem'], got {self.solver!r}"
             )
-        given, self.sampler = self.sampler, self._sampler(n_latents)
-        try:
-            settings = self._settings(model, 1)
-        finally:
-            self.sampler = given
+        settings = self._settings(model, 1)
         if isinstance(self.step_size, str):
             settings = replace(
                 settings, step_size=BurnInThenDecay(self.max_iter // 2, 0.7)
@@ -218,7 +215,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         self._scale = np.where(scale > 1e-12 * np.abs(centre), scale, np.inf)
         data = WholeData((X - centre) / self._scale, labels.astype(np.float64))
         model = ARDLogisticModel()
-        settings = self._loop_settings(model, 1 + X.shape[1])
+        settings = self._loop_settings(model)
 
         def new_run(progress):
             streams = spawn_streams(self.random_state)

@@ -122,7 +122,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
                     f"solver={self.solver!r} means the sampler {implied_sampler!r}, "
                     f"got sampler={self.sampler!r}"
                 )
-        sampler = self._with_settings(sampler)
+        sampler = self._with_settings(sampler, model)
         if _is_auto(step_size):
             step_size = solver.default_step_size(sampler)
         return sampler, solver, check_schedule(step_size)
@@ -137,7 +137,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
             f"choose a Markov sampler among {sorted(SAMPLERS)}"
         )
 
-    def _with_settings(self, sampler):
+    def _with_settings(self, sampler, model):
         """Return an instance with the estimator's settings for a class of samplers."""
         if isinstance(sampler, type):
             draws = issubclass(sampler, ExactDraws) and self.n_draws is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,15 +14,17 @@ from sktem.estimators.mixed_effects_start import starting_params
 from sktem.models.mixed_effects import NonlinearMixedEffectsModel
 from sktem.models.mixed_m_step import Annealing
 from sktem.models.residual_error import RESIDUAL_ERRORS
-from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
+from sktem.samplers import MALA, ULA, ComponentWalk
 
 __all__ = ["LEAST_CHAINS", "MixedEffectsParts"]
 
 #: Samplers by name, for latents whose prior is Gaussian.
-SAMPLERS = {
-    "rwm": (ComponentWalk, {}),
-    "mala": (MALA, {"step": 0.03, "n_steps": 5, "preconditioner": "prior"}),
-    "ula": (ULA, {"step": 0.005, "n_steps": 10, "preconditioner": "prior"}),
+SAMPLERS = {"rwm": ComponentWalk, "mala": MALA, "ula": ULA}
+#: What the named ones are made with.
+OPTIONS: dict[type, dict] = {
+    ComponentWalk: {},
+    MALA: {"step": 0.03, "n_steps": 5, "preconditioner": "prior"},
+    ULA: {"step": 0.005, "n_steps": 10, "preconditioner": "prior"},
 }
 #: Chains of all subjects together, at least.
 LEAST_CHAINS = 240
@@ -44,32 +48,20 @@ class _StepAfterBurnIn:
 class MixedEffectsParts(LoopEstimator):
     """Checks settings and makes sampler, solver, schedule and model of them."""
 
-    def _parts(self, model):
-        given = self.sampler
-        implied = "ula" if self.solver == "biased-saem" else "rwm"
-        name = implied if isinstance(given, str) and given == "auto" else given
-        if isinstance(name, str) and name in SAMPLERS:
-            part, options = SAMPLERS[name]
-            self._chosen = part(**options, n_chains=self._resolved_chains)
-        elif isinstance(name, Sampler):
-            if self.n_chains != "auto":
-                raise ValueError(
-                    "n_chains is a parameter of the sampler: set it there, not on the "
-                    "estimator, when sampler is an instance"
-                )
-            self._chosen = name
-        else:
+    _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
+
+    def _best_sampler(self, model):
+        return "rwm"
+
+    def _with_settings(self, sampler, model):
+        if isinstance(sampler, type):
+            return sampler(**OPTIONS[sampler], n_chains=self._resolved_chains)
+        if self.n_chains != "auto":
             raise ValueError(
-                f"sampler must be one of {sorted([*SAMPLERS, 'auto'])} or an instance "
-                f"of Sampler, got {name!r}"
+                "n_chains is a parameter of the sampler: set it there, not on the "
+                "estimator, when sampler is an instance"
             )
-        original = self.sampler
-        self.sampler = self._chosen
-        try:
-            return super()._parts(model)
-        finally:
-            self.sampler = original
-            del self._chosen
+        return sampler
 
     def _check(self):
         if self.log_density is None:

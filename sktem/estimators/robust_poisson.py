@@ -131,15 +131,10 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         tags.target_tags.positive_only = True
         return tags
 
-    def _parts(self, model):
-        given = self.sampler
-        name = given if isinstance(given, str) else None
-        if name == "ula" or (name == "auto" and self.solver == "biased-saem"):
-            self.sampler = ULA(**ULA_OPTIONS)
-        try:
-            return super()._parts(model)
-        finally:
-            self.sampler = given
+    def _with_settings(self, sampler, model):
+        if sampler is ULA:
+            return ULA(**ULA_OPTIONS)
+        return super()._with_settings(sampler, model)
 
     @staticmethod
     def _rows(X, y):
