@@ -255,8 +255,7 @@ class TemplateSetup:
                 n_rows, settings.batch_size, settings.sampler
             )
             # Every second pass of a solver with anchors goes into them.
-            anchored = hasattr(solver, "epoch_length")
-            per_epoch = max(n_rows / visits / (1 + anchored), 1.0)
+            per_epoch = max(n_rows / visits / (1 + solver.anchored), 1.0)
         return BurnInThenDecay(n_burn_in=int(self.max_iter * per_epoch / 2), alpha=0.6)
 
 

@@ -57,6 +57,8 @@ class Solver(BaseEstimator):
     ----------
     n_index_sets : int
         Batches of rows asked for at each iteration; 0 means all rows.
+    anchored : bool
+        Whether all rows are visited once per epoch besides the batches.
     remembers_rows : bool
         Whether the proxy of a batch depends on earlier visits of its rows. On a stream
         such a solver treats each chunk as its population.
@@ -66,6 +68,7 @@ class Solver(BaseEstimator):
     """
 
     n_index_sets: ClassVar[int] = 1
+    anchored: ClassVar[bool] = False
     remembers_rows: ClassVar[bool] = True
     convex: ClassVar[bool] = True
 

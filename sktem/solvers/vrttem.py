@@ -38,6 +38,7 @@ class VRTTEM(VarianceReducedSolver):
 
     #: Name under which compiled sweeps are registered.
     kernel = "vrttem"
+    anchored = True
 
     def __init__(self, rho="auto", epoch_length=None):
         super().__init__(rho=rho)
