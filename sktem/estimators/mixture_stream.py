@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sktem.estimators.kept_rows import KeptRows
 from sktem.exceptions import FitWarning
 from sktem.iterates import IterateRule
 from sktem.loop import run
@@ -41,9 +42,7 @@ class MixtureStream:
     def __init__(self, seed, starts):
         self.seed = seed
         self.starts = starts
-        self.kept: list[np.ndarray] = []
-        self.kept_weights: list[np.ndarray] = []
-        self.n_kept = 0
+        self.kept = KeptRows()
         self.published_at = 0
         self.preview = None
         self.model = None
@@ -107,32 +106,18 @@ class MixtureStream:
             self._stream(estimator).update(self.state, X, sample_weight)
             self._warn_once()
             return
-        needed = self._rows_needed(estimator, X.shape[1]) - self.n_kept
-        weights = np.ones(len(X)) if sample_weight is None else sample_weight
-        # Copies, since the caller may reuse its buffer.
-        self.kept.append(np.array(X[:needed]))
-        self.kept_weights.append(np.array(weights[:needed]))
-        self.n_kept += len(self.kept[-1])
-        if needed > len(X):
+        enough = rows_of_a_start(estimator.n_components, X.shape[1])
+        X, sample_weight = self.kept.add(X, sample_weight, enough)
+        if self.kept.count < enough:
             return
-        rows, first_weights = self._kept_rows()
+        rows, first_weights = self.kept.joined()
         self._begin(estimator, rows, first_weights)
-        self.kept, self.kept_weights, self.preview = [], [], None
+        self.kept, self.preview = KeptRows(), None
         stream = self._stream(estimator)
         stream.update(self.state, rows, first_weights)
-        if len(X) > needed:
-            rest = None if sample_weight is None else sample_weight[needed:]
-            stream.update(self.state, X[needed:], rest)
+        if len(X):
+            stream.update(self.state, X, sample_weight)
         self._warn_once()
-
-    def _kept_rows(self):
-        rows, weights = np.concatenate(self.kept), np.concatenate(self.kept_weights)
-        return rows, None if (weights == 1).all() else weights
-
-    @staticmethod
-    def _rows_needed(estimator, n_features):
-        """Rows from which a start can be made without starving a component."""
-        return rows_of_a_start(estimator.n_components, n_features)
 
     def _begin(self, estimator, rows, weights):
         """Make the start from the kept rows."""
@@ -222,11 +207,11 @@ class MixtureStream:
             params, _ = self._stream(estimator).published(self.state)
             return self.model, params
         # A start for every row that comes would cost more than the rows are worth.
-        if self.preview is None or self.n_kept >= 1.1 * self.published_at:
-            rows, weights = self._kept_rows()
+        if self.preview is None or self.kept.count >= 1.1 * self.published_at:
+            rows, weights = self.kept.joined()
             starts = np.random.RandomState(self.seed.generate_state(4))
             model, params, _ = self._started(estimator, rows, weights, starts)
-            self.preview, self.published_at = (model, params), self.n_kept
+            self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
 
     def _warn_once(self):
@@ -247,7 +232,7 @@ def _is_given(estimator):
 
 
 def rows_of_a_start(n_components, n_features):
-    """Return the number of rows from which a stream makes its start.
+    """Return the rows from which a stream makes its start without starving anyone.
 
     Parameters
     ----------

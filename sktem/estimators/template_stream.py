@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
+from sktem.estimators.kept_rows import KeptRows
 from sktem.iterates import IterateRule, check_average
 from sktem.random import spawn_streams
 from sktem.schedules import Polynomial
@@ -27,9 +26,7 @@ class TemplateStream:
     """
 
     def __init__(self, estimator):
-        self.kept: list[np.ndarray] = []
-        self.kept_weights: list[np.ndarray] = []
-        self.n_kept = 0
+        self.kept = KeptRows()
         self.started_at = 0
         self.n_rows = 0
         self.state: StreamState | None = None
@@ -77,27 +74,20 @@ class TemplateStream:
 
     def _start(self, estimator, X, sample_weight):
         """Keep images until there are enough; return those that are left over."""
-        needed = IMAGES_OF_A_START * estimator.n_components - self.n_kept
-        weights = np.ones(len(X)) if sample_weight is None else sample_weight
-        # Copies, since the caller may reuse its buffer.
-        self.kept.append(np.array(X[:needed]))
-        self.kept_weights.append(np.array(weights[:needed]))
-        self.n_kept += len(self.kept[-1])
-        enough = needed <= len(X)
+        needed = IMAGES_OF_A_START * estimator.n_components
+        X, sample_weight = self.kept.add(X, sample_weight, needed)
+        enough = self.kept.count >= needed
         # A new start for every image that comes would cost more than it is worth.
-        if enough or self.n_kept >= 1.3 * self.started_at:
-            self.started_at = self.n_kept
+        if enough or self.kept.count >= 1.3 * self.started_at:
+            self.started_at = self.kept.count
             self._fit_kept(estimator)
         if enough:
-            self.state = self._state(estimator)
-            self.kept, self.kept_weights = [], []
-        rest = None if sample_weight is None else sample_weight[needed:]
-        return X[needed:], rest
+            self.state, self.kept = self._state(estimator), KeptRows()
+        return X, sample_weight
 
     def _fit_kept(self, estimator):
-        rows, weights = np.concatenate(self.kept), np.concatenate(self.kept_weights)
-        mass = float(weights.sum())
-        weights = None if (weights == 1).all() else weights
+        rows, weights = self.kept.joined()
+        mass = float(len(rows) if weights is None else weights.sum())
         estimator.grid_ = estimator._new_grid()
         estimator._offset, estimator._scale = estimator._standards(rows, weights)
         state, settings, interrupted = estimator._run(rows, weights, mass, None)

@@ -3,20 +3,12 @@
 import numpy as np
 from numba import njit
 
+from sktem.kernels.counter import mixed
+
 __all__ = ["fill_normals", "stream_key", "uniform"]
 
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
+_NONE, _ONE = np.uint64(0), np.uint64(1)
 _TO_UNIT = 2.0**-53
-
-
-@njit(cache=True, nogil=True)
-def _mix(x):
-    """Return the output function of SplitMix64 (Steele, Lea and Flood 2014)."""
-    x = (x ^ (x >> np.uint64(30))) * _FIRST
-    x = (x ^ (x >> np.uint64(27))) * _SECOND
-    return x ^ (x >> np.uint64(31))
 
 
 @njit(cache=True, nogil=True)
@@ -28,7 +20,9 @@ def stream_key(seed, row):
     seed : uint64
     row : int
     """
-    return _mix(np.uint64(seed) ^ _mix((np.uint64(row) + np.uint64(1)) * _GOLDEN))
+    return mixed(
+        np.uint64(seed) ^ mixed(_NONE, np.uint64(row) + _ONE, _NONE), _NONE, _NONE
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -42,7 +36,7 @@ def uniform(key, counter):
     counter : int
         Which draw of the stream.
     """
-    bits = _mix(key + (np.uint64(counter) + np.uint64(1)) * _GOLDEN)
+    bits = mixed(key, np.uint64(counter) + _ONE, _NONE)
     return (np.float64(bits >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
