@@ -366,6 +366,21 @@ def test_without_a_likelihood_the_mean_field_decides():
         assert state.history.mean_field[-1] == pytest.approx(field @ field, rel=1e-6)
 
 
+@pytest.mark.parametrize("mean_field, stops", [(-1.0, False), (0.0, True)])
+def test_a_mean_field_far_below_zero_is_noise(monkeypatch, mean_field, stops):
+    """The unbiased estimate of a square can be negative, by as much as its noise."""
+
+    class NoLikelihood(RandomInterceptModel):
+        log_likelihood = None
+
+    measured = lambda *_: (float("nan"), mean_field)  # noqa: E731
+    monkeypatch.setattr("sktem.monitor.Monitor.measure", measured)
+    state = run_solver(
+        ISAEM(), X, model=NoLikelihood(), batch_size=6, max_passes=20, tol=1e-2
+    )
+    assert state.converged == stops
+
+
 def test_no_tolerance_means_all_passes():
     state = run_solver(FullBatch(), X, max_passes=70)
     assert not state.converged

@@ -263,7 +263,7 @@ class DeformableTemplateEstimator(
     def _best_sampler(self, model):
         return "mala"
 
-    def _with_settings(self, sampler):
+    def _with_settings(self, sampler, model):
         if isinstance(sampler, type):
             return sampler() if self.n_steps is None else sampler(n_steps=self.n_steps)
         if self.n_steps is not None:
@@ -351,7 +351,8 @@ class DeformableTemplateEstimator(
         component; they are fitted like a data set. Afterwards each batch of images
         changes the averaged statistics by a step: see :class:`sktem.stream.Stream` for
         what each solver means on a stream. Chains of new images start at a mode of
-        their posterior.
+        their posterior; their draws, though not the law of these, depend on how the
+        stream is cut.
 
         Parameters
         ----------

@@ -16,6 +16,9 @@ __all__ = ["ImageGrid"]
 #: spline falls with the fourth power.
 NODES_PER_SCALE = 4.0
 
+#: Ridge on the Gram matrix of the displacements, whose diagonal is one.
+JITTER = 1e-8
+
 #: How far the spline reaches beyond the landmarks, in standard deviations.
 REACH = 4.0
 
@@ -296,6 +299,16 @@ class ImageGrid:
         for row, axis in zip(nodes[3 - self.n_axes :], self.template_axes, strict=True):
             row[:] = axis[0], axis[1] - axis[0] if len(axis) > 1 else 1.0, len(axis)
         return nodes
+
+    @cached_property
+    def smooth_covariance(self) -> np.ndarray:
+        """Covariance of landmarks that makes displacements a field of unit variance.
+
+        ``K_g^-1`` along each axis, of shape (n_latents, n_latents).
+        """
+        gram = self.deformation_gram
+        covariance = np.linalg.inv(gram + JITTER * np.eye(len(gram)))
+        return np.kron(np.eye(self.n_axes), (covariance + covariance.T) / 2)
 
     @property
     def n_middle(self) -> int:

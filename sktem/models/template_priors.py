@@ -47,8 +47,8 @@ class TemplatePriors(NamedTuple):
     weight_concentration: float = 0.0
     noise_floor: float = 1e-8
 
-    def place_covariance(self, grid) -> np.ndarray:
-        """Return the prior's mode of the covariance along one axis.
+    def deformation_covariance(self, grid) -> np.ndarray:
+        """Return the prior's mode of Gamma.
 
         It makes displacements a smooth Gaussian field, with the kernel of the
         deformation as covariance and standard deviation ``deformation_scale``.
@@ -60,28 +60,10 @@ class TemplatePriors(NamedTuple):
 
         Returns
         -------
-        ndarray of shape (n_places, n_places)
-            ``scale^2 K_g^-1``.
-        """
-        gram = grid.deformation_gram
-        gram = gram + JITTER * np.eye(len(gram))
-        covariance = self.deformation_scale**2 * np.linalg.inv(gram)
-        return (covariance + covariance.T) / 2
-
-    def deformation_covariance(self, grid) -> np.ndarray:
-        """Return the prior's mode of Gamma.
-
-        Parameters
-        ----------
-        grid : ImageGrid
-            Geometry.
-
-        Returns
-        -------
         ndarray of shape (n_latents, n_latents)
-            The same along each axis, independent between axes.
+            ``scale^2 K_g^-1`` along each axis, independent between axes.
         """
-        return np.kron(np.eye(grid.n_axes), self.place_covariance(grid))
+        return self.deformation_scale**2 * grid.smooth_covariance
 
     def posterior_covariance(self, grid, outer, count, covariance_type):
         """Return the maximum a posteriori Gamma.

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.base import SamplerInfo
+from sktem.samplers.markov import MarkovSampler
 
 __all__ = [
     "DEFORMATION_SAMPLERS",
@@ -19,7 +20,7 @@ __all__ = [
 ]
 
 
-class DeformationSampler(Sampler):
+class DeformationSampler(MarkovSampler):
     """Base of the samplers that let the model move its chains.
 
     Every image has a chain of its own for each template, with a step of its own. Steps
@@ -35,21 +36,17 @@ class DeformationSampler(Sampler):
     """
 
     requires: ClassVar[tuple[str, ...]] = ("start_chains", "move_chains")
-    markov = True
 
     #: What the model calls the transitions, and the acceptance rate aimed at.
     kind: ClassVar[str] = ""
     goal: ClassVar[float] = 0.0
 
     def __init__(self, n_steps=5, n_chains=1):
-        self.n_steps = n_steps
-        self.n_chains = n_chains
+        super().__init__(n_steps=n_steps, n_chains=n_chains)
 
     def start(self, model, X, params, rng):
         """Return the model's initial chain states, once per chain."""
-        for name in ("n_steps", "n_chains"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        self._check_counts()
         return np.repeat(
             model.start_chains(X, params, rng)[:, None], self.n_chains, axis=1
         )

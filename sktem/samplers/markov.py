@@ -34,13 +34,16 @@ class MarkovSampler(Sampler):
 
     def start(self, model, X, params, rng):
         """Return the model's initial latents, once per chain."""
-        for name in ("n_steps", "n_chains"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        self._check_counts()
         return np.stack(
             [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
             axis=1,
         )
+
+    def _check_counts(self):
+        for name in ("n_steps", "n_chains"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
