@@ -9,7 +9,7 @@ from sktem.kernels.counter_random import fill_normals, stream_key
 from sktem.kernels.template_chains import quadratic
 from sktem.kernels.template_field import FAST, adjoint, copy_vector, new_work, rss_of
 
-__all__ = ["Pairs", "curvature", "importance_terms", "mean_curvature", "modes"]
+__all__ = ["Pairs", "curvature", "importance_terms", "modes"]
 
 #: Products of the kernels of two landmarks, ``P0`` (pixels, pairs), ``P1`` (pixels,
 #: pairs), ``P2`` (pairs, pixels), and for each axis the number of a pair of landmarks.
@@ -108,32 +108,6 @@ def curvature(slopes, pairs, maps, out):
                                     out[g, h + f] += value
                                     if one != two:
                                         out[h + f, g] += value
-
-
-@njit(cache=True, nogil=True)
-def mean_curvature(Z, table, grid, pairs, n_axes, out):
-    """Fill the mean of ``J.T @ J`` over deformations, with all pixels observed.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n, n_landmarks)
-        Deformations.
-    table : ndarray of shape (n0, n1, n2)
-    grid : Grid
-    pairs : Pairs
-    n_axes : int
-    out : ndarray of shape (n_landmarks, n_landmarks)
-    """
-    work, maps = new_work(grid, n_axes), new_maps(pairs)
-    y = np.zeros(work.residual.size)
-    out[:] = 0.0
-    for row in range(Z.shape[0]):
-        rss_of(y, Z[row].copy().reshape(work.pull.shape), table, grid, work)
-        curvature(work.slopes, pairs, maps, out)
-    n = Z.shape[0]
-    for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            out[i, j] /= n
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)

@@ -162,6 +162,22 @@ class ImageGrid:
         products[2] = np.ascontiguousarray(products[2].T)
         return Pairs(*products, *numbers)
 
+    def weighted_gram(self, weights) -> np.ndarray:
+        """Return blocks ``K_g' diag(w_ab) K_g``; w is (n_axes, n_axes, n_pixels)."""
+        pairs = self.pairs
+        values = weights.reshape(-1, *(len(kernel) for kernel in self._kernels))
+        values = np.einsum("nijc,jb->nibc", values @ pairs.P2.T, pairs.P1)
+        values = np.einsum("nibc,ia->nabc", values, pairs.P0)
+        values = values[
+            :,
+            pairs.index0[:, None, None, :, None, None],
+            pairs.index1[None, :, None, None, :, None],
+            pairs.index2[None, None, :, None, None, :],
+        ]
+        n, places = self.n_axes, self.n_latents // self.n_axes
+        blocks = values.reshape(n, n, places, places).swapaxes(1, 2)
+        return blocks.reshape(self.n_latents, self.n_latents)
+
     @cached_property
     def _spline_factors(self):
         """Matrices that turn template coefficients into those of a cubic spline."""

@@ -9,7 +9,6 @@ import numpy as np
 from sktem.kernels.blocks import iterate_blocks
 from sktem.kernels.template_chains import langevin_chains
 from sktem.kernels.template_field import adjoint, new_work, rss_of
-from sktem.kernels.template_modes import mean_curvature
 from sktem.kernels.template_walks import landmark_walks, prior_gibbs, prior_walks
 
 __all__ = ["TemplateMoves"]
@@ -64,12 +63,17 @@ class TemplateMoves:
         noise = np.random.default_rng(0).standard_normal(
             (CURVATURE_DRAWS, grid.n_latents)
         )
-        total = np.empty((grid.n_latents, grid.n_latents))
-        mean_curvature(
-            noise @ part.factor.T, part.table, grid.compiled, grid.pairs, grid.n_axes,
-            total,
-        )  # fmt: skip
-        return total
+        # Each row of J is the outer product of the slopes at a pixel and the kernels
+        # there, so the slopes' products can be averaged before the kernels come in.
+        work = new_work(grid.compiled, grid.n_axes)
+        slopes = np.empty((CURVATURE_DRAWS, grid.n_axes, grid.n_pixels))
+        blank = np.zeros(grid.n_pixels)
+        for z, slope in zip(noise @ part.factor.T, slopes, strict=True):
+            rss_of(blank, z.reshape(work.pull.shape), part.table, grid.compiled, work)
+            slope[:] = work.slopes.reshape(slope.shape)
+        return grid.weighted_gram(
+            np.einsum("nau,nbu->abu", slopes, slopes) / CURVATURE_DRAWS
+        )
 
     # ------------------------------------------------------------------------ chains
 

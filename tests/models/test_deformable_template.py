@@ -8,6 +8,7 @@ from sktem.models import (
     ImageGrid,
     TemplateParams,
     TemplatePriors,
+    template_moves,
 )
 from tests.oracles import LIMIT
 from tests.template_oracles import (
@@ -67,6 +68,24 @@ def test_a_fine_spline_gives_the_dense_density(shape, monkeypatch):
     expected = [dense.gradient(y, z, *args) for y, z in zip(Y, Z, strict=True)]
     found = model.grad_log_joint(Y, Z, params)
     np.testing.assert_allclose(found, expected, atol=1e-3 * np.abs(expected).max())
+
+
+@OF_SHAPE
+def test_mean_curvature(shape, monkeypatch):
+    """That of draws from the model; with exact kernels, as near as the spline is."""
+    monkeypatch.setattr(template_moves, "CURVATURE_DRAWS", 2_000)
+    model, params, *_ = setting(shape)
+    grid, rng = model.grid, np.random.default_rng(1)
+    found = model.mean_curvature(model.component(params, 0))
+    draws = rng.multivariate_normal(
+        np.zeros(grid.n_latents), params.covariances[0], size=2_000
+    )
+    J = np.array([Dense(grid).jacobian(z, params.coefficients[0]) for z in draws])
+    products = np.einsum("nug,nuh->ngh", J, J)
+    mean, errors = products.mean(axis=0), products.std(axis=0) / np.sqrt(len(J))
+    bound = 0.02 * np.abs(mean).max()  # of the spline
+    assert (np.abs(found - mean) < LIMIT * np.sqrt(2) * errors + bound).all()
+    assert np.abs(found).max() > 10 * bound
 
 
 def test_missing_pixels_are_as_if_they_were_not_there():

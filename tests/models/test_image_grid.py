@@ -92,6 +92,21 @@ def test_a_fold_has_a_negative_jacobian():
 
 
 @OF_SHAPE
+def test_weighted_gram(shape):
+    grid, rng = grid_of(shape), np.random.default_rng(0)
+    slopes = rng.normal(size=(3, grid.n_axes, grid.n_pixels))
+    weights = np.einsum("nau,nbu->abu", slopes, slopes)
+    jacobians = [
+        np.concatenate([s[:, None] * Dense(grid).Kg for s in one], axis=1)
+        for one in slopes
+    ]
+    expected = np.sum([J.T @ J for J in jacobians], axis=0)
+    np.testing.assert_allclose(
+        grid.weighted_gram(weights), expected, atol=1e-12 * np.abs(expected).max()
+    )
+
+
+@OF_SHAPE
 def test_gram_of_mid_points_counts_no_pair_twice(shape):
     grid = grid_of(shape)
     # At a single position, the Gram matrix is an outer product.
