@@ -1,36 +1,38 @@
-"""Measuring fitted models: likelihoods, exact sums, residuals, predictive checks."""
+"""Measuring fitted models: likelihoods, exact sums, residuals, predictive checks.
 
-from sktem.evaluation.ais import AISResult, annealed_importance_sampling
-from sktem.evaluation.enumeration import enumerate_moments, enumerate_states
-from sktem.evaluation.individual_curves import IndividualCurve, individual_curves
-from sktem.evaluation.mixed_effects_residuals import (
-    PopulationResiduals,
-    individual_residuals,
-    population_residuals,
-)
-from sktem.evaluation.parzen import ParzenWindow
-from sktem.evaluation.predictive_check import (
-    VisualPredictiveCheck,
-    bin_times,
-    prediction_factors,
-    visual_predictive_check,
-)
-from sktem.evaluation.transfer_matrix import grid_log_partition
+The public names are imported on first use, so that what needs no compiled code does
+not load it.
+"""
 
-__all__ = [
-    "AISResult",
-    "IndividualCurve",
-    "ParzenWindow",
-    "PopulationResiduals",
-    "VisualPredictiveCheck",
-    "annealed_importance_sampling",
-    "bin_times",
-    "enumerate_moments",
-    "enumerate_states",
-    "grid_log_partition",
-    "individual_curves",
-    "individual_residuals",
-    "population_residuals",
-    "prediction_factors",
-    "visual_predictive_check",
-]
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "AISResult": "sktem.evaluation.ais",
+    "IndividualCurve": "sktem.evaluation.subject_curves",
+    "ParzenWindow": "sktem.evaluation.parzen",
+    "PopulationResiduals": "sktem.evaluation.mixed_effects_residuals",
+    "VisualPredictiveCheck": "sktem.evaluation.predictive_check",
+    "annealed_importance_sampling": "sktem.evaluation.ais",
+    "bin_times": "sktem.evaluation.predictive_check",
+    "enumerate_moments": "sktem.evaluation.enumeration",
+    "enumerate_states": "sktem.evaluation.enumeration",
+    "grid_log_partition": "sktem.evaluation.transfer_matrix",
+    "individual_curves": "sktem.evaluation.subject_curves",
+    "individual_residuals": "sktem.evaluation.mixed_effects_residuals",
+    "population_residuals": "sktem.evaluation.mixed_effects_residuals",
+    "prediction_factors": "sktem.evaluation.predictive_check",
+    "visual_predictive_check": "sktem.evaluation.predictive_check",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'sktem.evaluation' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

@@ -16,6 +16,7 @@ __all__ = [
     "CheckedRows",
     "check_mixed_effects",
     "check_rows",
+    "column_name",
     "predicted",
     "simulated",
     "time_column",
@@ -188,6 +189,34 @@ def time_column(estimator, time=None) -> int:
             return int(time)
     known = names or f"numbers from 0 to {n_columns - 1}"
     raise ValueError(f"time must name a column of X: {known}, got {time!r}")
+
+
+def column_name(estimator, column):
+    """Return what a column of X is called.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    column : int
+        Position.
+
+    Returns
+    -------
+    str
+        Its name in the data frame of the fit, else that of the input of a model of the
+        library which it is, else "column" and its number.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        return str(names[column])
+    if isinstance(estimator.model, str):
+        inputs = STRUCTURAL_MODELS[estimator.model].inputs
+        given = estimator.inputs
+        given = list(range(len(inputs)) if given is None else given)
+        if column in given:
+            return inputs[given.index(column)]
+    return f"column {column}"
 
 
 def predicted(estimator, X, groups=None):
