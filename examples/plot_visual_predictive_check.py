@@ -4,26 +4,29 @@ Which residual error? A visual predictive check
 
 Data whose scatter grows with the prediction, fitted with a constant and with a
 proportional error. The information criteria see the difference, and so does the eye:
-data simulated from a good model look like the data.
+data simulated from a good model look like the data, and its residuals like noise.
 """
 
 # %%
 # Two fits
 # --------
+# Sixty subjects, half of them with half the dose.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.plotting import ResidualDisplay, VisualPredictiveCheckDisplay
 
 rng = np.random.default_rng(1)
 n, times = 60, np.arange(1.0, 9.0)
 groups = np.repeat(np.arange(n), len(times))
-X = np.column_stack([np.full(groups.size, 100.0), np.tile(times, n)])
+dose = np.where(groups % 2, 50.0, 100.0)
+X = np.column_stack([dose, np.tile(times, n)])
 V = 10 * np.exp(0.15 * rng.normal(size=n))[groups]
 CL = 2 * np.exp(0.3 * rng.normal(size=n))[groups]
 f = X[:, 0] / V * np.exp(-CL / V * X[:, 1])
-y = f * (1 + 0.15 * rng.normal(size=f.size))
+y = f * (1 + 0.25 * rng.normal(size=f.size))
 
 fits = {
     error: NonlinearMixedEffectsRegressor(
@@ -40,26 +43,34 @@ for error, fit in fits.items():
 # %%
 # Simulations beside the data
 # ---------------------------
-# Bands hold 90 % of the simulated 10 %, 50 % and 90 % quantiles at each time; lines are
-# the quantiles of the data.
+# Lines are percentiles of the data at each time. Bands hold 90 % of the same
+# percentiles of data sets that are simulated from the fit. The doses are not the same:
+# the correction scales all observations, simulated ones too, to the typical prediction
+# of their time, so that the percentiles tell of subjects and noise only.
 
-levels = [0.1, 0.5, 0.9]
-figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for ax, (error, fit) in zip(axes, fits.items(), strict=True):
-    draws = np.array(
-        [
-            fit.simulate(X, groups, random_state=seed).reshape(n, -1)
-            for seed in range(200)
-        ]
+    VisualPredictiveCheckDisplay.from_estimator(
+        fit, X, y, groups, prediction_corrected=True, random_state=0, ax=ax
     )
-    bands = np.quantile(draws, levels, axis=1)
-    observed = np.quantile(y.reshape(n, -1), levels, axis=0)
-    for band, line in zip(bands, observed, strict=True):
-        ax.fill_between(times, *np.quantile(band, [0.05, 0.95], axis=0), alpha=0.3)
-        ax.plot(times, line, "k")
-    ax.set(title=f"{error} error", xlabel="hours", yscale="symlog")
-axes[0].set_ylabel("concentration")
-figure.tight_layout()
+    ax.set(title=f"{error} error")
+
+# %%
+# With the constant error, late concentrations are simulated with far too much scatter,
+# down to negative ones: the lines of the data leave their bands on the inner side.
+#
+# Residuals
+# ---------
+# NPDE compare each observation with simulated ones of the same subject; if the model is
+# right they are standard normal, however curved the model is. Those of the constant
+# error fan out as the prediction grows, and have long tails beside a narrow peak.
+
+figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")
+for row, (error, fit) in zip(axes, fits.items(), strict=True):
+    ResidualDisplay.from_estimator(
+        fit, X, y, groups, kinds="npde", random_state=0, ax=row
+    )
+    row[0].set_ylabel(f"NPDE, {error} error")
 
 # %%
 plt.show()
