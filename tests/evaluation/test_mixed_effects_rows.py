@@ -12,7 +12,11 @@ from sktem.evaluation import (
     population_residuals,
     visual_predictive_check,
 )
-from sktem.evaluation.mixed_effects_rows import check_rows, time_column
+from sktem.evaluation.mixed_effects_rows import (
+    check_rows,
+    column_name,
+    time_column,
+)
 from tests.mixed_effects_fits import bolus_fit, bolus_rows, line_fit, line_rows
 
 CHECKS = [
@@ -81,6 +85,17 @@ def test_time_column():
             time_column(bolus_fit(), wrong)
 
 
+def test_names_of_columns_without_a_data_frame():
+    X, y, groups = bolus_rows()
+    fit = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", inputs=[2, 0], parameters={"V": 10.0, "CL": 2.0}, tol=0,
+        max_iter=2, n_burn_in=1, random_state=0,
+    ).fit(X[:, [1, 0, 0]], y, groups=groups)  # fmt: skip
+    assert time_column(fit) == 0
+    names = [column_name(fit, column) for column in range(3)]
+    assert names == ["time", "column 1", "dose"]
+
+
 def test_columns_by_name():
     """A data frame gives what an array gives, without a warning on names."""
     pandas = pytest.importorskip("pandas")
@@ -95,6 +110,7 @@ def test_columns_by_name():
         bolus_by_name, n_burn_in=2, random_state=0, **options | {"max_iter": 4}
     ).fit(frame, y, groups=names)
     assert time_column(library) == time_column(own, "time") == 1
+    assert [column_name(own, column) for column in range(3)] == list(frame.columns)
     with pytest.raises(ValueError, match="time must name one of the 3 columns"):
         time_column(own)
     with pytest.raises(ValueError, match=r"a column of X: \['weight', 'time'"):
