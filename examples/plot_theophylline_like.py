@@ -56,11 +56,13 @@ print("variances of the logarithms", np.diag(pk.omega_).round(3))
 
 display = IndividualFitDisplay.from_estimator(pk, X, y, groups, n_subjects=8)
 display.figure_.supylabel("concentration")
+plt.show()
 
 # %%
 # What the individual parameters explain, and what is left.
 
 PredictionDisplay.from_estimator(pk, X, y, groups)
+plt.show()
 
 # %%
 # Did it converge?
