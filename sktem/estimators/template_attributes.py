@@ -66,7 +66,8 @@ class TemplateAttributes:
             warnings.warn(
                 f"The deformations of {self.fold_rate_:.0%} of the images fold over "
                 "themselves. Stronger priors prevent that: decrease deformation_scale, "
-                "or increase prior_strength or deformation_width.",
+                "or increase prior_strength or deformation_width; more n_components "
+                "tell styles apart.",
                 FitWarning,
                 stacklevel=USER_FRAME,
             )
