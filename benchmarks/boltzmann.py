@@ -2,11 +2,14 @@
 
 Rows that need a package that is not installed (thrml, torch) say so. The sizes are
 those of the papers: a grid of 30 x 30, layers of 784-500-1000, a restricted machine of
-784-500. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``.
+784-500. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``. With the option
+``--device cpu`` or ``--device cuda`` only the deep machine on tensors of torch is
+measured, on that device.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 
@@ -21,20 +24,21 @@ from sktem.evaluation import annealed_importance_sampling
 from sktem.graphs import Graph, grid_graph
 from sktem.models.boltzmann_graph import GraphMachine
 from sktem.models.boltzmann_layers import LayeredMachine
+from sktem.models.layer_operations import operations_of
 
 ROUNDS = 7
 
 
-def timed(functions, rounds=ROUNDS):
+def timed(functions, rounds=ROUNDS, clock=time.process_time):
     """Return CPU seconds of each function, in turns so that all see the same load."""
     seconds = {name: [] for name in functions}
     for function in functions.values():
         function()
     for _ in range(rounds):
         for name, function in functions.items():
-            start = time.process_time()
+            start = clock()
             function()
-            seconds[name].append(time.process_time() - start)
+            seconds[name].append(clock() - start)
     return seconds
 
 
@@ -168,8 +172,9 @@ def deep(n_chains=100, n_sweeps=20):
             c = a @ b
             c @ b.T
 
+    draws = operations_of(params).draws(1)
     functions = {
-        "sktem": lambda: model.transitions(params, chains, n_sweeps, np.uint64(1)),
+        "sktem": lambda: model.transitions(params, chains, n_sweeps, draws),
         "NumPy, float32": textbook,
         "matrix products alone": products,
     }
@@ -180,6 +185,8 @@ def deep(n_chains=100, n_sweeps=20):
     seconds = timed(functions)
     work = dict.fromkeys(functions, n_sweeps)
     report(f"Deep 784-500-1000, {n_chains} chains", seconds, work, "sweeps/s")
+    if "torch, float32" in functions:
+        on_device("cpu", n_chains)
 
 
 def torch_sweeps(w1, w2, b0, b1, b2, chains, n_sweeps):
@@ -187,7 +194,7 @@ def torch_sweeps(w1, w2, b0, b1, b2, chains, n_sweeps):
     import torch
 
     torch.set_num_threads(1)
-    w1, w2, b0, b1, b2, chains = map(torch.tensor, (w1, w2, b0, b1, b2, chains))
+    w1, w2, b0, b1, b2, chains = map(torch.asarray, (w1, w2, b0, b1, b2, chains))
 
     def sweep():
         h1 = chains
@@ -197,6 +204,54 @@ def torch_sweeps(w1, w2, b0, b1, b2, chains, n_sweeps):
             h1 = torch.bernoulli(torch.sigmoid(v @ w1 + h2 @ w2.T + b1))
 
     return sweep
+
+
+def on_device(device, n_chains, n_sweeps=20):
+    """Measure the deep machine on tensors, and what its matrix products take alone."""
+    import torch
+
+    torch.set_num_threads(1)
+    rng = np.random.default_rng(0)
+    model = LayeredMachine((784, 500, 1000))
+    params = (0.05 * rng.standard_normal(model.n_parameters)).astype(np.float32)
+    params = torch.asarray(params, device=device)
+    chains = model.new_chains(n_chains, rng, like=params)
+    w1, w2 = model.weights_by_unit(params)
+    biases = model.biases_by_unit(params)
+    plain = torch_sweeps(w1, w2, *biases, chains, n_sweeps)
+    draws = operations_of(params).draws(1)
+    a = torch.rand((n_chains, 1784), device=device)
+    b = torch.rand((1784, 500), device=device)
+
+    def products():
+        for _ in range(n_sweeps):
+            c = a @ b
+            c @ b.T
+
+    def finished(function):
+        def run():
+            function()
+            if device != "cpu":
+                torch.cuda.synchronize()
+
+        return run
+
+    functions = {
+        "sktem, float32": lambda: model.transitions(params, chains, n_sweeps, draws),
+        "plain loop of torch, float32": plain,
+        "matrix products alone (floor)": products,
+    }
+    functions = {name: finished(function) for name, function in functions.items()}
+    clock = time.process_time if device == "cpu" else time.perf_counter
+    seconds = timed(functions, clock=clock)
+    floor = np.median(seconds["matrix products alone (floor)"])
+    flops = 4 * 1784 * 500 * n_chains * n_sweeps / floor
+    name = "one thread of the CPU" if device == "cpu" else torch.cuda.get_device_name()
+    title = (
+        f"Deep 784-500-1000, {n_chains:,} chains, torch {torch.__version__}, {name} "
+        f"(products at {flops / 1e9:,.0f} GF/s)"
+    )
+    report(title, seconds, dict.fromkeys(functions, n_sweeps), "sweeps/s")
 
 
 def restricted(X):
@@ -234,8 +289,15 @@ def importance(X):
 
 
 def main():
+    parser = argparse.ArgumentParser(description="Speed of Boltzmann machines.")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=None)
+    device = parser.parse_args().device
     warnings.simplefilter("ignore")
     print(describe())
+    if device is not None:
+        for n_chains in (100, 2000):
+            on_device(device, n_chains)
+        return
     a = np.ones((500, 500), np.float32)
     peak = timed({"product": lambda: a @ a})["product"]
     print(f"peak of a matrix product: {2 * 500**3 / np.median(peak) / 1e9:.0f} GF/s")

@@ -11,11 +11,13 @@ from __future__ import annotations
 import time
 
 import numpy as np
+from scipy import sparse
 
+from sktem.arrays import arrays_of
 from sktem.models.boltzmann import LARGEST_PARAMETER
 from sktem.samplers.gibbs import draw_seed, posterior_start
 
-__all__ = ["run_epochs", "update"]
+__all__ = ["has_missing", "run_epochs", "update"]
 
 
 def run_epochs(settings, X, state, on_epoch=None) -> None:
@@ -36,22 +38,23 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
     """
     n = X.shape[0]
     size = min(settings.batch_size, n)
-    missing = isinstance(X, np.ndarray) and bool(np.isnan(X).any())
+    missing = has_missing(X)
     if settings.posterior.keeps_chains and state.started is None:
         state.started = np.zeros(n, bool)
     begun = time.process_time() - state.cpu_time
-    state.finished = state.params.copy()
+    copy = arrays_of(state.params).copy
+    state.finished = copy(state.params)
     try:
         while state.epoch < settings.n_epochs:
             order = state.streams.indices.permutation(n)
             for begin in range(0, n, size):
                 rows = order[begin : begin + size]
-                batch = X[rows]
+                batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
                 update(settings, state, batch, missing=missing, rows=rows)
             state.epoch += 1
             state.cpu_time = time.process_time() - begun
             _record(settings, state)
-            state.finished = state.params.copy()
+            state.finished = copy(state.params)
             if on_epoch is not None and on_epoch(state):
                 break
     except KeyboardInterrupt:
@@ -78,7 +81,7 @@ def update(settings, state, batch, *, missing=False, rows=None, progress=None) -
         How much of the run is over; None means that it follows from the epoch.
     """
     model, rng = settings.model, state.streams.sampling
-    X, observed = _visible(batch, missing, settings.binarize, rng)
+    X, observed = _visible(model, batch, missing, settings.binarize, rng)
     state.n_updates += 1
     if progress is None:
         progress = (state.epoch + 1) / settings.n_epochs
@@ -98,20 +101,41 @@ def update(settings, state, batch, *, missing=False, rows=None, progress=None) -
     _step(settings, state, negative.values)
 
 
-def _visible(batch, missing, binarize, rng):
+def has_missing(X) -> bool:
+    """Return whether a value is not observed.
+
+    Parameters
+    ----------
+    X : array or sparse matrix
+        Values.
+
+    Returns
+    -------
+    bool
+        Whether one is NaN; never in a sparse matrix.
+    """
+    if sparse.issparse(X):
+        return False
+    xp = arrays_of(X).xp
+    return bool(xp.any(xp.isnan(X)))
+
+
+def _visible(model, batch, missing, binarize, rng):
     """Return the values of a batch as float32, and what is observed."""
-    if not isinstance(batch, np.ndarray):
+    if sparse.issparse(batch):
         batch = batch.toarray()
-    X = np.ascontiguousarray(batch, np.float32)
+    arrays = arrays_of(batch)
+    xp = arrays.xp
+    X = arrays.contiguous(arrays.astype(batch, xp.float32))
     observed = None
     if missing:
-        observed = ~np.isnan(X)
-        if observed.all():
+        observed = ~xp.isnan(X)
+        if xp.all(observed):
             observed = None
         else:
-            X = np.where(observed, X, np.float32(0.5))
+            X = xp.where(observed, X, xp.full_like(X, 0.5))
     if binarize:
-        X = (rng.random(X.shape, np.float32) < X).astype(np.float32)
+        X = model.drawn(X, rng)
     return X, observed
 
 
@@ -122,20 +146,24 @@ def _expect(settings, state, X, observed, rows, progress):
         return posterior.expect(model, state.params, X, observed, None, rng, progress)
     copies = settings.n_chains_e
     if copies > 1:
-        X = np.repeat(X, copies, axis=0)
-        observed = None if observed is None else np.repeat(observed, copies, axis=0)
+        repeat = arrays_of(X).xp.repeat
+        X = repeat(X, copies, axis=0)
+        observed = None if observed is None else repeat(observed, copies, axis=0)
     if rows is None or not state.started[rows].all():
         chains = posterior_start(model, state.params, X, observed, rng)
     else:
-        packed = state.posterior_chains[rows]
-        chains = model.unpack(packed.reshape(len(X), -1))
+        arrays = arrays_of(state.posterior_chains)
+        packed = arrays.take(state.posterior_chains, rows)
+        chains = model.unpack(arrays.xp.reshape(packed, (X.shape[0], -1)))
     moments = posterior.expect(model, state.params, X, observed, chains, rng, progress)
     if rows is not None and moments.chains is not None:
         packed = model.pack(moments.chains)
+        arrays, width = arrays_of(packed), packed.shape[1]
         if state.posterior_chains is None:
-            shape = (len(state.started), copies, packed.shape[1])
-            state.posterior_chains = np.zeros(shape, np.uint8)
-        state.posterior_chains[rows] = packed.reshape(len(rows), copies, -1)
+            shape = (len(state.started), copies, width)
+            state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
+        packed = arrays.xp.reshape(packed, (len(rows), copies, width))
+        arrays.put(state.posterior_chains, rows, packed)
         state.started[rows] = True
     return moments
 
@@ -145,7 +173,7 @@ def _negative_start(settings, state, X, observed, moments):
     model, rng = settings.model, state.streams.sampling
     if settings.solver.persistent:
         if state.chains is None:
-            state.chains = model.new_chains(settings.n_chains, rng)
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
         return state.chains
     if moments.chains is not None:
         return moments.chains
@@ -160,9 +188,10 @@ def _negative_start(settings, state, X, observed, moments):
 def _step(settings, state, negative):
     """Move the parameters along the difference of the statistics, (8)."""
     model, params = settings.model, state.params
+    arrays = arrays_of(params)
     b = settings.step_size_m(state.n_updates, state.epoch)
     with np.errstate(over="ignore", invalid="ignore"):
-        step = np.subtract(state.mean, negative, out=negative)
+        step = arrays.difference(state.mean, negative)
         if settings.weight_decay:
             weights = slice(model.weights_from, None)
             step[weights] -= settings.weight_decay * params[weights]
@@ -171,11 +200,11 @@ def _step(settings, state, negative):
         size = b * np.sqrt(state.gap)
         if settings.momentum:
             if state.velocity is None:
-                state.velocity = np.zeros_like(step)
+                state.velocity = arrays.xp.zeros_like(step)
             state.velocity *= settings.momentum
             state.velocity += step
             step = state.velocity
-            size = np.linalg.norm(step)
+            size = np.sqrt(float(step @ step))
         params += step
         state.reach += float(size)
     # No parameter can be beyond the sum of the steps, so that few updates need a look.
@@ -184,7 +213,7 @@ def _step(settings, state, negative):
             state.history.events["diverged"] += 1
             if state.velocity is not None:
                 state.velocity[:] = 0.0
-        state.reach = float(np.abs(params).max())
+        state.reach = float(arrays.xp.max(arrays.xp.abs(params)))
 
 
 def _record(settings, state):

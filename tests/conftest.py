@@ -52,6 +52,14 @@ def _one_thread():
         yield
 
 
+@pytest.fixture(params=["array_api_strict", "torch"])
+def xp(request):
+    """Return a namespace other than NumPy, as array-api-compat wraps it."""
+    compat = pytest.importorskip("array_api_compat")
+    library = pytest.importorskip(request.param)
+    return compat.array_namespace(library.asarray([0.0]))
+
+
 @pytest.fixture
 def pyplot():
     """matplotlib.pyplot, whose figures are closed after the test."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
 )
 
+from sktem.arrays import arrays_of
+from sktem.contrastive_loop import has_missing
 from sktem.contrastive_state import ContrastiveState
 from sktem.estimators.base import USER_FRAME, with_callbacks
 from sktem.estimators.boltzmann_draws import BoltzmannDraws
@@ -41,6 +42,10 @@ class LatentBoltzmannMachine(
     for the model (M), or by one of its relatives. Where the hidden units can be summed
     out at little cost, as in a restricted machine or when they fall into parts of small
     treewidth, the E-step is exact.
+
+    Machines in layers take arrays of other namespaces under
+    ``sklearn.config_context(array_api_dispatch=True)``, such as tensors of torch, and
+    work on the device of X; fitted attributes and results are of the same kind.
 
     Parameters
     ----------
@@ -107,6 +112,7 @@ class LatentBoltzmannMachine(
         Seed.
     n_jobs : int or None, default=None
         Threads, over blocks of 256 chains or rows; the result does not depend on it.
+        For NumPy arrays only.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted parameters and chains.
     verbose : int, default=0
@@ -216,6 +222,7 @@ class LatentBoltzmannMachine(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.visible == "binary"
         tags.input_tags.allow_nan = True
+        tags.array_api_support = self.graph is None
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -250,18 +257,18 @@ class LatentBoltzmannMachine(
         warm = self.warm_start and hasattr(self, "params_")
         X = self._validate(X, reset=not warm)
         units = self._units if warm else VisibleUnits.of(X, self.visible == "gaussian")
-        inputs = units.inputs(X, np.float32)
-        model = self._new_model(X.shape[1])
-        missing = units.missing(X)
-        settings = self._settings(model, missing)
+        arrays = arrays_of(units.scale)
+        inputs = units.inputs(X, arrays.xp.float32)
+        model = self._new_model(X.shape[1], arrays)
+        settings = self._settings(model, has_missing(X))
         if warm:
             self._check_same(model)
 
         def new_state():
             streams = spawn_streams(seed_sequence(self.random_state))
             if warm:
-                chains = None if self.chains_ is None else self.chains_.copy()
-                return ContrastiveState(self.params_.copy(), streams, chains)
+                chains = None if self.chains_ is None else arrays.copy(self.chains_)
+                return ContrastiveState(arrays.copy(self.params_), streams, chains)
             params = model.initial_params(units.logits, streams.initialisation)
             if self.pretrain:
                 pretrained(settings, inputs, units, params, streams)
@@ -303,7 +310,7 @@ class LatentBoltzmannMachine(
         """
         self._check_parameters()
         stream = getattr(self, "_stream", None)
-        X = self._validate(X, reset=stream is None)
+        X = self._validate(X, reset=stream is None, method="partial_fit")
         if stream is None:
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")

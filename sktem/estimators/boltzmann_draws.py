@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.arrays import arrays_of
 from sktem.estimators.boltzmann_setup import one_blas_thread
 from sktem.random import seed_sequence
 from sktem.samplers.gibbs import draw_seed, posterior_start
@@ -45,15 +46,20 @@ class BoltzmannDraws:
         _check_count("n_steps", n_steps)
         model, rng = self._model, self._generator()
         model.n_jobs = self.n_jobs
-        chains = model.new_chains(n_samples, rng)
+        chains = model.new_chains(n_samples, rng, self.params_)
         if self.chains_ is not None:
             packed = model.pack(self.chains_)
-            chains = model.unpack(packed[rng.integers(len(packed), size=n_samples)])
+            rows = rng.integers(packed.shape[0], size=n_samples)
+            chains = model.unpack(arrays_of(packed).take(packed, rows))
         chains = model.free_gibbs(
             self.params_, chains, n_steps, draw_seed(rng), False
         ).chains
         drawn = model.visible_draws(self.params_, None, None, chains, draw_seed(rng))
-        return self._units.outputs(np.array(drawn))
+        return self._as_data(drawn)
+
+    def _as_data(self, drawn):
+        """Return drawn visible units as rows of X."""
+        return self._units.outputs(arrays_of(drawn).copy(drawn))
 
     @one_blas_thread
     def gibbs(self, X):
@@ -70,27 +76,28 @@ class BoltzmannDraws:
             Visible units after one transition. Where the hidden units cannot be drawn
             at once, they have moved by ``n_gibbs_e`` sweeps from a mean-field start.
         """
-        model, X, _ = self._given(X, allow_nan=False)
+        model, X, _ = self._given(X, "gibbs", allow_nan=False)
         rng = self._generator()
         chains = posterior_start(model, self.params_, X, None, rng)
         chains = model.posterior_gibbs(
             self.params_, X, None, chains, self.n_gibbs_e, draw_seed(rng), False
         ).chains
-        nothing = np.zeros(X.shape, bool)
+        nothing = arrays_of(X).xp.isnan(X)  # nowhere, as NaN was refused
         chains = model.visible_sweep(self.params_, chains, draw_seed(rng))
         drawn = model.visible_draws(self.params_, X, nothing, chains, draw_seed(rng))
-        return self._units.outputs(np.array(drawn))
+        return self._as_data(drawn)
 
-    def _given(self, X, allow_nan=True):
+    def _given(self, X, method, allow_nan=True):
         """Return model, values with 0.5 where not observed, and what is observed."""
         check_is_fitted(self)
-        X = self._validate(X, reset=False, allow_nan=allow_nan)
+        X = self._validate(X, reset=False, method=method, allow_nan=allow_nan)
         if sparse.issparse(X):
             X = X.toarray()
         self._model.n_jobs = self.n_jobs
-        X = self._units.inputs(X, np.float32)
-        observed = ~np.isnan(X)
-        return self._model, np.where(observed, X, np.float32(0.5)), observed
+        xp = arrays_of(X).xp
+        X = self._units.inputs(X, xp.float32)
+        observed = ~xp.isnan(X)
+        return self._model, xp.where(observed, X, xp.full_like(X, 0.5)), observed
 
     @one_blas_thread
     def sample_conditional(self, X, n_steps=200):
@@ -109,14 +116,14 @@ class BoltzmannDraws:
             Rows with draws in place of NaN.
         """
         _check_count("n_steps", n_steps)
-        model, X, observed = self._given(X)
+        model, X, observed = self._given(X, "sample_conditional")
         rng = self._generator()
         chains = posterior_start(model, self.params_, X, observed, rng)
         chains = model.posterior_gibbs(
             self.params_, X, observed, chains, n_steps, draw_seed(rng), False
         ).chains
         drawn = model.visible_draws(self.params_, X, observed, chains, draw_seed(rng))
-        return self._units.outputs(np.array(drawn))
+        return self._as_data(drawn)
 
     @one_blas_thread
     def impute(self, X, n_steps=200):
@@ -137,7 +144,7 @@ class BoltzmannDraws:
             Rows with probabilities (of Gaussian units, means) in place of NaN.
         """
         _check_count("n_steps", n_steps)
-        model, X, observed = self._given(X)
+        model, X, observed = self._given(X, "impute")
         rng = self._generator()
         chains = posterior_start(model, self.params_, X, observed, rng)
         burn_in = n_steps // 2
@@ -145,14 +152,16 @@ class BoltzmannDraws:
             chains = model.posterior_gibbs(
                 self.params_, X, observed, chains, burn_in, draw_seed(rng), False
             ).chains
-        total = np.zeros(X.shape)
+        arrays = arrays_of(X)
+        wide = arrays.xp.float64
+        total = arrays.full(X.shape, 0.0, wide)
         for _ in range(n_steps - burn_in):
             chains = model.posterior_gibbs(
                 self.params_, X, observed, chains, 1, draw_seed(rng), False
             ).chains
             total += model.visible_means(self.params_, X, observed, chains)
         total /= n_steps - burn_in
-        filled = np.where(observed, X, total)
+        filled = arrays.xp.where(observed, arrays.astype(X, wide), total)
         return self._units.outputs(filled)
 
 

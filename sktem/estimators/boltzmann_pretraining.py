@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
+from scipy import sparse
 
-from sktem.contrastive_loop import run_epochs
+from sktem.arrays import arrays_of
+from sktem.contrastive_loop import has_missing, run_epochs
 from sktem.contrastive_state import ContrastiveState
 from sktem.models.boltzmann_layers import LayeredMachine
 from sktem.samplers.gibbs import ExactPosterior
@@ -42,7 +43,7 @@ class DoubledMachine(LayeredMachine):
 
     def __init__(self, sizes, gaussian, n_jobs, variance_floor, up, down):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
-        self.up, self.down = np.float32(up), np.float32(down)
+        self.up, self.down = float(up), float(down)
 
     def odd_fields(self, params, even):
         """Return the fields of the hidden units, without biases."""
@@ -70,12 +71,16 @@ def pretrained(settings, X, units, params, streams) -> None:
         Sources of randomness.
     """
     model = settings.model
-    data = X.toarray() if not isinstance(X, np.ndarray) else X
-    if np.isnan(data).any():
-        mean = 0.0 if model.gaussian else 1 / (1 + np.exp(-units.logits))
-        data = np.where(np.isnan(data), mean, data).astype(np.float32)
-    top = len(model.sizes) - 2
-    biases = np.zeros((len(model.sizes), 2), object)
+    data = X.toarray() if sparse.issparse(X) else X
+    arrays = arrays_of(data)
+    xp = arrays.xp
+    if has_missing(data):
+        # Of Gaussian units, which are centred, the mean is zero.
+        mean = 0.0 * units.logits if model.gaussian else 1 / (1 + xp.exp(-units.logits))
+        mean = arrays.astype(mean, data.dtype)
+        data = xp.where(xp.isnan(data), mean, data)
+    n, top = data.shape[0], len(model.sizes) - 2
+    biases: list[list] = [[] for _ in model.sizes]
     for lower in range(top + 1):
         machine = DoubledMachine(
             model.sizes[lower : lower + 2],
@@ -87,8 +92,8 @@ def pretrained(settings, X, units, params, streams) -> None:
         )
         logits = units.logits
         if lower:
-            mean = (data.sum(axis=0, dtype=np.float64) + 0.5) / (len(data) + 1.0)
-            logits = np.log(mean) - np.log1p(-mean)
+            mean = (xp.sum(data, axis=0, dtype=xp.float64) + 0.5) / (n + 1.0)
+            logits = xp.log(mean) - xp.log1p(-mean)
         steps = GAUSSIAN_STEPS if machine.gaussian else STEPS
         own = replace(
             settings,
@@ -106,13 +111,12 @@ def pretrained(settings, X, units, params, streams) -> None:
         if state.interrupted:
             raise KeyboardInterrupt
         learned = state.params
-        model.weights_between(params, lower)[:] = machine.weights_between(learned, 0)
-        biases[lower, 1] = machine.layer_biases(learned, 0)
-        biases[lower + 1, 0] = machine.layer_biases(learned, 1)
+        model.weights_between(params, lower)[...] = machine.weights_between(learned, 0)
+        biases[lower].append(machine.layer_biases(learned, 0))
+        biases[lower + 1].append(machine.layer_biases(learned, 1))
         if machine.gaussian:
             model.precisions(params)[:] = machine.precisions(learned)
         data = machine.hidden_means(learned, data, 1)
     # A layer in the middle has a bias from the machine below and from that above.
-    for layer, pair in enumerate(biases):
-        given = [values for values in pair if isinstance(values, np.ndarray)]
-        model.layer_biases(params, layer)[:] = np.mean(given, axis=0)
+    for layer, given in enumerate(biases):
+        model.layer_biases(params, layer)[:] = sum(given) / len(given)

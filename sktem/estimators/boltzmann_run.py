@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 
+from sktem.arrays import arrays_of
 from sktem.contrastive_loop import run_epochs
 from sktem.estimators.base import CallbackSupportMixin, FitProgress
 from sktem.exceptions import FitWarning
@@ -64,10 +65,10 @@ class BoltzmannRun(CallbackSupportMixin):
 
     def _check_same(self, model):
         """Raise if the fitted parameters do not belong to this model."""
-        if model.n_parameters != len(self.params_):
+        if model.n_parameters != self.params_.shape[0]:
             raise ValueError(
                 f"warm_start needs the same machine: it has {model.n_parameters} "
-                f"parameters, and {len(self.params_)} were fitted"
+                f"parameters, and {self.params_.shape[0]} were fitted"
             )
 
     def _publish(self, model, units, state):
@@ -78,10 +79,10 @@ class BoltzmannRun(CallbackSupportMixin):
 
     def _attributes(self, model, units, state):
         """Return what the fitted machine is."""
-        params = state.params
+        params, copy = state.params, arrays_of(state.params).copy
         found = {
-            "params_": params.copy(),
-            "chains_": None if state.chains is None else state.chains.copy(),
+            "params_": copy(params),
+            "chains_": None if state.chains is None else copy(state.chains),
             "biases_": model.biases_by_unit(params),
             "weights_": model.weights_by_unit(params),
             "n_features_in_": model.n_visible,

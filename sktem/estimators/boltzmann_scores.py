@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.arrays import NUMPY, arrays_of
 from sktem.estimators.boltzmann_setup import one_blas_thread
 from sktem.evaluation.ais import (
     AISResult,
@@ -31,10 +32,10 @@ ROWS = 2048
 class BoltzmannScores:
     """Posterior marginals, free energies and log-likelihoods."""
 
-    def _prepared(self, X, *, allow_nan=False):
+    def _prepared(self, X, method, *, allow_nan=False):
         """Return the model and what it sees of X, densely, with NaN as it is."""
         check_is_fitted(self)
-        X = self._validate(X, reset=False, allow_nan=allow_nan)
+        X = self._validate(X, reset=False, method=method, allow_nan=allow_nan)
         self._model.n_jobs = self.n_jobs
         return self._model, self._units.inputs(X, X.dtype)
 
@@ -57,19 +58,21 @@ class BoltzmannScores:
             Probabilities; on a graph in the order of the units, otherwise layer by
             layer.
         """
-        model, X = self._prepared(X, allow_nan=True)
-        out = np.empty((X.shape[0], model.n_hidden), X.dtype)
+        model, X = self._prepared(X, "transform", allow_nan=True)
+        arrays = _arrays(X)
+        xp = arrays.xp
+        out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
         for rows, part in _parts(X):
             # The sum is NaN if a value is, and costs less than to look at each.
-            observed = None if np.isfinite(part.sum()) else ~np.isnan(part)
-            if observed is None or observed.all():
+            observed = None if xp.isfinite(xp.sum(part)) else ~xp.isnan(part)
+            if observed is None or xp.all(observed):
                 means = model.hidden_means(self.params_, part, self.n_mean_field)
             else:
-                filled = np.where(observed, part, part.dtype.type(0.5))
+                filled = xp.where(observed, part, xp.full_like(part, 0.5))
                 means = model.hidden_means_given(
                     self.params_, filled, observed, self.n_mean_field
                 )
-            out[rows] = means
+            out[rows, ...] = means
         return out
 
     @one_blas_thread
@@ -87,13 +90,14 @@ class BoltzmannScores:
             Free energies; where the hidden units cannot be summed out, the upper bound
             of mean field.
         """
-        model, X = self._prepared(X)
+        model, X = self._prepared(X, "free_energy")
         return -self._log_unnormalised(model, X)
 
     def _log_unnormalised(self, model, X):
-        out = np.empty(X.shape[0])
+        arrays = _arrays(X)
+        out = arrays.empty(X.shape[0], arrays.xp.float64)
         for rows, part in _parts(X):
-            part = part.astype(np.float64)
+            part = arrays.astype(part, arrays.xp.float64)
             if model.has_exact_posterior:
                 out[rows] = model.log_unnormalised(self.params_, part)
             else:
@@ -147,6 +151,9 @@ class BoltzmannScores:
                 raise ValueError(
                     "the treewidth of the machine is too large for method='exact': use "
                     "'ais'"
+                    if arrays_of(self.params_).is_numpy
+                    else "method='exact' needs a machine fitted to NumPy arrays: use "
+                    "'ais'"
                 )
         rng = np.random.default_rng(seed_sequence(self.random_state))
         return annealed_importance_sampling(
@@ -155,7 +162,8 @@ class BoltzmannScores:
 
     def _exact(self, max_width):
         """Return the exact log Z, None where it would cost too much."""
-        if self._exact_log_partition is None and not self._too_wide(max_width):
+        possible = arrays_of(self.params_).is_numpy and not self._too_wide(max_width)
+        if self._exact_log_partition is None and possible:
             graph, biases, weights, constant = self._model.as_graph(self.params_)
             plan = plan_elimination(graph, max_width)
             if plan is not None:
@@ -203,7 +211,7 @@ class BoltzmannScores:
             Log-likelihoods in nats; of Gaussian units, log-densities of the columns of
             X.
         """
-        model, X = self._prepared(X)
+        model, X = self._prepared(X, "score_samples")
         if log_partition is None:
             if getattr(self, "_log_partition_of", None) is not self.params_:
                 self._log_partition = self.log_partition().value
@@ -213,7 +221,8 @@ class BoltzmannScores:
             values = self._log_unnormalised(model, X)
         else:
             rng = np.random.default_rng(seed_sequence(self.random_state))
-            values = np.empty(X.shape[0])
+            arrays = _arrays(X)
+            values = arrays.empty(X.shape[0], arrays.xp.float64)
             for rows, part in _parts(X):
                 values[rows], _ = posterior_log_sums(
                     model, self.params_, part, rng, n_runs, n_temperatures
@@ -235,7 +244,8 @@ class BoltzmannScores:
         float
             Mean of :meth:`score_samples`.
         """
-        return float(self.score_samples(X).mean())
+        values = self.score_samples(X)
+        return float(arrays_of(values).xp.mean(values))
 
     @one_blas_thread
     def pseudo_log_likelihood(self, X):
@@ -256,26 +266,32 @@ class BoltzmannScores:
         """
         if self.visible != "binary":
             raise ValueError("pseudo_log_likelihood needs visible='binary'")
-        model, X = self._prepared(X)
-        out = np.zeros(X.shape[0])
+        model, X = self._prepared(X, "pseudo_log_likelihood")
+        arrays = _arrays(X)
+        out = arrays.full(X.shape[0], 0.0, arrays.xp.float64)
         for rows, part in _parts(X):
-            part = part.astype(np.float64)
+            part = arrays.copy(arrays.astype(part, arrays.xp.float64))
             for unit in range(part.shape[1]):
                 values = []
-                kept = part[:, unit].copy()
+                kept = arrays.copy(part[:, unit])
                 for state in (0.0, 1.0):
                     part[:, unit] = state
                     values.append(self._log_unnormalised(model, part))
                 part[:, unit] = kept
                 off, on = values
-                total = np.logaddexp(off, on)
+                total = arrays.xp.logaddexp(off, on)
                 out[rows] += kept * on + (1.0 - kept) * off - total
         return out
+
+
+def _arrays(X):
+    """Return the arrays for the results of X."""
+    return NUMPY if sparse.issparse(X) else arrays_of(X)
 
 
 def _parts(X):
     """Yield slices of rows and these rows as dense arrays."""
     for begin in range(0, X.shape[0], ROWS):
         rows = slice(begin, min(begin + ROWS, X.shape[0]))
-        part = X[rows]
+        part = X[rows, :]
         yield rows, part.toarray() if sparse.issparse(part) else part

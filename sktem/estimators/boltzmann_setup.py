@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 from threadpoolctl import ThreadpoolController
 
+from sktem.arrays import NUMPY, arrays_of, input_arrays
 from sktem.contrastive_state import ContrastiveSettings
 from sktem.graphs import Graph
 from sktem.models.boltzmann_graph import GraphMachine
@@ -112,27 +113,53 @@ class BoltzmannSetup:
         if not isinstance(value, str) or value not in known:
             raise ValueError(f"{name} must be one of {list(known)}, got {value!r}")
 
-    def _validate(self, X, *, reset, allow_nan=True):
-        """Return visible values, checked; float32 and float64 stay."""
+    def _validate(self, X, *, reset, method="fit", allow_nan=True):
+        """Return what a method got as X, checked; float32 and float64 stay."""
         binary = self.visible == "binary"
+        arrays = input_arrays(X)
+        if not arrays.is_numpy and self.graph is not None:
+            raise ValueError(
+                "machines on a graph work on NumPy arrays only, got X as an array of "
+                f"{arrays.xp.__name__}: give hidden_layer_sizes in place of graph, or "
+                "X as a NumPy array"
+            )
         X = validate_data(
             self,
             X,
             reset=reset,
             accept_sparse="csr" if binary else False,
-            dtype=[np.float64, np.float32],
-            order="C",
+            dtype=[arrays.xp.float64, arrays.xp.float32],
+            order="C" if arrays.is_numpy else None,
             ensure_all_finite="allow-nan" if allow_nan else True,
         )
+        if not reset:
+            self._check_arrays(X, method)
         return self._in_range(X) if binary else X
+
+    def _check_arrays(self, X, method):
+        """Raise if X is not of the namespace and on the device of the fit."""
+        fitted = arrays_of(self.params_)
+        given = fitted if sparse.issparse(X) else arrays_of(X)
+        same = (fitted.xp, fitted.device) == (given.xp, given.device)
+        if not same or (sparse.issparse(X) and not fitted.is_numpy):
+            raise ValueError(
+                f"Inputs passed to {type(self).__name__}.{method}() must use the same "
+                "namespace and the same device as those passed to fit(), which were "
+                f"{fitted.xp.__name__} and {fitted.device}; got {type(X).__name__} of "
+                f"{given.xp.__name__} and {given.device}. Arrays other than NumPy's "
+                "need sklearn.config_context(array_api_dispatch=True)."
+            )
 
     def _in_range(self, X):
         """Return values of binary units, checked to be in [0, 1]."""
         values = X.data if sparse.issparse(X) else X
         if sparse.issparse(X) and np.isnan(values).any():
             raise ValueError("a sparse X must not contain NaN")
-        if values.size and not np.isnan(values).all():
-            low, high = np.nanmin(values), np.nanmax(values)
+        if 0 not in values.shape:
+            xp = arrays_of(values).xp
+            # Where a value is not observed, one that is in range.
+            seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
+            low, high = float(xp.min(seen)), float(xp.max(seen))
             if low < 0 or high > 1:
                 raise ValueError(
                     "X must be in [0, 1] for visible='binary', got values from "
@@ -140,8 +167,8 @@ class BoltzmannSetup:
                 )
         return X
 
-    def _new_model(self, n_features):
-        """Return the model for data of so many columns."""
+    def _new_model(self, n_features, arrays=NUMPY):
+        """Return the model for data of so many columns, arrays of a namespace."""
         if self.graph is None:
             sizes = self._layer_sizes()
             return LayeredMachine(
@@ -149,6 +176,7 @@ class BoltzmannSetup:
                 self.visible == "gaussian",
                 self.n_jobs,
                 float(self.variance_floor),
+                eliminates=arrays.is_numpy,
             )
         graph = self.graph if isinstance(self.graph, Graph) else Graph(self.graph)
         hidden = self._hidden_units(graph.n_units)
@@ -221,7 +249,8 @@ class BoltzmannSetup:
                 "e_step='exact' needs data without NaN"
                 if missing
                 else "e_step='exact' needs hidden units that can be summed out, whose "
-                "connected parts have a small treewidth; use 'gibbs' or 'mean_field'"
+                "connected parts have a small treewidth (with two or more hidden "
+                "layers, also X as a NumPy array); use 'gibbs' or 'mean_field'"
             )
         choices = {"exact": ExactPosterior(), "gibbs": gibbs, "mean_field": mean_field}
         return choices[e_step]

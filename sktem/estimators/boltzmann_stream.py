@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from scipy import sparse
 
-from sktem.contrastive_loop import update
+from sktem.arrays import NUMPY, arrays_of
+from sktem.contrastive_loop import has_missing, update
 from sktem.contrastive_state import ContrastiveState
 from sktem.estimators.boltzmann_units import VisibleUnits
 from sktem.random import spawn_streams
@@ -29,7 +32,7 @@ class BoltzmannStream:
         self.model = None
         self.units = None
         self.state = None
-        self.waiting: list[np.ndarray] = []
+        self.waiting: list = []
         self.n_rows = 0
         self.after_whole_fit = False
 
@@ -55,18 +58,38 @@ class BoltzmannStream:
         """
         stream = cls(None)
         stream.model, stream.units = model, units
+        arrays = arrays_of(state.params)
+
+        def copied(values):
+            return None if values is None else arrays.copy(values)
+
         # The chains of rows belong to rows that a stream does not see again.
         stream.state = ContrastiveState(
-            state.params.copy(),
+            copied(state.params),
             state.streams,
-            chains=None if state.chains is None else state.chains.copy(),
-            mean=None if state.mean is None else state.mean.copy(),
-            velocity=None if state.velocity is None else state.velocity.copy(),
+            chains=copied(state.chains),
+            mean=copied(state.mean),
+            velocity=copied(state.velocity),
             n_updates=state.n_updates,
             epoch=max(settings.n_epochs, 1) - 1,
         )
         stream.after_whole_fit = True
         return stream
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the stream with arrays that a converter has moved."""
+        moved = copy.copy(self)
+        moved.waiting = [converter(part) for part in self.waiting]
+        if self.units is not None:
+            moved.units = self.units.__sklearn_array_api_convert__(converter)
+        if self.model is not None:
+            moved.model = self.model.__sklearn_array_api_convert__(converter)
+        if self.state is not None:
+            names = ("params", "chains", "mean", "velocity")
+            values = {name: getattr(self.state, name) for name in names}
+            found = {k: converter(v) for k, v in values.items() if v is not None}
+            moved.state = replace(self.state, **found)
+        return moved
 
     def update(self, estimator, X) -> Counter:
         """Learn from a chunk.
@@ -88,29 +111,30 @@ class BoltzmannStream:
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
-        fresh = estimator._new_model(X.shape[1])
+        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        fresh = estimator._new_model(X.shape[1], arrays)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
         self.n_rows += X.shape[0]
         # Copies, since the caller may reuse its buffer.
-        dense = X.toarray() if sparse.issparse(X) else np.array(X)
-        self.waiting.append(dense)
-        rows = sum(len(part) for part in self.waiting)
+        self.waiting.append(X.toarray() if sparse.issparse(X) else arrays.copy(X))
+        rows = sum(part.shape[0] for part in self.waiting)
         size = int(estimator.batch_size)
         events: Counter = Counter()
         if rows < size:
             return events
-        data = np.concatenate(self.waiting)
+        data = arrays.concat(self.waiting)
         full = rows // size * size
-        self.waiting = [data[full:]]
-        settings = estimator._settings(self.model, VisibleUnits.missing(data))
+        self.waiting = [data[full:, :]]
+        settings = estimator._settings(self.model, has_missing(data))
         if self.state is None:
-            self.units, self.state = self._start(estimator, data[:size])
+            self.units, self.state = self._start(estimator, data[:size, :])
         self.state.history.events.clear()
         for begin in range(0, full, size):
-            batch = self.units.inputs(data[begin : begin + size], np.float32)
-            missing = VisibleUnits.missing(batch)
+            rows = data[begin : begin + size, :]
+            batch = self.units.inputs(rows, arrays.xp.float32)
+            missing = has_missing(batch)
             update(settings, self.state, batch, missing=missing, progress=1.0)
         events.update(self.state.history.events)
         return events
@@ -140,4 +164,5 @@ class BoltzmannStream:
         """
         if self.state is not None:
             return self.units, self.state
-        return self._start(estimator, np.concatenate(self.waiting))
+        waiting = arrays_of(self.waiting[0]).concat(self.waiting)
+        return self._start(estimator, waiting)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from sktem.arrays import NUMPY, arrays_of
 
 __all__ = ["VisibleUnits"]
 
@@ -18,16 +21,16 @@ class VisibleUnits:
     ----------
     gaussian : bool
         Whether the units are real-valued.
-    centre, scale : ndarray of shape (n_features,)
+    centre, scale : array of shape (n_features,)
         Of Gaussian units; 0 and 1 otherwise.
-    logits : ndarray of shape (n_features,)
+    logits : array of shape (n_features,)
         Where the biases start: logits of the means; of Gaussian units, zero.
     """
 
     gaussian: bool
-    centre: np.ndarray
-    scale: np.ndarray
-    logits: np.ndarray
+    centre: Any
+    scale: Any
+    logits: Any
 
     @classmethod
     def of(cls, X, gaussian):
@@ -35,7 +38,7 @@ class VisibleUnits:
 
         Parameters
         ----------
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
+        X : array or sparse matrix of shape (n_samples, n_features)
             Data; NaN means not observed.
         gaussian : bool
             Whether the units are real-valued.
@@ -46,40 +49,67 @@ class VisibleUnits:
             Centre, scale and base rates.
         """
         n, d = X.shape
+        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        xp = arrays.xp
+        zeros = arrays.full(d, 0.0, xp.float64)
         if sparse.issparse(X):
-            total, count = np.asarray(X.sum(axis=0)).ravel(), np.full(d, float(n))
+            total, count = np.asarray(X.sum(axis=0)).ravel(), zeros + float(n)
         else:
-            total = np.nansum(X, axis=0, dtype=np.float64)
-            count = np.sum(~np.isnan(X), axis=0).astype(np.float64)
+            seen = ~xp.isnan(X)
+            X = xp.where(seen, X, xp.zeros_like(X))
+            total = xp.sum(X, axis=0, dtype=xp.float64)
+            count = xp.sum(arrays.astype(seen, xp.float64), axis=0)
         if not gaussian:
             # One row of 1/2 in addition keeps the logits finite.
             mean = (total + 0.5) / (count + 1.0)
-            logits = np.log(mean) - np.log1p(-mean)
-            return cls(False, np.zeros(d), np.ones(d), logits)
-        centre = total / np.maximum(count, 1.0)
-        squares = np.nansum(np.square(X - centre, dtype=np.float64), axis=0)
-        scale = np.sqrt(squares / np.maximum(count, 1.0))
+            logits = xp.log(mean) - xp.log1p(-mean)
+            return cls(False, zeros, zeros + 1.0, logits)
+        count = xp.clip(count, 1.0, None)
+        centre = total / count
+        deviations = arrays.astype(X, xp.float64) - centre
+        squares = xp.where(seen, deviations, xp.zeros_like(deviations)) ** 2
+        scale = xp.sqrt(xp.sum(squares, axis=0) / count)
         # A column that hardly varies gets a small share of the typical scale.
-        typical = np.sqrt(np.mean(scale**2))
-        scale = np.maximum(scale, 1e-3 * typical) if typical > 0 else np.ones(d)
-        return cls(True, centre, scale, np.zeros(d))
+        typical = float(xp.sqrt(xp.mean(scale**2)))
+        scale = xp.clip(scale, 1e-3 * typical, None) if typical > 0 else zeros + 1.0
+        return cls(True, centre, scale, zeros)
 
-    @staticmethod
-    def missing(X):
-        """Return whether a value is not observed."""
-        return not sparse.issparse(X) and bool(np.isnan(X).any())
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the units with arrays that a converter has moved."""
+        names = ("centre", "scale", "logits")
+        return replace(self, **{name: converter(getattr(self, name)) for name in names})
 
     def inputs(self, X, dtype):
-        """Return what the machine sees; NaN stays NaN."""
+        """Return what the machine sees; NaN stays NaN.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Values of the columns.
+        dtype : dtype
+            What the machine computes in.
+
+        Returns
+        -------
+        array or sparse matrix of shape (n_samples, n_features)
+            Visible values.
+        """
+        if sparse.issparse(X):
+            return X.astype(dtype, copy=False)
+        arrays = arrays_of(X)
         if self.gaussian:
-            X = (X - self.centre) / self.scale
-        return X.astype(dtype, copy=False)
+            X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
+        return arrays.astype(X, dtype)
 
     def outputs(self, values):
         """Return values of the machine as values of the columns of X."""
-        return values * self.scale + self.centre if self.gaussian else values
+        if not self.gaussian:
+            return values
+        arrays = arrays_of(values)
+        return arrays.astype(values, arrays.xp.float64) * self.scale + self.centre
 
     @property
     def log_scale(self):
         """Sum of the logarithms of the scales."""
-        return float(np.log(self.scale).sum())
+        xp = arrays_of(self.scale).xp
+        return float(xp.sum(xp.log(self.scale)))

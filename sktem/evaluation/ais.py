@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
+from sktem.arrays import arrays_of
 from sktem.evaluation.annealing_paths import new_path
 
 __all__ = ["AISResult", "annealed_importance_sampling", "posterior_log_sums"]
@@ -73,7 +73,8 @@ def annealed_importance_sampling(
     path = new_path(model, params, rng)
     betas = inverse_temperatures(path, schedule, n_runs, n_temperatures, rng)
     log_weights = _anneal(path, betas, n_runs, rng)
-    return _summary(log_weights, len(betas) - 1)
+    value, error, size = map(float, _summary(log_weights))
+    return AISResult(value, error, size, n_runs, len(betas) - 1)
 
 
 def inverse_temperatures(path, schedule, n_runs, n_temperatures, rng):
@@ -135,13 +136,17 @@ def _pilot(path, n_runs, rng):
 
 def _loss(change):
     """Return the lost share of the effective sample size."""
-    weights = np.exp(change - change.max())
-    return 1.0 - weights.sum() ** 2 / (len(weights) * np.square(weights).sum())
+    xp = arrays_of(change).xp
+    weights = xp.exp(change - xp.max(change))
+    share = xp.sum(weights) ** 2 / (weights.shape[0] * xp.sum(weights**2))
+    return 1.0 - float(share)
 
 
 def _anneal(path, betas, n_runs, rng):
     """Return the log-weights of runs, including log Z of the start."""
-    log_weights = np.array(path.start(n_runs, rng), np.float64)
+    log_weights = path.start(n_runs, rng)
+    # Numbers of Python, since those of NumPy need not mix with other arrays.
+    betas = betas.tolist()
     for beta, following in zip(betas[:-1], betas[1:], strict=True):
         log_weights += path.change(beta, following)
         if following < 1.0:
@@ -149,14 +154,17 @@ def _anneal(path, betas, n_runs, rng):
     return log_weights
 
 
-def _summary(log_weights, n_temperatures):
-    n = len(log_weights)
-    value = float(logsumexp(log_weights) - np.log(n))
-    weights = np.exp(log_weights - log_weights.max())
-    size = float(weights.sum() ** 2 / np.square(weights).sum())
+def _summary(log_weights):
+    """Return estimates, standard errors and effective sizes over the last axis."""
+    xp, n = arrays_of(log_weights).xp, log_weights.shape[-1]
+    largest = xp.max(log_weights, axis=-1, keepdims=True)
+    weights = xp.exp(log_weights - largest)
+    total = xp.sum(weights, axis=-1)
+    value = xp.log(total / n) + largest[..., 0]
+    size = total**2 / xp.sum(weights**2, axis=-1)
     # Relative variance of the mean weight, with n - 1 for one estimated mean.
-    variance = max(n / size - 1.0, 0.0) / max(n - 1, 1)
-    return AISResult(value, float(np.sqrt(variance)), size, n, n_temperatures)
+    variance = xp.clip(n / size - 1.0, 0.0, None) / max(n - 1, 1)
+    return value, xp.sqrt(variance), size
 
 
 def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
@@ -189,11 +197,14 @@ def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
     """
     betas = np.linspace(0.0, 1.0, n_temperatures + 1)
     rows = max(1, 2048 // n_runs)
-    results = []
-    for begin in range(0, len(X), rows):
-        part = X[begin : begin + rows]
-        path = new_path(model, params, rng, np.repeat(part, n_runs, axis=0))
-        found = _anneal(path, betas, len(part) * n_runs, rng).reshape(len(part), n_runs)
-        results += [_summary(row, n_temperatures) for row in found]
-    values = np.array([result.value for result in results])
-    return values, np.array([result.standard_error for result in results])
+    arrays = arrays_of(X)
+    values, errors = [], []
+    for begin in range(0, X.shape[0], rows):
+        part = X[begin : min(begin + rows, X.shape[0]), :]
+        n = part.shape[0]
+        path = new_path(model, params, rng, arrays.xp.repeat(part, n_runs, axis=0))
+        found = _anneal(path, betas, n * n_runs, rng)
+        value, error, _ = _summary(arrays.xp.reshape(found, (n, n_runs)))
+        values.append(value)
+        errors.append(error)
+    return arrays.concat(values), arrays.concat(errors)

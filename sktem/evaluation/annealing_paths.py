@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.kernels.layers import draw_normals, draw_units, softplus_differences
+from sktem.arrays import arrays_of
+from sktem.models.layer_operations import operations_of
 from sktem.samplers.gibbs import draw_seed
 
 __all__ = ["GraphPath", "LayerPath", "new_path"]
@@ -46,8 +47,9 @@ def new_path(model, params, rng, X=None):
 
 def _logits(means, n):
     """Return logits of means over n chains, finite."""
-    means = (np.asarray(means, np.float64) * n + 0.5) / (n + 1)
-    return np.log(means) - np.log1p(-means)
+    arrays = arrays_of(means)
+    means = (arrays.astype(means, arrays.xp.float64) * n + 0.5) / (n + 1)
+    return arrays.xp.log(means) - arrays.xp.log1p(-means)
 
 
 class GraphPath:
@@ -130,92 +132,108 @@ class LayerPath:
     """
 
     def __init__(self, model, params, rng, X=None):
-        self.model, self.params = model, params.astype(np.float32)
-        self.X = X
-        self.biases = model.even_biases(self.params)
+        self.operations = operations_of(params)
+        narrow = self.operations.xp.float32
+        params = self.operations.astype(params, narrow)
+        self.model, self.params, self.X = model, params, X
+        self.biases = model.even_biases(params)
         if X is None:
             self.first = 0
-            chains = model.new_chains(100, rng)
-            found = model.free_gibbs(self.params, chains, SWEEPS, draw_seed(rng)).values
-            even = _logits_of_even(model, found)
+            chains = model.new_chains(100, rng, params)
+            found = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng)).values
+            even = self._logits_of_even(found)
             odd = _logits(model.odd_biases(found), 100)
-            self.even, self.odd = even[None], odd[None]
+            self.even, self.odd = even[None, :], odd[None, :]
         else:
             self.first = model.n_visible
-            X = X.astype(np.float32)
-            even, odd = model.mean_field(self.params, X, None, MEAN_FIELD)
+            X = self.operations.astype(X, narrow)
+            even, odd = model.mean_field(params, X, None, MEAN_FIELD)
             self.even = _logits(even[:, self.first :], 1000)
             self.odd = _logits(odd, 1000)
         # Gaussian units start as standard normal ones.
         self.n_normal = model.n_visible if model.gaussian and X is None else 0
 
+    def _logits_of_even(self, statistics):
+        """Return logits of the even units, zero for Gaussian ones."""
+        means = self.operations.copy(self.model.even_biases(statistics))
+        if self.model.gaussian:
+            means[: self.model.n_visible] = 0.5
+        return _logits(means, 100)
+
     def start(self, n, rng):
         """Draw n states and return the log-normalisation of the first point."""
-        model, m = self.model, self.n_normal
-        width = model.n_even - self.first
-        logits = np.broadcast_to(self.even, (n, width))
-        self.others = np.ascontiguousarray(
-            np.broadcast_to(self.odd, (n, model.n_odd)), np.float32
-        )
-        self.states = np.empty((n, model.n_even), np.float32)
-        free = self.states[:, self.first :]
-        free[:] = rng.random(logits.shape) < 1 / (1 + np.exp(-logits))
-        free[:, :m] = rng.standard_normal((n, m))
-        constant = np.logaddexp(0, logits[:, m:]).sum(axis=1)
-        constant += np.logaddexp(0, self.others).sum(axis=1, dtype=np.float64)
-        constant += 0.5 * m * np.log(2 * np.pi)
+        model, operations, m = self.model, self.operations, self.n_normal
+        xp, width = operations.xp, model.n_even - self.first
+        narrow, wide = xp.float32, xp.float64
+        logits = operations.copy(xp.broadcast_to(self.even, (n, width)))
+        others = xp.broadcast_to(self.odd, (n, model.n_odd))
+        self.others = operations.copy(operations.astype(others, narrow))
+        self.states = operations.empty((n, model.n_even), narrow)
+        draws = operations.draws(draw_seed(rng))
+        free = operations.full((n, width), 0.0, narrow)
+        if m:
+            # Normal of mean 0 and variance 1.
+            zeros = operations.full(m, 0.0, narrow)
+            free = draws.normals(free, zeros, zeros + 1.0)
+        biases = operations.full(width - m, 0.0, narrow)
+        free[:, m:] = operations.contiguous(operations.astype(logits[:, m:], narrow))
+        free = draws.units(free, m, biases)
+        self.states[:, self.first :] = free
+        constant = _softplus_sums(logits[:, m:]) + _softplus_sums(self.others)
+        constant += 0.5 * m * float(np.log(2 * np.pi))
         if self.X is not None:
-            self.states[:, : self.first] = self.X
-            constant += model.visible_part(self.params, self.X.astype(np.float64))
+            self.states[:, : self.first] = operations.astype(self.X, narrow)
+            constant += model.visible_part(self.params, self.X)
         self._evaluate()
-        return constant
+        return operations.astype(constant, wide)
 
     def _evaluate(self):
         """Fields of the odd units, and the slope of what the even units add."""
-        model, m = self.model, self.n_normal
+        model, operations, m = self.model, self.operations, self.n_normal
         self.fields = model.odd_fields(self.params, self.states)
         self.fields += model.odd_biases(self.params)
-        free = self.states[:, self.first :]
-        shift = self.biases[self.first :] - self.even
-        if len(shift) == 1:
-            self.slope = free @ shift[0]
+        wide = operations.xp.float64
+        free = operations.astype(self.states[:, self.first :], wide)
+        shift = operations.astype(self.biases[self.first :], wide) - self.even
+        if shift.shape[0] == 1:
+            self.slope = free @ shift[0, :]
         else:
-            self.slope = np.einsum("ij,ij->i", free, shift, dtype=np.float64)
+            self.slope = operations.row_dots(free, shift)
         if m:
-            excess = model.precisions(self.params) - 1.0
-            self.slope -= 0.5 * np.square(free[:, :m], dtype=np.float64) @ excess
+            excess = operations.astype(model.precisions(self.params), wide) - 1.0
+            self.slope -= 0.5 * (free[:, :m] ** 2 @ excess)
 
     def change(self, beta, new):
         """Return the change of the log-density of each state."""
-        old = np.array([beta, 1.0 - beta], np.float32)
-        to = np.array([new, 1.0 - new], np.float32)
-        change = softplus_differences(self.fields, self.others, old, to)
+        change = self.operations.softplus_change(
+            self.fields, self.others, (beta, 1.0 - beta), (new, 1.0 - new)
+        )
         return change + (new - beta) * self.slope
 
     def move(self, beta, rng):
         """Do one transition at a point of the path."""
-        model, m = self.model, self.n_normal
-        seed, zero = draw_seed(rng), np.uint64(0)
-        self.fields *= np.float32(beta)
+        model, operations, m = self.model, self.operations, self.n_normal
+        xp, beta = operations.xp, float(beta)
+        draws = operations.draws(draw_seed(rng))
+        fields = self.fields
+        fields *= beta
         if beta < 1.0:
-            self.fields += np.float32(1.0 - beta) * self.others
-        nothing = np.zeros(model.n_odd, np.float32)
-        draw_units(self.fields, 0, nothing, seed, zero, zero)
-        free = model.even_fields(self.params, self.fields, self.first)
-        free *= np.float32(beta)
+            fields += (1.0 - beta) * self.others
+        nothing = operations.full(model.n_odd, 0.0, xp.float32)
+        odd = draws.units(fields, 0, nothing)
+        free = model.even_fields(self.params, odd, self.first)
+        free *= beta
         biases = beta * self.biases[self.first :] + (1.0 - beta) * self.even
-        biases = biases.astype(np.float32)
-        if len(biases) == 1:
-            biases = biases[0]
+        biases = operations.astype(biases, xp.float32)
+        if biases.shape[0] == 1:
+            biases = biases[0, :]
         else:
             free += biases
-            biases = np.zeros(free.shape[1], np.float32)
-        one = np.uint64(1)
+            biases = operations.full(free.shape[1], 0.0, xp.float32)
         if m:
             precisions = beta * model.precisions(self.params) + (1.0 - beta)
-            precisions = precisions.astype(np.float32)
-            draw_normals(free, biases[:m], precisions, seed, one, zero)
-        draw_units(free, m, biases[m:], seed, one, zero)
+            free = draws.normals(free, biases[:m], precisions)
+        free = draws.units(free, m, biases[m:])
         if self.first:
             self.states[:, self.first :] = free
         else:
@@ -223,9 +241,9 @@ class LayerPath:
         self._evaluate()
 
 
-def _logits_of_even(model, statistics):
-    """Return logits of the even units, zero for Gaussian ones."""
-    means = np.array(model.even_biases(statistics), np.float64)
-    if model.gaussian:
-        means[: model.n_visible] = 0.5
-    return _logits(means, 100)
+def _softplus_sums(fields):
+    """Return the sum over columns of ``log(1 + exp(fields))``, in float64."""
+    arrays = arrays_of(fields)
+    fields = arrays.astype(fields, arrays.xp.float64)
+    values = arrays.xp.logaddexp(arrays.xp.zeros_like(fields), fields)
+    return arrays.xp.sum(values, axis=1)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from sktem.arrays import arrays_of
+
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
 
 #: Parameters are held within these bounds: a probability beyond is 0 or 1.
@@ -91,7 +93,7 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
-    def new_chains(self, n, rng) -> np.ndarray:
+    def new_chains(self, n, rng, like=None) -> Any:
         """Return n chains of fair coins.
 
         Parameters
@@ -100,12 +102,31 @@ class BoltzmannModel(ABC):
             Number of chains.
         rng : numpy.random.Generator
             Source of randomness.
+        like : array or None, default=None
+            An array of the namespace and device for the chains, None for NumPy.
 
         Returns
         -------
-        ndarray
+        array
             Chains.
         """
+
+    def drawn(self, means, rng) -> Any:
+        """Return draws of binary units from their means.
+
+        Parameters
+        ----------
+        means : array
+            Probabilities of 1.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array of float32
+            Zeros and ones of the shape of `means`.
+        """
+        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
 
     @abstractmethod
     def pack(self, chains) -> np.ndarray:
@@ -291,17 +312,15 @@ class BoltzmannModel(ABC):
         int
             How many were out of bounds or not finite.
         """
-        # The sum is finite unless an entry is not, and cheaper than two comparisons.
-        largest = float(max(params.max(initial=0.0), -params.min(initial=0.0)))
+        xp = arrays_of(params).xp
+        # An extreme is NaN if an entry is, and costs less than to look at each.
+        largest = max(float(xp.max(params)), -float(xp.min(params)))
         if largest <= LARGEST_PARAMETER:
             return 0
-        wrong = ~(np.abs(params) <= LARGEST_PARAMETER)
-        np.nan_to_num(
-            params, copy=False, nan=0.0, posinf=LARGEST_PARAMETER,
-            neginf=-LARGEST_PARAMETER,
-        )  # fmt: skip
-        np.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER, out=params)
-        return int(wrong.sum())
+        wrong = ~(xp.abs(params) <= LARGEST_PARAMETER)
+        held = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), held)
+        return int(xp.count_nonzero(wrong))
 
 
 def entropy(means):
@@ -317,5 +336,6 @@ def entropy(means):
     ndarray of shape (n,)
         Entropies in nats.
     """
-    p = np.clip(means, 1e-12, 1 - 1e-12)
-    return -(p * np.log(p) + (1 - p) * np.log1p(-p)).sum(axis=0)
+    xp = arrays_of(means).xp
+    p = xp.clip(means, 1e-12, 1 - 1e-12)
+    return -xp.sum(p * xp.log(p) + (1 - p) * xp.log1p(-p), axis=0)

@@ -77,7 +77,7 @@ class GraphMachine(GraphStates):
         states[self.visible] = X.T
         return states
 
-    def new_chains(self, n, rng) -> np.ndarray:
+    def new_chains(self, n, rng, like=None) -> np.ndarray:
         """Return chains of fair coins."""
         return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
 

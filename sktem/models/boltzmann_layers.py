@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
+from sktem.arrays import arrays_of
 from sktem.graphs import Graph, layered_graph
 from sktem.models.boltzmann import Moments, entropy
 from sktem.models.elimination import EliminationPlan, plan_elimination
@@ -29,19 +32,40 @@ class LayeredMachine(LayerStates):
         Threads.
     variance_floor : float, default=0.01
         Least variance of a Gaussian unit given the hidden ones.
+    eliminates : bool, default=True
+        Whether the hidden units of a narrow deep machine may be summed out, by compiled
+        loops that work on NumPy arrays only.
     """
 
-    def __init__(self, sizes, gaussian=False, n_jobs=None, variance_floor=0.01):
+    def __init__(
+        self,
+        sizes,
+        gaussian=False,
+        n_jobs=None,
+        variance_floor=0.01,
+        eliminates=True,
+    ):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
-        self.plan: EliminationPlan | None = None
+        self.plan = self._find_plan() if eliminates else None
+
+    def _find_plan(self) -> EliminationPlan | None:
         # Two layers that are fully joined have the treewidth of the smaller one.
         widths = [
             min(pair) for pair in zip(self.sizes[1:], self.sizes[2:], strict=False)
         ]
-        if widths and max(widths) <= WIDTH:
-            plan = plan_elimination(Graph(layered_graph(self.sizes[1:])), WIDTH)
-            if plan is not None and plan.n_entries <= ENTRIES_PER_UNIT * self.n_hidden:
-                self.plan = plan
+        if not widths or max(widths) > WIDTH:
+            return None
+        plan = plan_elimination(Graph(layered_graph(self.sizes[1:])), WIDTH)
+        if plan is None or plan.n_entries > ENTRIES_PER_UNIT * self.n_hidden:
+            return None
+        return plan
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the machine that works on what a converter of arrays returns."""
+        moved = copy.copy(self)
+        numpy = arrays_of(converter(np.zeros(1))).is_numpy
+        moved.plan = self._find_plan() if numpy else None
+        return moved
 
     @property
     def has_exact_posterior(self) -> bool:
@@ -56,17 +80,19 @@ class LayeredMachine(LayerStates):
 
     def initial_params(self, logits, rng) -> np.ndarray:
         """Return visible biases at the base rates and small weights."""
-        params = np.zeros(self.n_parameters, self.dtype)
+        start = np.zeros(self.n_parameters, self.dtype)
         for lower in range(len(self.sizes) - 1):
             a, b = self.sizes[lower], self.sizes[lower + 1]
             scale = 0.5 / np.sqrt(max(a, b))
             draws = scale * rng.standard_normal((a, b))
-            self.weights_between(params, lower)[:] = draws
-        biases = self.even_biases(params)[: self.n_visible]
-        biases[:] = logits
+            self.weights_between(start, lower)[:] = draws
         if self.gaussian:
-            self.precisions(params)[:] = 1.0
-        biases -= 0.5 * self.weights_between(params, 0).sum(axis=1)
+            self.precisions(start)[:] = 1.0
+        arrays = arrays_of(logits)
+        xp, params = arrays.xp, arrays.asarray(start)
+        weights = self.weights_between(params, 0)
+        biases = arrays.astype(logits, xp.float32) - 0.5 * xp.sum(weights, axis=1)
+        self.even_biases(params)[: self.n_visible] = biases
         return params
 
     # Expectations under the posterior and under the model.
@@ -90,7 +116,10 @@ class LayeredMachine(LayerStates):
         if self.gaussian:
             squares = even[:, : self.n_visible] ** 2
             if observed is not None:
-                squares += np.where(observed, 0.0, 1.0 / self.precisions(params))
+                arrays = arrays_of(params)
+                precisions = arrays.astype(self.precisions(params), squares.dtype)
+                unseen = arrays.astype(~observed, squares.dtype)
+                squares += unseen / precisions
         return Moments(self.mean_statistics(even, odd, squares), odd)
 
     def posterior_exact(self, params, X) -> Moments:
@@ -141,19 +170,26 @@ class LayeredMachine(LayerStates):
         if self.plan is not None:
             fields, weights = self._hidden_problem(params, X)
             return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
-        fields = X @ self.weights_between(params, 0).astype(X.dtype)
-        fields += self.odd_biases(params)
-        return out + np.logaddexp(0, fields).sum(axis=1, dtype=np.float64)
+        arrays = arrays_of(params)
+        xp, wide = arrays.xp, arrays.xp.float64
+        params = arrays.astype(params, X.dtype)
+        fields = X @ self.weights_between(params, 0) + self.odd_biases(params)
+        return out + xp.sum(
+            xp.logaddexp(xp.zeros_like(fields), fields), axis=1, dtype=wide
+        )
 
     def variational_bound(self, params, X, n_iterations) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
         even, odd = self.mean_field(params, X, None, n_iterations)
-        hidden = even[:, self.n_visible :]
-        potential = (self.odd_fields(params, even) + self.odd_biases(params)) * odd
-        out = potential.sum(axis=1, dtype=np.float64) + self.visible_part(params, X)
-        out += hidden @ self.even_biases(params)[self.n_visible :].astype(np.float64)
-        means = np.concatenate([hidden, odd], axis=1).astype(np.float64)
-        return out + entropy(means.T)
+        arrays = arrays_of(params)
+        wide = arrays.xp.float64
+        hidden, odd = even[:, self.n_visible :], arrays.astype(odd, wide)
+        even, params = arrays.astype(even, wide), arrays.astype(params, wide)
+        potential = self.odd_fields(params, even) + self.odd_biases(params)
+        out = arrays.row_dots(potential, odd) + self.visible_part(params, X)
+        hidden = arrays.astype(hidden, wide)
+        out += hidden @ self.even_biases(params)[self.n_visible :]
+        return out + entropy(arrays.concat([hidden, odd], axis=1).T)
 
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z.

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.arrays import arrays_of
 from sktem.models.boltzmann import BoltzmannModel
 
 __all__ = ["LayerLayout"]
@@ -89,22 +90,25 @@ class LayerLayout(BoltzmannModel):
     def _matrix(self, values, block):
         rows, columns, where = self._blocks[block]
         shape = (rows.stop - rows.start, columns.stop - columns.start)
-        return values[where].reshape(shape)
+        if isinstance(values, np.ndarray):
+            return values[where].reshape(shape)
+        return arrays_of(values).xp.reshape(values[where], shape)
 
     def weights_between(self, values, lower):
         """Return the weights between a layer and the next, (lower, upper)."""
         if lower % 2 == 0:
-            return self._matrix(values, lower // 2)[: self.sizes[lower]]
-        return self._matrix(values, lower // 2)[-self.sizes[lower + 1] :].T
+            return self._matrix(values, lower // 2)[: self.sizes[lower], :]
+        return self._matrix(values, lower // 2)[-self.sizes[lower + 1] :, :].T
 
     def biases_by_unit(self, params):
         """Return the biases of each layer."""
-        return [self.layer_biases(params, k).copy() for k in range(len(self.sizes))]
+        copy = arrays_of(params).copy
+        return [copy(self.layer_biases(params, k)) for k in range(len(self.sizes))]
 
     def weights_by_unit(self, params):
         """Return the weights between each layer and the next, (lower, upper)."""
-        lower = range(len(self.sizes) - 1)
-        return [self.weights_between(params, k).copy() for k in lower]
+        copy, lower = arrays_of(params).copy, range(len(self.sizes) - 1)
+        return [copy(self.weights_between(params, k)) for k in lower]
 
     def project(self, params) -> int:
         """Bring parameters back into bounds, in place.
@@ -121,9 +125,9 @@ class LayerLayout(BoltzmannModel):
         """
         mended = super().project(params)
         if self.gaussian:
-            precisions = self.precisions(params)
-            np.clip(
-                precisions, LEAST_PRECISION, 1 / self.variance_floor, out=precisions
+            precisions, xp = self.precisions(params), arrays_of(params).xp
+            precisions[:] = xp.clip(
+                precisions, LEAST_PRECISION, 1 / self.variance_floor
             )
         return mended
 
@@ -134,7 +138,7 @@ class LayerLayout(BoltzmannModel):
             side = odd if layer % 2 else even
             begin = self._starts[layer]
             parts.append(side[:, begin : begin + self.sizes[layer]])
-        return np.concatenate(parts, axis=1)
+        return arrays_of(odd).concat(parts, axis=1)
 
     def _to_even_odd(self, X, hidden):
         """Return even and odd units from visible and hidden ones; undo `hidden_of`."""

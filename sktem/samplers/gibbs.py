@@ -57,7 +57,7 @@ def posterior_start(model, params, X, observed, rng):
         Chains.
     """
     means = model.posterior_mean_field(params, X, observed, 1).chains
-    return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+    return model.drawn(means, rng)
 
 
 class ExactPosterior(BaseEstimator):

@@ -1,0 +1,220 @@
+"""Arrays of NumPy or of another namespace that follows the array API standard.
+
+Code that runs on both asks :func:`arrays_of` for what the two spell differently and
+takes everything else (sums, logarithms, ``@``) from its ``xp``. What it makes is of the
+namespace and on the device of what it got. Other namespaces need array-api-compat,
+which is imported when the first such array is seen.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+from sklearn import get_config
+
+__all__ = ["NUMPY", "NamespaceArrays", "NumpyArrays", "arrays_of", "input_arrays"]
+
+
+class NumpyArrays:
+    """What NumPy has under names of its own.
+
+    Attributes
+    ----------
+    xp : module
+        The namespace.
+    device : object
+        The device, None for NumPy.
+    is_numpy : bool
+        Whether the arrays are NumPy's.
+    """
+
+    xp: Any = np
+    device: Any = None
+    is_numpy = True
+
+    def asarray(self, values, dtype=None):
+        """Return values as an array of the namespace, on its device."""
+        return np.asarray(values, dtype)
+
+    def copy(self, values):
+        """Return a copy."""
+        return values.copy()
+
+    def astype(self, values, dtype):
+        """Return an array of a dtype, the same one if it has it already."""
+        return values.astype(dtype, copy=False)
+
+    def concat(self, parts, axis=0):
+        """Return arrays one after the other."""
+        return np.concatenate(parts, axis=axis)
+
+    def contiguous(self, values):
+        """Return an array in C order, if that is what compiled loops need."""
+        return np.ascontiguousarray(values)
+
+    def empty(self, shape, dtype):
+        """Return an array without values."""
+        return np.empty(shape, dtype)
+
+    def full(self, shape, value, dtype):
+        """Return an array of one value."""
+        return np.full(shape, value, dtype)
+
+    def take(self, values, rows):
+        """Return the rows whose numbers are in a NumPy array."""
+        return values[rows]
+
+    def put(self, table, rows, values):
+        """Replace the rows whose numbers are in a NumPy array."""
+        table[rows] = values
+
+    def product(self, a, b, out):
+        """Write ``a @ b`` into `out`."""
+        np.matmul(a, b, out=out)
+
+    def difference(self, a, b):
+        """Return ``a - b``, possibly in the place of b."""
+        return np.subtract(a, b, out=b)
+
+    def row_dots(self, a, b):
+        """Return the inner product of each row of a with that of b, in float64."""
+        return np.einsum("ij,ij->i", a, b, dtype=np.float64)
+
+
+class NamespaceArrays:
+    """What other namespaces have under the names of the standard.
+
+    Parameters
+    ----------
+    xp : module
+        The namespace, as array-api-compat wraps it.
+    device : object
+        The device.
+    """
+
+    is_numpy = False
+
+    def __init__(self, xp, device):
+        self.xp, self.device = xp, device
+
+    def asarray(self, values, dtype=None):
+        """Return values as an array of the namespace, on its device."""
+        # A copy, since the namespace may share the memory of a NumPy array.
+        if isinstance(values, np.ndarray):
+            values = np.array(values)
+        return self.xp.asarray(values, dtype=dtype, device=self.device)
+
+    def copy(self, values):
+        """Return a copy."""
+        return self.xp.asarray(values, copy=True)
+
+    def astype(self, values, dtype):
+        """Return an array of a dtype, the same one if it has it already."""
+        return self.xp.astype(values, dtype, copy=False)
+
+    def concat(self, parts, axis=0):
+        """Return arrays one after the other."""
+        return self.xp.concat(parts, axis=axis)
+
+    def contiguous(self, values):
+        """Return an array in C order, if that is what compiled loops need."""
+        return values
+
+    def empty(self, shape, dtype):
+        """Return an array without values."""
+        return self.xp.empty(shape, dtype=dtype, device=self.device)
+
+    def full(self, shape, value, dtype):
+        """Return an array of one value."""
+        return self.xp.full(shape, value, dtype=dtype, device=self.device)
+
+    def take(self, values, rows):
+        """Return the rows whose numbers are in a NumPy array."""
+        return self.xp.take(values, self.asarray(rows), axis=0)
+
+    def put(self, table, rows, values):
+        """Replace the rows whose numbers are in a NumPy array."""
+        try:
+            table[self.asarray(rows)] = values
+        except IndexError:
+            # The standard does not promise assignment to rows that are listed.
+            for position, row in enumerate(rows):
+                table[int(row), ...] = values[position, ...]
+
+    def product(self, a, b, out):
+        """Write ``a @ b`` into `out`."""
+        out[...] = a @ b
+
+    def difference(self, a, b):
+        """Return ``a - b``, possibly in the place of b."""
+        return a - b
+
+    def row_dots(self, a, b):
+        """Return the inner product of each row of a with that of b, in float64."""
+        return self.xp.sum(a * b, axis=1, dtype=self.xp.float64)
+
+
+NUMPY = NumpyArrays()
+
+
+@functools.lru_cache(maxsize=16)
+def _compat():
+    try:
+        return importlib.import_module("array_api_compat")
+    except ImportError as error:
+        raise ImportError(
+            "arrays other than NumPy's need the package array-api-compat"
+        ) from error
+
+
+def arrays_of(values, numpy=NUMPY, other=NamespaceArrays):
+    """Return what works on the arrays of a namespace and device.
+
+    Parameters
+    ----------
+    values : array
+        An array of it.
+    numpy : NumpyArrays, default=NUMPY
+        What to return for NumPy.
+    other : callable, default=NamespaceArrays
+        Called with another namespace and the device.
+
+    Returns
+    -------
+    NumpyArrays or NamespaceArrays
+        Operations.
+    """
+    if isinstance(values, (np.ndarray, np.generic)):
+        return numpy
+    compat = _compat()
+    return other(compat.array_namespace(values), compat.device(values))
+
+
+def input_arrays(X):
+    """Return the arrays that a user's data ask for.
+
+    They are NumPy's unless ``sklearn.config_context(array_api_dispatch=True)`` holds
+    and X is an array of another namespace, as everywhere in scikit-learn.
+
+    Parameters
+    ----------
+    X : object
+        Data of any kind.
+
+    Returns
+    -------
+    NumpyArrays or NamespaceArrays
+        Operations.
+    """
+    if isinstance(X, np.ndarray) or not get_config()["array_api_dispatch"]:
+        return NUMPY
+    # Sparse matrices, data frames and lists have neither of the two.
+    if not hasattr(X, "__array_namespace__") and not hasattr(X, "__dlpack__"):
+        return NUMPY
+    compat = _compat()
+    if not compat.is_array_api_obj(X):
+        return NUMPY
+    return arrays_of(X)
