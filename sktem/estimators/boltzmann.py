@@ -111,8 +111,8 @@ class LatentBoltzmannMachine(
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     n_jobs : int or None, default=None
-        Threads, over blocks of 256 chains or rows; the result does not depend on it.
-        For NumPy arrays only.
+        Threads, over blocks of 256 rows or, on a graph, 512 chains; the result does
+        not depend on it. For NumPy arrays only.
     warm_start : bool, default=False
         Whether ``fit`` goes on from the fitted parameters and chains.
     verbose : int, default=0

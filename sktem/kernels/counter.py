@@ -21,7 +21,6 @@ _B = np.uint32(0x846CA68B)
 _S8, _S15, _S16 = np.uint32(8), np.uint32(15), np.uint32(16)
 
 _ROUNDER = np.float32(12582912.0)  # 1.5 * 2**23: added to x, it rounds x
-_BOUND = np.float32(115.0)
 _ONE = np.float32(1.0)
 _C1 = np.float32(0.6931469775965884)
 _C2 = np.float32(0.24022242081843204)
@@ -32,6 +31,8 @@ _MANTISSA_BITS = np.int32(23)
 
 #: A field times this is what `odds` takes.
 MINUS_LOG2_E = np.float32(-1.4426950408889634)
+#: The bound of the exponents of `small_power_of_two`.
+LARGEST_POWER = np.float32(115.0)
 #: An integer of `hashed` is below this.
 TWO_24 = np.float32(2.0**24)
 
@@ -77,8 +78,14 @@ def hashed(low, high, lane):
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def power_of_two(x):
     """Equal ``2.0 ** np.clip(x, -115, 115)`` in float32, to 2e-7 relative."""
-    x = x if x < _BOUND else _BOUND
-    x = x if x > -_BOUND else -_BOUND
+    x = x if x < LARGEST_POWER else LARGEST_POWER
+    x = x if x > -LARGEST_POWER else -LARGEST_POWER
+    return small_power_of_two(x)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def small_power_of_two(x):
+    """Equal ``2.0 ** x`` in float32, to 2e-7 relative, for x from -115 to 115."""
     shifted = x + _ROUNDER
     r = x - (shifted - _ROUNDER)
     square = r * r

@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter import (
+    LARGEST_POWER,
     MINUS_LOG2_E,
     TWO_24,
     halves,
@@ -17,6 +18,7 @@ from sktem.kernels.counter import (
     lane_number,
     mixed,
     odds,
+    small_power_of_two,
 )
 
 _ONE = np.float32(1.0)
@@ -56,14 +58,24 @@ def draw_unit(row, x, low, high, lanes):
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def draw_group(out, states, k, indices, weights, bias, low, high, lanes):
-    """Equal `add_field` of one group and `draw_unit`, in one pass over the chains."""
+    """Equal `add_field` of one group and `draw_unit`, in one pass over the chains.
+
+    `out` must not be one of the neighbours: otherwise there are no vector instructions.
+    """
     w0, w1, w2, w3 = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
     x0, x1 = states[indices[k]], states[indices[k + 1]]
     x2, x3 = states[indices[k + 2]], states[indices[k + 3]]
-    for c in range(out.shape[0]):
-        x = bias + w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
-        drawn = hashed(low, high, lanes[c]) * odds(x) < TWO_24
-        out[c] = _ONE if drawn else _ZERO
+    if abs(bias) + abs(w0) + abs(w1) + abs(w2) + abs(w3) < LARGEST_POWER:
+        # No field can be out of bounds, which saves a fifth of the time.
+        for c in range(out.shape[0]):
+            x = (bias + w0 * x0[c]) + w1 * x1[c] + (w2 * x2[c] + w3 * x3[c])
+            h = hashed(low, high, lanes[c])
+            out[c] = _ONE if h + h * small_power_of_two(x) < TWO_24 else _ZERO
+    else:
+        for c in range(out.shape[0]):
+            x = bias + w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
+            drawn = hashed(low, high, lanes[c]) * odds(x) < TWO_24
+            out[c] = _ONE if drawn else _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -126,7 +138,11 @@ def sweeps(
             low, high = halves(mixed(seed, np.uint64(sweep), np.uint64(u)))
             k = indptr[u]
             if plain and indptr[u + 1] == k + 4:
-                draw_group(new, local, k, indices, weights, biases[u], low, high, lanes)
+                target = result[u]
+                draw_group(
+                    target, local, k, indices, weights, biases[u], low, high, lanes
+                )
+                continue
             else:
                 add_field(new, local, u, indptr, indices, weights, biases[u])
                 if shifted:

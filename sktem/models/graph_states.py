@@ -16,8 +16,9 @@ from sktem.models.boltzmann import BoltzmannModel
 
 __all__ = ["GraphStates"]
 
-#: Chains whose states are worked on at a time.
-CHAINS_PER_BLOCK = 256
+#: Chains whose states are worked on at a time: enough to hide what a unit costs apart
+#: from its chains.
+CHAINS_PER_BLOCK = 512
 
 
 class GraphStates(BoltzmannModel):
@@ -62,8 +63,11 @@ class GraphStates(BoltzmannModel):
         place = np.repeat(self.indptr[:-1] - starts[:-1], degrees) + np.arange(
             len(units)
         )
-        # Filled up with the unit itself, at weight zero.
-        self.indices = np.repeat(np.arange(graph.n_units), groups)
+        # Filled up with the first neighbour, at weight zero: were it the unit itself,
+        # a draw could not go straight to its place.
+        first = np.zeros(graph.n_units, units.dtype)
+        first[degrees > 0] = units[starts[:-1][degrees > 0]]
+        self.indices = np.repeat(first, groups)
         self.indices[place] = units
         self._place, self._edge = place, edges
         self.order = np.argsort(graph.colours(), kind="stable")

@@ -11,6 +11,7 @@ from sktem.kernels.counter import (
     mixed,
     odds,
     power_of_two,
+    small_power_of_two,
 )
 
 U64 = 2**64 - 1
@@ -83,3 +84,5 @@ def test_powers():
     assert power_of_two(np.float32(200)) == power_of_two(np.float32(115))
     assert power_of_two(np.float32(-200)) == power_of_two(np.float32(-115))
     assert odds(np.float32(0)) == 2
+    for value in x[::100]:
+        assert small_power_of_two(value) == power_of_two(value)

@@ -53,13 +53,17 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
 
 @pytest.mark.parametrize("kind", ["grid", "dense", "empty"])
 @pytest.mark.parametrize("means", [False, True])
-@pytest.mark.parametrize("extra", ["nothing", "clamped", "offsets", "hidden only"])
+@pytest.mark.parametrize(
+    "extra", ["nothing", "large", "clamped", "offsets", "hidden only"]
+)
 def test_sweeps(kind, means, extra):
     model, params, rng = machine(kind)
     n, seed = 70, 11
     start = model.new_chains(n, rng)
     order, options = model.order, {"means": means}
-    if extra == "clamped":
+    if extra == "large":
+        params[: model.n_units : 2] = 90.0  # more than 115 as a power of two
+    elif extra == "clamped":
         options["clamped"] = (rng.random(start.shape) < 0.3).astype(np.uint8)
     elif extra == "offsets":
         options["offsets"] = rng.normal(size=start.shape).astype(np.float32)
