@@ -71,9 +71,9 @@ class NumpyArrays:
         """Replace the rows whose numbers are in a NumPy array."""
         table[rows] = values
 
-    def product(self, a, b, out):
-        """Write ``a @ b`` into `out`."""
-        np.matmul(a, b, out=out)
+    def product(self, a, b, out=None):
+        """Return ``a @ b``, written into `out` if given."""
+        return np.matmul(a, b, out=out)
 
     def difference(self, a, b):
         """Return ``a - b``, possibly in the place of b."""
@@ -144,9 +144,12 @@ class NamespaceArrays:
             for position, row in enumerate(rows):
                 table[int(row), ...] = values[position, ...]
 
-    def product(self, a, b, out):
-        """Write ``a @ b`` into `out`."""
+    def product(self, a, b, out=None):
+        """Return ``a @ b``, written into `out` if given."""
+        if out is None:
+            return a @ b
         out[...] = a @ b
+        return out
 
     def difference(self, a, b):
         """Return ``a - b``, possibly in the place of b."""

@@ -22,9 +22,19 @@ from sktem.kernels.layers import (
     mean_units,
     softplus_differences,
 )
+from sktem.kernels.sparse_products import (
+    list_by_column,
+    list_by_row,
+    listed_product,
+)
 
 __all__ = ["CompiledOperations", "NamespaceOperations", "operations_of"]
 
+#: Products skip zeros where at most this share of the first factor is not zero, and
+#: both are large enough for it to matter.
+SPARSE_SHARE = 0.2
+SMALLEST_SPARSE = 2**14
+NARROWEST_SPARSE = 128
 #: To tell the blocks of rows of one seed apart.
 ROW_STEP = 0x9E3779B97F4A7C15
 
@@ -61,6 +71,14 @@ class CompiledOperations(NumpyArrays):
         old, new = np.array(old, np.float32), np.array(new, np.float32)
         return softplus_differences(fields, others, old, new)
 
+    def product(self, a, b, out=None):
+        """Return ``a @ b``, written into `out` if given; fast if a is mostly zero."""
+        if out is None:
+            out = np.empty((a.shape[0], b.shape[1]), np.result_type(a, b))
+        if not (_is_large(a, b, out) and _sparse_product(a, b, out)):
+            np.matmul(a, b, out=out)
+        return out
+
     def pack(self, states):
         """Return zeros and ones as bits, one row of bytes for each row."""
         return np.packbits(states > 0.5, axis=1)
@@ -68,6 +86,34 @@ class CompiledOperations(NumpyArrays):
     def unpack(self, packed, width):
         """Return the zeros and ones that `pack` has packed, as float32."""
         return np.unpackbits(packed, axis=1, count=width).astype(np.float32)
+
+
+def _is_large(a, b, out):
+    """Return whether a product is of the kind that `_sparse_product` is for."""
+    return (
+        a.ndim == 2
+        and a.size >= SMALLEST_SPARSE
+        and b.shape[1] >= NARROWEST_SPARSE
+        and all(x.dtype == np.float32 for x in (a, b, out))
+        and b.flags.c_contiguous
+        and out.flags.c_contiguous
+        and (a.flags.c_contiguous or a.flags.f_contiguous)
+    )
+
+
+def _sparse_product(a, b, out):
+    """Write ``a @ b`` into `out` if few entries of a are not zero; return whether."""
+    limit = int(SPARSE_SHARE * a.size)
+    starts = np.empty(a.shape[0] + 1, np.int64)
+    room = limit + a.shape[1] + 1
+    places, values = np.empty(room, np.int64), np.empty(room, np.float32)
+    if a.flags.c_contiguous:
+        kept = list_by_row(a, limit, starts, places, values)
+    else:
+        kept = list_by_column(a.T, limit, starts, places, values)
+    if kept:
+        listed_product(starts, places, values, b, out)
+    return kept
 
 
 class _CompiledDraws:

@@ -24,9 +24,9 @@ class LayerStates(LayerLayout):
 
     def odd_fields(self, params, even):
         """Return the fields of the odd units, without biases."""
+        arrays = operations_of(params)
         if len(self._blocks) == 1:
-            return even @ self._matrix(params, 0)
-        arrays = arrays_of(params)
+            return arrays.product(even, self._matrix(params, 0))
         dtype = arrays.xp.result_type(params, even)
         out = arrays.empty((even.shape[0], self.n_odd), dtype)
         for block, (rows, columns, _) in enumerate(self._blocks):
@@ -152,7 +152,7 @@ class LayerStates(LayerLayout):
 
     def mean_statistics(self, even, odd, squares=None, n=None):
         """Return the sum over rows of phi, over n (their number, if None)."""
-        arrays = arrays_of(even)
+        arrays = operations_of(even)
         xp = arrays.xp
         n = even.shape[0] if n is None else n
         dtype = xp.result_type(even, odd)
