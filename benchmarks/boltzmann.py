@@ -1,6 +1,7 @@
 """Speed of Boltzmann machines: one thread, medians of CPU time, peers in the same run.
 
-Rows that need a package that is not installed (thrml, torch) say so. The sizes are
+Rows that need a package that is not installed (dwave-pytorch-plugin, thrml, torch) say
+so. The sizes are
 those of the papers: a grid of 30 x 30, layers of 784-500-1000, a restricted machine of
 784-500. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``. With the option
 ``--device cpu`` or ``--device cuda`` only the deep machine on tensors of torch is
@@ -96,12 +97,45 @@ def grid(n_chains=2000, n_sweeps=20):
     }
     work = {"sktem": 900 * n_chains * n_sweeps}
     work["NumPy, float32, by colour"] = 900 * n_chains
-    try:
-        functions["thrml"], work["thrml"] = thrml_grid(graph, params, 500, 20)
-    except ImportError as error:
-        print(f"thrml: {error}")
+    for name, peer in (("thrml", thrml_grid), ("dwave, block sampler", dwave_grid)):
+        try:
+            functions[name], work[name] = peer(graph, params, 500, 20)
+        except ImportError as error:
+            print(f"{name}: {error}")
     seconds = timed(functions)
     report(f"Grid 30 x 30, {n_chains:,} chains", seconds, work, "1e9 updates/s", 1e9)
+
+
+def as_spins(graph, params):
+    """Return biases and weights of the machine in units -1 and 1: x = (1 + s) / 2."""
+    weights = params[graph.n_units :] / 4
+    biases = params[: graph.n_units] / 2
+    np.add.at(biases, graph.first, weights)
+    np.add.at(biases, graph.second, weights)
+    return biases, weights
+
+
+def dwave_grid(graph, params, n_chains, n_sweeps):
+    """Return a function that samples the grid by dwave, and its number of updates."""
+    import torch
+    from dwave.plugins.torch.models import GraphRestrictedBoltzmannMachine
+    from dwave.plugins.torch.samplers import BlockSampler
+
+    torch.set_num_threads(1)
+    biases, weights = as_spins(graph, params)
+    edges = list(zip(graph.first.tolist(), graph.second.tolist(), strict=True))
+    # Their parameters are those of an energy, with the opposite sign.
+    machine = GraphRestrictedBoltzmannMachine(
+        range(graph.n_units),
+        edges,
+        linear=dict(enumerate((-biases).tolist())),
+        quadratic=dict(zip(edges, (-weights).tolist(), strict=True)),
+    )
+    colours = graph.colours().tolist()
+    sampler = BlockSampler(
+        machine, colours.__getitem__, n_chains, [1.0] * n_sweeps, seed=0
+    )
+    return sampler.sample, graph.n_units * n_chains * n_sweeps
 
 
 def thrml_grid(graph, params, n_chains, n_sweeps):
@@ -111,15 +145,11 @@ def thrml_grid(graph, params, n_chains, n_sweeps):
     from thrml import Block, SamplingSchedule, SpinNode, sample_states
     from thrml.models import IsingEBM, IsingSamplingProgram, hinton_init
 
-    # x = (1 + s) / 2 turns zeros and ones into spins.
     nodes = [SpinNode() for _ in range(graph.n_units)]
     edges = [
         (nodes[a], nodes[b]) for a, b in zip(graph.first, graph.second, strict=True)
     ]
-    weights = params[900:] / 4
-    biases = params[:900] / 2
-    np.add.at(biases, graph.first, weights)
-    np.add.at(biases, graph.second, weights)
+    biases, weights = as_spins(graph, params)
     model = IsingEBM(
         nodes, edges, jnp.array(biases), jnp.array(weights), jnp.array(1.0)
     )

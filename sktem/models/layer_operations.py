@@ -103,14 +103,18 @@ def _is_large(a, b, out):
 
 def _sparse_product(a, b, out):
     """Write ``a @ b`` into `out` if few entries of a are not zero; return whether."""
+    rows = a if a.flags.c_contiguous else a.T
+    first = rows[:4, ::8]
+    if np.count_nonzero(first) > 2 * SPARSE_SHARE * first.size:
+        return False  # most likely not, and this took no time
     limit = int(SPARSE_SHARE * a.size)
     starts = np.empty(a.shape[0] + 1, np.int64)
     room = limit + a.shape[1] + 1
     places, values = np.empty(room, np.int64), np.empty(room, np.float32)
     if a.flags.c_contiguous:
-        kept = list_by_row(a, limit, starts, places, values)
+        kept = list_by_row(rows, limit, starts, places, values)
     else:
-        kept = list_by_column(a.T, limit, starts, places, values)
+        kept = list_by_column(rows, limit, starts, places, values)
     if kept:
         listed_product(starts, places, values, b, out)
     return kept
