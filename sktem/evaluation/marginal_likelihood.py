@@ -12,6 +12,7 @@ __all__ = [
     "importance_draws",
     "linearized_log_likelihood",
     "quadrature_draws",
+    "single_point",
 ]
 
 #: Copies of the subjects that are evaluated at once, times subjects.
@@ -37,6 +38,21 @@ class ImportanceDraws:
         self.points = points
         self.log_weights = log_weights
         self.random = random
+
+    def part(self, which):
+        """Return some of the points.
+
+        Parameters
+        ----------
+        which : slice or ndarray of int
+            Which ones.
+
+        Returns
+        -------
+        ImportanceDraws
+            The points; weights are right up to a factor.
+        """
+        return ImportanceDraws(self.points[which], self.log_weights[which], self.random)
 
     def log_conditional(self, model, X, params):
         """Return the log-likelihood of the subjects at each point.
@@ -83,7 +99,7 @@ class ImportanceDraws:
         for start in range(0, n_points, at_once):
             part = self.points[start : start + at_once]
             rows = X.repeat(len(part))
-            Z = part.transpose(1, 0, 2).reshape(-1, d)
+            Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
             values = function(rows, Z, params).reshape(n, len(part))
             found[start : start + at_once] = values.T
         return found
@@ -175,6 +191,22 @@ def quadrature_draws(modes, covariances, n_nodes):
     points = modes + np.einsum("nij,qj->qni", roots, grid)
     log_det = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
     return ImportanceDraws(points, log_grid[:, None] + log_det, False)
+
+
+def single_point(n):
+    """Return the one point that latents without a coordinate have.
+
+    Parameters
+    ----------
+    n : int
+        Subjects.
+
+    Returns
+    -------
+    ImportanceDraws
+        One point with weight one.
+    """
+    return ImportanceDraws(np.empty((1, n, 0)), np.zeros((1, n)), False)
 
 
 def linearized_log_likelihood(model, X, params, modes):

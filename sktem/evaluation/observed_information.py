@@ -13,7 +13,8 @@ __all__ = [
 ]
 
 
-def _free_omega(design):
+def free_omega(design):
+    """Return rows and columns of the free entries of the covariance."""
     return np.array([
         (j, k)
         for j in range(len(design.random))
@@ -22,7 +23,7 @@ def _free_omega(design):
     ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
 
 
-def _closed_residual(model):
+def closed_residual(model):
     """Positions of the residual parameters with a closed form."""
     return {0: [0], 1: [1], 3: [0]}.get(model.error, [])
 
@@ -61,11 +62,11 @@ def parameter_names(model, covariate_names, row_covariate_names):
             by_row = entry.kind == "row"
             labels = row_covariate_names if by_row else covariate_names
             term(design.names[entry.parameter], entry.column, labels, not by_row)
-    for j, k in _free_omega(design):
+    for j, k in free_omega(design):
         names.append(
             f"omega2_{random[j]}" if j == k else f"cov_{random[k]}_{random[j]}"
         )
-    return names + ["ab"[j] for j in _closed_residual(model)]
+    return names + ["ab"[j] for j in closed_residual(model)]
 
 
 def to_vector(model, params):
@@ -88,12 +89,12 @@ def to_vector(model, params):
     design = model.design
     residual = [entry.kind == "residual" for entry in design.numeric]
     numeric = np.where(residual, np.exp(params.numeric * residual), params.numeric)
-    lower = _free_omega(design)
+    lower = free_omega(design)
     return np.concatenate([
         params.coefficients[design.free],
         numeric,
         params.omega[lower[:, 0], lower[:, 1]],
-        params.sigma[_closed_residual(model)],
+        params.sigma[closed_residual(model)],
     ])  # fmt: skip
 
 
@@ -123,11 +124,11 @@ def from_vector(model, params, vector):
         if entry.kind == "residual":
             sigma[entry.parameter] = numeric[e]
             numeric[e] = np.log(numeric[e])
-    lower = _free_omega(design)
+    lower = free_omega(design)
     first += len(design.numeric)
     values = vector[first : first + len(lower)]
     omega[lower[:, 0], lower[:, 1]] = omega[lower[:, 1], lower[:, 0]] = values
-    closed = _closed_residual(model)
+    closed = closed_residual(model)
     sigma[closed] = vector[len(vector) - len(closed) :]
     return params._replace(
         coefficients=coefficients, omega=omega, sigma=sigma, numeric=numeric

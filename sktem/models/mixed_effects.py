@@ -175,12 +175,28 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
             weighted.T @ X.covariates,
             weighted.T @ phi,
             (phi * weights[:, None]).T @ phi,
-            [weights @ self._residual_sums(X, Z[:, :d], numeric), weights @ X.lengths],
+            [weights @ self.residual_sums(X, Z[:, :d], numeric), weights @ X.lengths],
             *self._surrogate(X, Z[:, :d], sigma, numeric, weights),
         ]
         return np.concatenate([np.ravel(part) for part in parts])
 
-    def _residual_sums(self, X, Z, numeric):
+    def residual_sums(self, X, Z, numeric):
+        """Return sums of squared residuals, for errors with one parameter.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, d)
+            Random parameters.
+        numeric : ndarray of shape (n_subjects, k)
+            Parameters without a closed form.
+
+        Returns
+        -------
+        ndarray of shape (n_subjects,)
+            Sums of what has the parameter's square as mean, 0 for other errors.
+        """
         if self.error is None or self.error == 2:
             return np.zeros(len(X))
         compiled = self._compiled(X, self.start) if numeric.shape[1] == 0 else None

@@ -204,8 +204,13 @@ def test_standard_errors_are_those_of_the_observed_information(bolus):
     information = -numerical_hessian(log_likelihood, vector, 0.01 * np.abs(vector))
     exact = np.sqrt(np.diag(np.linalg.inv(information)))
     exact[:2] *= list(bolus.population_parameters_.values())
-    found = np.array(list(bolus.standard_errors_.values()))
-    np.testing.assert_allclose(found, exact, rtol=0.05)
+    values, noise = bolus.standard_errors(return_error=True)
+    assert values == bolus.standard_errors_
+    found, noise = np.array(list(values.values())), np.array(list(noise.values()))
+    assert (np.abs(found - exact) / np.hypot(noise, 1e-3 * exact)).max() < LIMIT
+    assert (noise / exact).max() < 0.01
+    differences = np.array(list(bolus.standard_errors("importance").values()))
+    np.testing.assert_allclose(differences, exact, rtol=0.02)
     linearized = np.array(list(bolus.standard_errors("linearized").values()))
     np.testing.assert_allclose(linearized, exact, rtol=0.3)
 
