@@ -17,26 +17,25 @@ from sktem.estimators.base import (
 from sktem.estimators.mixed_effects_likelihood import MixedEffectsLikelihoods
 from sktem.estimators.mixed_effects_parts import LEAST_CHAINS, MixedEffectsParts
 from sktem.estimators.mixed_effects_results import MixedEffectsResults
+from sktem.estimators.mixed_effects_run import MixedEffectsRun
 from sktem.estimators.mixed_effects_setup import (
     group_rows,
     layout_of,
     structure_of,
 )
 from sktem.estimators.mixed_effects_stream import MixedEffectsStream
-from sktem.estimators.mixed_effects_trace import Trace, complete_data_errors
+from sktem.estimators.mixed_effects_trace import Trace
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
-
-#: Epochs between checks of the Monte Carlo error.
-CHECK_INTERVAL = 10
 
 
 class NonlinearMixedEffectsRegressor(
     MixedEffectsResults,
     MixedEffectsLikelihoods,
     MixedEffectsStream,
+    MixedEffectsRun,
     RegressorMixin,
     MixedEffectsParts,
 ):
@@ -115,7 +114,8 @@ default="constant"
     tol : float, default=0.2
         The fit stops when the Monte Carlo error of each averaged estimate is below
         ``tol`` times the standard error that it would have if the random effects were
-        seen. 0 means never.
+        seen. 0 means never, and no Newton steps on the likelihood at the end either,
+        which otherwise take what EM and its noise leave to gain.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     n_jobs : int or None, default=None
@@ -144,7 +144,7 @@ default="constant"
     params_ : MixedEffectsParams
         All parameters.
     statistics_ : ndarray
-        Averaged statistics.
+        Averaged statistics, from which the parameters follow up to Newton steps.
     history_ : History
         Record of the run.
     groups_ : ndarray
@@ -309,7 +309,7 @@ default="constant"
         model = self._model_of(structure, layout, rows)
         settings = self._settings(model, len(rows))
         del self._resolved_chains
-        self._layout_in_fit = layout
+        self._layout_in_fit, self._rows_in_fit = layout, rows
 
         def new_run(progress):
             state = RunState(model.start, spawn_streams(self.random_state))
@@ -323,6 +323,8 @@ default="constant"
         state, interrupted = self._run_starts(
             settings, rows, None, new_run, 1, FitProgress()
         )
+        if self.tol:
+            self._finish(state)
         self._model, self._layout, self._rows = model, layout, rows
         self._order, self._cache = order, {}
         self._known = None if numbers is None else labels
@@ -331,34 +333,11 @@ default="constant"
         self._chains = state.chains.values if state.chains is not None else None
         for name, value in self._fitted_attributes(settings, state, rows).items():
             setattr(self, name, value)
-        del self._layout_in_fit
+        del self._layout_in_fit, self._rows_in_fit
         if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
         return self
-
-    def _after_epoch(self, state):
-        trace, done = state.trace, state.history.n_iterations
-        steps = done[-1] - (done[-2] if len(done) > 1 else 0)
-        trace.add(state.params, steps * state.history.step_size[-1])
-        trace.check_burn_in(state)
-        epoch = len(trace.vectors)
-        if not self.tol or epoch % CHECK_INTERVAL or trace.end is None:
-            return False
-        errors = trace.monte_carlo_errors()
-        if errors is None:
-            return False
-        complete = complete_data_errors(
-            trace.model, state.params, state.solver.s, state.n_rows
-        )
-        enough = bool((errors <= self.tol * complete).all())
-        if (enough or epoch >= trace.next_look) and epoch < trace.longest:
-            trace.next_look = 2 * epoch
-            if trace.drift(trace.first).any():
-                trace.reheat(state)
-                return False
-        state.converged = enough
-        return enough
 
     def _fitted_attributes(self, settings, state, X):
         return {

@@ -24,6 +24,8 @@ PAUSE = 10
 #: Least epochs on which a drift is judged, and the longest jump along it, in units of
 #: the way of the last third of them.
 SHORTEST, LONGEST_JUMP = 20, 4.0
+#: Jumps along a drift before Newton steps are tried.
+MOST_JUMPS = 2
 
 
 class Trace:
@@ -48,6 +50,9 @@ class Trace:
         Epoch from which the present stretch of the burn-in is judged.
     first : int
         Epochs before those that are averaged.
+    n_jumps, n_climbs : int
+        How often the estimates have jumped along a drift, and to where Newton steps on
+        the likelihood led; after the latter they jump no more.
     """
 
     def __init__(self, model, n_burn_in, settled_from, longest):
@@ -58,6 +63,7 @@ class Trace:
         self.end: int | None = 0 if n_burn_in == 0 else None
         self.first = PAUSE
         self.next_look = 4 * n_burn_in
+        self.n_jumps = self.n_climbs = 0
         self.vectors: list[np.ndarray] = []
         self.gains: list[float] = []
 
@@ -74,16 +80,20 @@ class Trace:
         self.vectors.append(to_vector(self.model, params))
         self.gains.append(min(gain, 1.0))
 
-    def check_burn_in(self, state) -> None:
+    def check_burn_in(self, state, climb) -> None:
         """End the burn-in when the estimates have ceased to drift.
 
         While they drift, they jump ahead: EM is slow where the observations tell little
-        of a variance, and the sum of a geometric series is where it would end.
+        of a variance, and the sum of a geometric series is where it would end. If two
+        jumps do not settle them, Newton steps on the likelihood do.
 
         Parameters
         ----------
         state : RunState
             The run, between two epochs.
+        climb : callable
+            ``climb(state, params)`` does these from given parameters, sets those of
+            the state, and returns whether the likelihood has gained.
         """
         n = len(self.vectors)
         length = n - self.start
@@ -93,10 +103,13 @@ class Trace:
             if length < SHORTEST:
                 return
             drifting = self.drift(self.start)
-            if drifting.any():
-                if state.solver.memory is None:
+            if drifting.any() and not self.n_climbs:
+                if self.n_jumps >= MOST_JUMPS and climb(state, state.params):
+                    self.start = n
+                elif state.solver.memory is None:
                     state.params = self._ahead(state.params, drifting)
                     self.start = n + PAUSE // 2
+                    self.n_jumps += 1
                 return
         self.end, self.first = state.solver.iteration, n + PAUSE
         state.iterates.average, state.iterates.sum = self.first, None

@@ -30,10 +30,13 @@ class LouisInformation(NamedTuple):
         Conditional mean of minus the Hessian of the complete-data log-density.
     missing : ndarray of shape (p, p)
         Conditional covariance of its slope, summed over subjects.
+    slope : ndarray of shape (p,)
+        Slope of the log-likelihood: the conditional mean of that of the complete data.
     """
 
     complete: np.ndarray
     missing: np.ndarray
+    slope: np.ndarray
 
     @property
     def observed(self) -> np.ndarray:
@@ -86,7 +89,7 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     inflation = np.sqrt(1 / (1 - np.minimum(share, 0.9)))
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     # Slopes about a value near their mean, so that squares do not cancel.
-    about = None
+    about = np.zeros((n, p))
     for start in range(0, n_points, at_once):
         part = draws.points[start : start + at_once]
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
@@ -95,15 +98,14 @@ def louis_information(model, X, params, draws) -> LouisInformation:
         scores, hessian = _complete_data(model, rows, Z, params, w)
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
-        if about is None:
+        if start == 0:
             about = scores.mean(axis=1)
         scores = (scores - about[:, None]) * inflation[:, None, None]
         weighted = scores * w.reshape(n, len(part), 1)
         square += np.tensordot(weighted, scores, axes=([0, 1], [0, 1]))
         means += weighted.sum(axis=1)
-    means /= inflation[:, None]
-    scaled = means * inflation[:, None]
-    return LouisInformation(complete, square - scaled.T @ scaled)
+    slope = (means / inflation[:, None] + about).sum(axis=0)
+    return LouisInformation(complete, square - means.T @ means, slope)
 
 
 def _complete_data(model, rows, Z, params, w):

@@ -1,0 +1,236 @@
+"""Newton steps on the likelihood, for estimates that EM would reach too slowly."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.evaluation.conditional import conditional_modes
+from sktem.evaluation.louis import louis_information
+from sktem.evaluation.marginal_likelihood import importance_draws, quadrature_draws
+from sktem.evaluation.observed_information import (
+    free_omega,
+    from_vector,
+    numerical_hessian,
+    to_vector,
+)
+
+__all__ = ["can_climb", "climb", "hidden_share"]
+
+#: Quadrature nodes per random effect, most and least; points of all subjects together
+#: for which there are more than the least, and the most at all.
+MOST_NODES, LEAST_NODES, ENOUGH_POINTS, MOST_POINTS = 15, 3, 60_000, 100_000
+#: Importance draws per subject where there would be more quadrature points.
+N_DRAWS = 300
+#: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
+#: least gain in log-likelihood for which it goes on.
+MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
+#: Curvature, in units of that of the complete data, which counts as none, and that to
+#: which it is shifted then.
+LEAST_CURVATURE, SHIFT = 1e-4, 0.05
+#: Subjects from which the hidden share is taken, at most.
+MOST_SUBJECTS = 200
+
+
+def n_points(n: int, d: int) -> tuple[int, int]:
+    """Return quadrature nodes per random effect, 0 for draws, and points per subject.
+
+    Parameters
+    ----------
+    n : int
+        Subjects.
+    d : int
+        Random effects.
+
+    Returns
+    -------
+    tuple of int
+        Nodes and points.
+    """
+    if LEAST_NODES**d > N_DRAWS:
+        return 0, N_DRAWS
+    nodes = int((min(ENOUGH_POINTS / n, N_DRAWS)) ** (1 / d) + 1e-9)
+    nodes = min(max(nodes, LEAST_NODES), MOST_NODES)
+    return nodes, nodes**d
+
+
+def can_climb(n: int, d: int) -> bool:
+    """Return whether a climb is worth its time: never without random effects.
+
+    Parameters
+    ----------
+    n : int
+        Subjects.
+    d : int
+        Random effects.
+
+    Returns
+    -------
+    bool
+        Whether the points are not too many.
+    """
+    return d > 0 and n * n_points(n, d)[1] <= MOST_POINTS
+
+
+def hidden_share(model, rows, params) -> float:
+    """Return the largest share of a variance that observations say nothing of.
+
+    EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
+    step.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects; at most 200, evenly spaced, are looked at.
+    params : MixedEffectsParams
+        Where.
+
+    Returns
+    -------
+    float
+        Mean conditional variance divided by the variance, the largest of them.
+    """
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
+    some = rows[np.unique(chosen)]
+    start = model.prior_moments(some, params)[0]
+    covariances = conditional_modes(model, some, params, start)[1]
+    variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=0)
+    return float((variances / np.diag(params.omega)).max(initial=0.0))
+
+
+def climb(model, rows, params, rng):
+    """Do Newton steps on the likelihood while it gains.
+
+    Slope and information are conditional means over adaptive quadrature points
+    (importance draws, for more than five random effects). The covariance moves by its
+    Cholesky factor, and scales by their logarithms. A step that does not raise the
+    likelihood is halved, and if that does not help, an EM step takes its place.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where to begin.
+    rng : numpy.random.Generator
+        Source of importance draws.
+
+    Returns
+    -------
+    params : MixedEffectsParams
+        Where it ended.
+    gain : float
+        What the log-likelihood has gained.
+    """
+    seed = rng.integers(2**63)
+    modes = model.prior_moments(rows, params)[0]
+    value, draws, modes = _value(model, rows, params, modes, seed)
+    first = value
+    for _ in range(MOST_STEPS if np.isfinite(value) else 0):
+        found = louis_information(model, rows, params, draws)
+        if not np.isfinite(found.observed).all():
+            break
+        before, coordinates = value, _Coordinates(model, params)
+        step = _newton_step(found, coordinates)
+        candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
+        for changed in chain(candidates, _em_steps(model, rows, params, draws)):
+            new, others, at = _value(model, rows, changed, modes, seed)
+            if new > value:  # False for NaN
+                params, value, draws, modes = changed, new, others, at
+                break
+        if value - before < LEAST_GAIN:
+            break
+    return params, float(value - first)
+
+
+def _value(model, rows, params, modes, seed):
+    """Return the log-likelihood, the points that gave it, and the modes."""
+    modes, covariances = conditional_modes(model, rows, params, modes)
+    nodes, _ = n_points(*modes.shape)
+    if nodes:
+        draws = quadrature_draws(modes, covariances, nodes)
+    else:
+        rng = np.random.default_rng(seed)  # the same noise at every step
+        draws = importance_draws(modes, covariances, N_DRAWS, rng)
+    log_joint = draws.log_conditional(model, rows, params)
+    log_joint += draws.log_prior(model, rows, params)
+    return draws.log_likelihood(log_joint)[0].sum(), draws, modes
+
+
+class _Coordinates:
+    """Parameters as functions of steps that can go anywhere.
+
+    Residual errors and the diagonal of the Cholesky factor of the covariance move by
+    their logarithms; all else moves by the step.
+    """
+
+    def __init__(self, model, params):
+        self.model, self.origin = model, params
+        self.vector = to_vector(model, params)
+        self.root = np.linalg.cholesky(params.omega)
+        self.lower = tuple(free_omega(model.design).T)
+        first = int(model.design.free.sum()) + len(model.design.numeric)
+        self.of_omega = slice(first, first + len(self.lower[0]))
+        residual = [entry.kind == "residual" for entry in model.design.numeric]
+        self.logs = np.zeros(len(self.vector), dtype=bool)
+        self.logs[first - len(residual) : first] = residual
+        self.logs[self.of_omega.stop :] = True
+        self.bounded = self.logs.copy()
+        self.bounded[self.of_omega] = self.lower[0] == self.lower[1]
+
+    def natural(self, step):
+        """Return the vector of the parameters after a step."""
+        found = np.where(self.logs, self.vector * np.exp(self.logs * step), 0.0)
+        found += np.where(self.logs, 0.0, self.vector + step)
+        j, k = self.lower
+        root, change = self.root.copy(), step[self.of_omega]
+        growth = np.where(j == k, np.exp(np.where(j == k, change, 0.0)), 1.0)
+        root[j, k] = root[j, k] * growth + np.where(j == k, 0.0, change)
+        found[self.of_omega] = (root @ root.T)[j, k]
+        return found
+
+    def params(self, step):
+        """Return the parameters after a step."""
+        return from_vector(self.model, self.origin, self.natural(step))
+
+
+def _newton_step(found, coordinates):
+    """Return Newton's step, with a shifted curvature where it is not concave."""
+    p = len(found.slope)
+    tiny = 1e-4
+    J = np.column_stack([
+        (coordinates.natural(tiny * e) - coordinates.natural(-tiny * e)) / (2 * tiny)
+        for e in np.eye(p)
+    ])  # fmt: skip
+    slope = J.T @ found.slope
+    bend = numerical_hessian(
+        lambda step: found.slope @ (coordinates.natural(step) - coordinates.vector),
+        np.zeros(p),
+        np.full(p, tiny),
+    )
+    units = 1 / np.sqrt(np.abs(np.diag(J.T @ found.complete @ J)) + 1e-300)
+    curvature = J.T @ found.observed @ J - bend
+    values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
+    if values[0] < LEAST_CURVATURE:
+        values = values - values[0] + SHIFT
+    step = units * (vectors @ ((vectors.T @ (units * slope)) / values))
+    longest = np.abs(step[coordinates.bounded]).max(initial=0.0)
+    return step / max(1.0, longest / LONGEST)
+
+
+def _em_steps(model, rows, params, draws):
+    """Yield the parameters after an EM step, which leads upwards from anywhere."""
+    log_joint = draws.log_conditional(model, rows, params)
+    log_joint += draws.log_prior(model, rows, params)
+    terms = (log_joint + draws.log_weights).T
+    weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+    Z = draws.points.transpose(1, 0, 2).reshape(weights.size, -1)
+    repeated = rows.repeat(weights.shape[1])
+    s = model.mean_statistics(repeated, model.annotate(Z, params), weights.ravel())
+    yield model.maximize(s, params._replace(steps=np.inf))._replace(steps=params.steps)
