@@ -226,5 +226,6 @@ def _record(settings, state):
         objective=float("nan"),
         mean_field=state.gap,
         acceptance_rate=float("nan"),
+        bias=float("nan"),
         cpu_time=state.cpu_time,
     )

@@ -77,7 +77,8 @@ class Expectation:
         self.objective = float("nan")
         self.full_mean: np.ndarray | None = None
         self._taken: tuple[Any, Any] = (None, None)
-        self.acceptance = [0.0, 0]
+        # Sums over rows of acceptance and bias, and rows.
+        self.acceptance = [0.0, 0.0, 0]
         self.events: Counter = Counter()
 
     def start_chains(self, params: Any) -> None:
@@ -162,7 +163,8 @@ class Expectation:
         if self.chains is not None:
             self.chains.put(rows, Z)
             self.acceptance[0] += info.acceptance_rate * len(X)
-            self.acceptance[1] += len(X)
+            self.acceptance[1] += info.bias * len(X)
+            self.acceptance[2] += len(X)
             self.events.update(info.events)
         annotate = getattr(self.model, "annotate", None)
         return Z if annotate is None else annotate(Z, params)

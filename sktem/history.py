@@ -35,6 +35,9 @@ class History:
         can be slightly negative near convergence.
     acceptance_rate : list of float
         Mean acceptance of the Markov kernel, NaN for exact samplers.
+    bias : list of float
+        How far a transition of a biased Markov kernel is from one that leaves the
+        target alone, see :class:`sktem.samplers.ULA`; NaN for others.
     cpu_time : list of float
         Process CPU seconds since the start.
     events : collections.Counter
@@ -51,6 +54,7 @@ class History:
     objective: list[float] = field(default_factory=list)
     mean_field: list[float] = field(default_factory=list)
     acceptance_rate: list[float] = field(default_factory=list)
+    bias: list[float] = field(default_factory=list)
     cpu_time: list[float] = field(default_factory=list)
     events: Counter = field(default_factory=Counter)
 

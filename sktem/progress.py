@@ -22,8 +22,8 @@ def end_epoch(loop) -> None:
     state, settings, expectation = loop.state, loop.settings, loop.expectation
     history, recursion = state.history, state.solver
     objective, mean_field, exact = _measure(loop)
-    accepted, visits = expectation.acceptance
-    expectation.acceptance = [0.0, 0]
+    accepted, bias, visits = expectation.acceptance
+    expectation.acceptance = [0.0, 0.0, 0]
     history.events.update(expectation.events)
     expectation.events.clear()
     state.chains = expectation.chains
@@ -37,6 +37,7 @@ def end_epoch(loop) -> None:
         objective=objective,
         mean_field=mean_field,
         acceptance_rate=accepted / visits if visits else float("nan"),
+        bias=bias / visits if visits else float("nan"),
         cpu_time=state.cpu_time,
     )
     if settings.tol > 0:

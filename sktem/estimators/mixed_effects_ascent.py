@@ -137,7 +137,9 @@ def climb(model, rows, params, rng):
         if not np.isfinite(found.observed).all():
             break
         before, coordinates = value, _Coordinates(model, params)
-        step = _newton_step(found, coordinates)
+        step, promise = _newton_step(found, coordinates)
+        if promise < LEAST_GAIN / 2:
+            break
         candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
         for changed in chain(candidates, _em_steps(model, rows, params, draws)):
             new, others, at = _value(model, rows, changed, modes, seed)
@@ -201,7 +203,10 @@ class _Coordinates:
 
 
 def _newton_step(found, coordinates):
-    """Return Newton's step, with a shifted curvature where it is not concave."""
+    """Return Newton's step, and what it should gain.
+
+    Where the likelihood is not concave its curvature is shifted.
+    """
     p = len(found.slope)
     tiny = 1e-4
     J = np.column_stack([
@@ -219,9 +224,10 @@ def _newton_step(found, coordinates):
     values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
     if values[0] < LEAST_CURVATURE:
         values = values - values[0] + SHIFT
-    step = units * (vectors @ ((vectors.T @ (units * slope)) / values))
+    along = vectors.T @ (units * slope)
+    step = units * (vectors @ (along / values))
     longest = np.abs(step[coordinates.bounded]).max(initial=0.0)
-    return step / max(1.0, longest / LONGEST)
+    return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
 
 
 def _em_steps(model, rows, params, draws):

@@ -20,10 +20,13 @@ class SamplerInfo(NamedTuple):
         Mean acceptance, NaN for exact samplers.
     events : collections.Counter
         What had to be mended, by name.
+    bias : float
+        How far a transition is from one that leaves the target alone, NaN if it does.
     """
 
     acceptance_rate: float = float("nan")
     events: Counter = Counter()
+    bias: float = float("nan")
 
 
 class Sampler(BaseEstimator):

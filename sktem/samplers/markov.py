@@ -61,6 +61,7 @@ class MarkovSampler(Sampler):
             return Z.reshape(n, m, *Z.shape[2:]), info
         Z_new = np.empty_like(Z)
         rates: list[float] = []
+        biases: list[float] = []
         events: Counter = Counter()
         for m in range(Z.shape[1]):
             state = self._start_chain(model, X, Z[:, m], params)
@@ -71,7 +72,12 @@ class MarkovSampler(Sampler):
                 rates.append(np.mean(accepted) if len(accepted) else np.nan)
                 events.update(mended)
             Z_new[:, m] = state[0]
-        return Z_new, SamplerInfo(float(np.mean(rates)), events)
+            biases.append(self._bias(model, X, params))
+        return Z_new, SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
+
+    def _bias(self, model, X, params):
+        """Return how far the last transition is from an exact one, NaN if it is one."""
+        return float("nan")
 
     def _start_chain(self, model, X, Z, params):
         """Return the chain state (position and what is cached at these parameters)."""

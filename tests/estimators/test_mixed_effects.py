@@ -19,7 +19,7 @@ from sktem.evaluation.observed_information import (
     numerical_hessian,
     to_vector,
 )
-from sktem.samplers import MALA, ComponentWalk, RandomWalk
+from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
 from tests.oracles import LIMIT, standard_errors, student_limit
 
 LINE = {"intercept": 1.0, "slope": 1.0}
@@ -240,6 +240,19 @@ def test_every_solver_and_sampler_finds_the_estimate(options, bolus):
     for name, error in bolus.standard_errors_.items():
         assert abs(found[name] - expected[name]) < 0.5 * error, name
     assert 0.1 < fit.history_.acceptance_rate[-1] <= 1
+
+
+def test_history_tells_of_the_bias_of_ula():
+    X, y, groups = bolus_data()
+    told = []
+    for sampler in (ULA(0.01, 5, 4, "prior"), ULA(0.0025, 5, 4, "prior"), MALA(0.01)):
+        fit = NonlinearMixedEffectsRegressor(
+            **BOLUS, sampler=sampler, max_iter=40, tol=0, random_state=0
+        ).fit(X, y, groups=groups)
+        assert len(fit.history_.bias) == len(fit.history_.acceptance_rate) == 40
+        told.append(np.mean(fit.history_.bias[20:]))
+    assert 4 < told[0] / told[1] < 16  # a step to the power of 1.5: eight
+    assert 0 < told[1] < told[0] < 1 and np.isnan(told[2])
 
 
 def bolus_function(psi, X):

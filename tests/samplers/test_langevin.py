@@ -41,6 +41,58 @@ def test_bias_of_ula_shrinks_with_its_step(global_random_seed):
     assert excess[0] > 3 * abs(excess[2])
 
 
+def expected_bias(variance, step):
+    """Mean rejection of ULA's moves on a Gaussian, by quadrature over two states."""
+    grid = np.linspace(-8, 8, 801)
+    mass = np.exp(-(grid**2) / 2) / np.sqrt(2 * np.pi) * (grid[1] - grid[0])
+    z = np.sqrt(ula_variance(variance, step)) * grid[:, None]
+    pull = 1 - step / variance
+    proposed = pull * z + np.sqrt(2 * step) * grid
+    log_ratio = (z**2 - proposed**2) / (2 * variance) + grid**2 / 2
+    log_ratio -= (z - pull * proposed) ** 2 / (4 * step)
+    return 1 - mass @ np.exp(np.minimum(log_ratio, 0.0)) @ mass
+
+
+class HalfDrift(ULA):
+    def _transition(self, model, X, state, params, streams):
+        class Halved:
+            def grad_log_joint(self, X, Z, params):
+                return model.grad_log_joint(X, Z, params) / 2
+
+        return super()._transition(Halved(), X, state, params, streams)
+
+
+def test_estimated_bias_of_ula(global_random_seed):
+    """It is the mean rejection, and falls as the step to the power of 1.5."""
+    found, steps, n_rows = [], (0.02, 0.01, 0.005), 8000
+    for step in steps:
+        _, _, variance, info = intercept_chains(
+            ULA(step), global_random_seed, int(0.8 / step), n_rows
+        )
+        expected = expected_bias(variance, step)
+        # The square of a rejection is no more than the rejection.
+        assert abs(info.bias - expected) < LIMIT * np.sqrt(expected / n_rows)
+        found.append(info.bias)
+    slopes = np.diff(np.log(found)) / np.diff(np.log(steps))
+    exact = [expected_bias(variance, step) for step in steps]
+    exact = np.diff(np.log(exact)) / np.diff(np.log(steps))
+    np.testing.assert_allclose(exact, 1.5, atol=0.12)
+    np.testing.assert_allclose(slopes, 1.5, atol=0.35)
+    wrong = intercept_chains(HalfDrift(0.005), global_random_seed, 160, n_rows)[3]
+    assert wrong.bias > 5 * found[-1]
+    assert np.isnan(intercept_chains(MALA(0.05), 0, 1, 10)[3].bias)
+
+
+def test_bias_needs_a_log_joint():
+    class GradientOnly:
+        def grad_log_joint(self, X, Z, params):
+            return -Z
+
+    X, Z = np.zeros((6, 1)), np.ones((6, 1, 2))
+    info = ULA(0.1).draw(GradientOnly(), X, Z, None, spawn_streams(0))[1]
+    assert np.isnan(info.bias) and info.acceptance_rate == 1
+
+
 def test_decreasing_steps_take_the_bias_away(global_random_seed):
     """The last steps count: those of the schedule, not its first."""
     schedule = Polynomial(alpha=0.6, scale=0.1)
