@@ -69,8 +69,12 @@ class NonlinearMixedEffectsRegressor(
         Covariance of the random effects: a list names the parameters that have one
         (diagonal); a matrix of zeros and ones, in the order of ``parameters`` (of the
         model, for one of the library), is 0 on the diagonal for parameters without.
-    fixed : list of str or None, default=None
-        Parameters whose population value stays at its start.
+    fixed : list of str, dict or None, default=None
+        What stays at its start, or (a dict) at the given value, by the names of
+        ``monte_carlo_errors_``: population values such as "CL", effects of covariates
+        that are constant within subjects ("beta_weight(CL)"), variances of random
+        effects without covariances ("omega2_CL"), and "a" and "b" of the residual
+        error, which need a value.
     residual_error : {"constant", "proportional", "combined", "exponential"}, \
 default="constant"
         Standard deviation ``a``, ``b |f|``, ``sqrt(a^2 + b^2 f^2)``, or ``a`` on the

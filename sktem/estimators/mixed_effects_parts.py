@@ -23,7 +23,7 @@ SAMPLERS = {"rwm": ComponentWalk, "mala": MALA, "ula": ULA}
 #: What the named ones are made with.
 OPTIONS: dict[type, dict] = {
     ComponentWalk: {},
-    MALA: {"step": 0.03, "n_steps": 5, "preconditioner": "prior"},
+    MALA: {"step": 0.03, "n_steps": 5, "preconditioner": "prior", "adapt": 0.6},
     ULA: {"step": 0.005, "n_steps": 10, "preconditioner": "prior"},
 }
 #: Chains of all subjects together, at least.

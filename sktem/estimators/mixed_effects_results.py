@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sktem.estimators.mixed_effects_setup import group_rows
+from sktem.estimators.mixed_effects_setup import column_names, group_rows
 from sktem.evaluation.conditional import conditional_modes
 from sktem.evaluation.marginal_likelihood import (
     importance_draws,
@@ -32,11 +32,7 @@ class MixedEffectsResults:
         return parameter_names(self._model, *columns)
 
     def _column_names(self, layout):
-        def name(column):
-            return f"x{column}" if layout.names is None else layout.names[column]
-
-        subject = ["intercept", *map(name, layout.subject_columns)]
-        return subject, [name(column) for column in layout.row_columns]
+        return column_names(layout)
 
     def _traced(self, model, layout, trace):
         """Return fitted attributes on the path of the estimates."""
@@ -64,6 +60,10 @@ class MixedEffectsResults:
             if column:
                 name = design.names[design.random[position]]
                 effects[name, subject[column]] = float(value)
+        for label in layout.fixed:  # of parameters without a random effect
+            if label.startswith("beta_") and label not in design.names:
+                column, name = label[len("beta_") : -1].rsplit("(", 1)
+                effects.setdefault((name, column), layout.fixed[label])
         residual = {}
         for entry, value in zip(design.numeric, params.numeric, strict=True):
             if entry.kind == "residual":

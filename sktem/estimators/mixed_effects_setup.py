@@ -12,10 +12,11 @@ from sktem.models.mixed_design import (
     MixedEffectsDesign,
     NumericEntry,
 )
+from sktem.models.residual_error import RESIDUAL_ERRORS
 from sktem.models.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.models.transforms import TRANSFORMS
 
-__all__ = ["Layout", "group_rows", "layout_of", "structure_of"]
+__all__ = ["Layout", "column_names", "group_rows", "layout_of", "structure_of"]
 
 
 class Layout(NamedTuple):
@@ -31,6 +32,8 @@ class Layout(NamedTuple):
         Covariates that are constant within subjects, and that are not.
     design : MixedEffectsDesign
         The coefficients.
+    fixed : dict
+        Values of what is fixed at one of its own, by name.
     """
 
     inputs: list[int] | None
@@ -38,6 +41,7 @@ class Layout(NamedTuple):
     subject_columns: list[int]
     row_columns: list[int]
     design: MixedEffectsDesign
+    fixed: dict[str, float]
 
 
 def _column(key, names, n_columns, what):
@@ -152,6 +156,42 @@ def _pattern(omega, names, grouped):
     return random, inside
 
 
+def _fixed(estimator, names, labels, random, pattern):
+    """Return the names of what is fixed, and values of those that have one.
+
+    ``labels`` maps each covariate effect that there is to whether it varies by row.
+    """
+    given = () if estimator.fixed is None else estimator.fixed
+    values = dict(given) if isinstance(given, dict) else {}
+    residual = ()
+    if estimator.log_density is None:
+        residual = RESIDUAL_ERRORS[estimator.residual_error].names
+    variances = {f"omega2_{names[p]}": j for j, p in enumerate(random)}
+    for name in given:
+        if name not in {*names, *labels, *residual, *variances}:
+            known = [*names, *labels, *variances, *residual]
+            raise ValueError(f"fixed has unknown parameters [{name!r}], not of {known}")
+        if labels.get(name, False):
+            raise ValueError(
+                f"fixed: the effect {name!r} varies by row and must be free"
+            )
+        if name in residual and name not in values:
+            raise ValueError(
+                f"fixed: {name!r} has no start value, pass a dict such as "
+                f'{{"{name}": 1.0}}'
+            )
+        if name in variances and pattern[variances[name]].sum() > 1:
+            raise ValueError(
+                f"fixed: {name!r} has covariances with others, and must be free"
+            )
+    for name, value in values.items():
+        if not isinstance(value, Real) or not np.isfinite(value):
+            raise ValueError(f"fixed[{name!r}] must be a number, got {value!r}")
+        if (name in residual or name in variances) and value <= 0:
+            raise ValueError(f"fixed[{name!r}] must be positive, got {value!r}")
+    return set(given), {name: float(value) for name, value in values.items()}
+
+
 def layout_of(estimator, X, names, groups, structure, parameter_names):
     """Check the settings of the estimator and return how columns are used.
 
@@ -192,21 +232,17 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
         estimator.transforms, parameter_names, TRANSFORMS, "transforms"
     )
     random, pattern = _pattern(estimator.omega, parameter_names, groups is not None)
-    fixed = set(() if estimator.fixed is None else estimator.fixed)
     covariates = {} if estimator.covariates is None else dict(estimator.covariates)
-    for what, given in (("fixed", fixed), ("covariates", covariates)):
-        if unknown := sorted(set(given) - set(parameter_names)):
-            raise ValueError(f"{what} has unknown parameters {unknown}")
+    if unknown := sorted(set(covariates) - set(parameter_names)):
+        raise ValueError(f"covariates has unknown parameters {unknown}")
     subject_columns: list[int] = []
     row_columns: list[int] = []
-    terms, free, numeric = [], [], []
-    constant_terms = []
-    is_random = {p: j for j, p in enumerate(random)}
+    found, labels = [], {}
     for p, name in enumerate(parameter_names):
         columns = covariates.get(name, ())
         if isinstance(columns, (str, Integral)):
             columns = (columns,)
-        entries = [("subject", 0)]
+        found.append((p, "subject", 0, name))
         for key in columns:
             column = _column(key, names, n_columns, "covariates")
             constant = groups is not None and _is_constant(X[:, column], groups)
@@ -214,22 +250,29 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
             if column not in used:
                 used.append(column)
             kind = "subject" if constant else "row"
-            entries.append((kind, used.index(column) + constant))
-        for number, (kind, column) in enumerate(entries):
-            held = number == 0 and name in fixed
-            if p in is_random and kind == "subject":
-                terms.append((is_random[p], column))
-                free.append(not held)
-            elif held:
-                constant_terms.append(p)
-            else:
-                numeric.append(NumericEntry(kind, p, column))
-    if estimator.log_density is None and estimator.residual_error == "combined":
-        numeric += [NumericEntry("residual", 0, 0), NumericEntry("residual", 1, 0)]
+            title = f"x{column}" if names is None else names[column]
+            label = f"beta_{title}({name})"
+            labels[label] = not constant
+            found.append((p, kind, used.index(column) + constant, label))
+    fixed, values = _fixed(estimator, parameter_names, labels, random, pattern)
+    terms, free, numeric = [], [], []
     constant = np.zeros((len(parameter_names), 1 + len(subject_columns)))
-    for p in constant_terms:
-        start = estimator.parameters[parameter_names[p]]
-        constant[p, 0] = TRANSFORMS[transforms[p]].inverse(start)
+    is_random = {p: j for j, p in enumerate(random)}
+    for p, kind, column, label in found:
+        if p in is_random and kind == "subject":
+            terms.append((is_random[p], column))
+            free.append(label not in fixed)
+        elif label not in fixed:
+            numeric.append(NumericEntry(kind, p, column))
+        elif column == 0:
+            start = values.get(label, estimator.parameters[label])
+            constant[p, 0] = TRANSFORMS[transforms[p]].inverse(start)
+        else:
+            constant[p, column] = values.get(label, 0.0)
+    if estimator.log_density is None and estimator.residual_error == "combined":
+        numeric += [
+            NumericEntry("residual", j, 0) for j in range(2) if "ab"[j] not in fixed
+        ]
     positions, columns = np.array(terms, dtype=np.int64).reshape(-1, 2).T
     design = MixedEffectsDesign(
         tuple(parameter_names),
@@ -241,8 +284,30 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
         np.array(free, dtype=bool),
         tuple(numeric),
         constant,
+        frozenset(name for name in fixed if name not in (*parameter_names, *labels)),
     )
-    return Layout(inputs, names, subject_columns, row_columns, design)
+    return Layout(inputs, names, subject_columns, row_columns, design, values)
+
+
+def column_names(layout: Layout) -> tuple[list[str], list[str]]:
+    """Return names of the covariates of subjects, and of those that vary by row.
+
+    Parameters
+    ----------
+    layout : Layout
+        How columns are used.
+
+    Returns
+    -------
+    tuple of list of str
+        Names, the first of the former being that of the intercept.
+    """
+
+    def name(column):
+        return f"x{column}" if layout.names is None else layout.names[column]
+
+    subject = ["intercept", *map(name, layout.subject_columns)]
+    return subject, [name(column) for column in layout.row_columns]
 
 
 def _is_constant(values, groups):

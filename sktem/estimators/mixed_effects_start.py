@@ -6,6 +6,7 @@ from numbers import Real
 
 import numpy as np
 
+from sktem.estimators.mixed_effects_setup import column_names
 from sktem.models.mixed_design import MixedEffectsParams
 from sktem.models.residual_error import RESIDUAL_ERRORS
 from sktem.models.structural import StructuralModel
@@ -40,23 +41,32 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
         function is not finite there.
     """
     design = layout.design
+    starts = {name: layout.fixed.get(name, estimator.parameters[name])
+              for name in design.names}  # fmt: skip
     phi = []
     for name, kind in zip(design.names, design.transforms, strict=True):
-        value, (low, high) = estimator.parameters[name], TRANSFORMS[kind].support
+        value, (low, high) = starts[name], TRANSFORMS[kind].support
         if not low < value < high:
             raise ValueError(
                 f"parameters[{name!r}] must be in ({low:g}, {high:g}) for the "
                 f"transform {kind!r}, got {value!r}"
             )
         phi.append(float(TRANSFORMS[kind].inverse(value)))
-    coefficients = np.array([
-        phi[design.random[position]] if column == 0 else 0.0
-        for position, column in zip(design.positions, design.columns, strict=True)
-    ])  # fmt: skip
-    omega = np.diag(_starting_variances(estimator.omega_start, design, phi))
+    subject, _ = column_names(layout)
+    coefficients = []
+    for position, column in zip(design.positions, design.columns, strict=True):
+        p = design.random[position]
+        effect = f"beta_{subject[column]}({design.names[p]})"
+        coefficients.append(layout.fixed.get(effect, 0.0) if column else phi[p])
+    variances = _starting_variances(estimator.omega_start, design, phi)
+    for j, p in enumerate(design.random):
+        variances[j] = layout.fixed.get(f"omega2_{design.names[p]}", variances[j])
+    omega = np.diag(variances)
     sigma = np.zeros(2)
     if estimator.log_density is None:
-        sigma = _starting_error(estimator, design, rows, structure)
+        sigma = _starting_error(estimator, starts, design, rows, structure)
+        for j, name in enumerate("ab"):
+            sigma[j] = layout.fixed.get(name, sigma[j])
     numeric = []
     for entry in design.numeric:
         if entry.kind == "residual":
@@ -65,7 +75,10 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
             start = entry.kind == "subject" and entry.column == 0
             numeric.append(phi[entry.parameter] if start else 0.0)
     return MixedEffectsParams(
-        coefficients, omega, sigma, np.array(numeric, dtype=float)
+        np.array(coefficients, dtype=float),
+        omega,
+        sigma,
+        np.array(numeric, dtype=float),
     )
 
 
@@ -91,10 +104,9 @@ def _starting_variances(omega_start, design, phi):
     return np.array(variances)
 
 
-def _starting_error(estimator, design, rows, structure):
+def _starting_error(estimator, starts, design, rows, structure):
     error = RESIDUAL_ERRORS[estimator.residual_error]
-    psi = {name: np.full(len(rows.y), float(estimator.parameters[name])) for name in
-           design.names}  # fmt: skip
+    psi = {name: np.full(len(rows.y), float(starts[name])) for name in design.names}
     with np.errstate(all="ignore"):
         if isinstance(structure, StructuralModel):
             f = structure.function(psi, rows.inputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.evaluation.observed_information import (
+    free_omega,
     from_vector,
     parameter_names,
     to_vector,
@@ -242,10 +243,9 @@ def complete_data_errors(model, params, s, n_subjects):
             for entry, value in zip(design.numeric, params.numeric, strict=True)
         ]
         parts.append(np.array(scale) / curvature)
-    lower = np.argwhere(np.tril(design.pattern))
-    j, k = lower[:, 0], lower[:, 1]
+    j, k = free_omega(design).T
     parts.append(omega[j, j] * omega[k, k] + omega[j, k] ** 2)
-    closed = {0: 0, 1: 1, 3: 0}.get(model.error)
+    closed = model.closed_residual
     if closed is not None:
         parts.append([params.sigma[closed] ** 2 / (2 * max(moments.residual[1], 1e-9))])
     return np.sqrt(np.concatenate([np.ravel(part) for part in parts]) / n_subjects)

@@ -19,13 +19,14 @@ def free_omega(design):
         (j, k)
         for j in range(len(design.random))
         for k in range(j + 1)
-        if design.pattern[j, k]
+        if design.pattern[j, k] and not (j == k and design.held_variances[j])
     ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
 
 
 def closed_residual(model):
     """Positions of the residual parameters with a closed form."""
-    return {0: [0], 1: [1], 3: [0]}.get(model.error, [])
+    closed = model.closed_residual
+    return [] if closed is None else [closed]
 
 
 def parameter_names(model, covariate_names, row_covariate_names):

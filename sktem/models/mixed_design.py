@@ -77,6 +77,8 @@ class MixedEffectsDesign(NamedTuple):
         Parameters without a closed-form M-step.
     constant : ndarray of shape (n_parameters, n_covariates)
         Coefficients that stay: fixed parameters without a random effect.
+    held : frozenset of str, default=frozenset()
+        Variances and residual parameters that stay, such as "omega2_CL" or "a".
     """
 
     names: tuple[str, ...]
@@ -88,6 +90,13 @@ class MixedEffectsDesign(NamedTuple):
     free: np.ndarray
     numeric: tuple[NumericEntry, ...]
     constant: np.ndarray
+    held: frozenset = frozenset()
+
+    @property
+    def held_variances(self) -> np.ndarray:
+        """Which variances stay, of shape (d,)."""
+        names = [f"omega2_{self.names[p]}" for p in self.random]
+        return np.array([name in self.held for name in names], dtype=bool)
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none.

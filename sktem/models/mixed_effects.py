@@ -111,6 +111,13 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         tail = np.broadcast_to(visit, (*Z.shape[:-1], len(visit)))
         return np.concatenate([Z, tail], axis=-1)
 
+    @property
+    def closed_residual(self):
+        """Which residual parameter has a closed-form M-step, None without."""
+        closed = {0: 0, 1: 1, 3: 0}.get(self.error)
+        held = closed is not None and "ab"[closed] in self.design.held
+        return None if held else closed
+
     # ------------------------------------------------------------------------- walk
 
     def walk(self, X, Z, params, moves, noise, log_uniforms):
@@ -283,7 +290,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
 
     def maximize(self, s, params):
         """Return the parameters that follow from averaged statistics."""
-        closed = {0: 0, 1: 1, 3: 0}.get(self.error)
+        closed = self.closed_residual
         return maximize_moments(
             Moments.of(s, *self.sizes()),
             params,

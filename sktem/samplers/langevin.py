@@ -188,6 +188,21 @@ class MALA(_Langevin):
     preconditioner : None, "prior", "curvature" or array-like, default=None
         Matrix that multiplies the drift, and the noise by its root, as in
         :class:`ULA`.
+    adapt : float or None, default=None
+        Exponent alpha of the adaptation: after draw k the logarithm of the step changes
+        by ``k ** -alpha`` times the excess of the acceptance rate over ``target``, so
+        that the chains converge. None keeps the step.
+    target : float, default=0.574
+        Acceptance rate at which the adaptation aims, the best one in many dimensions
+        (Roberts and Rosenthal 1998).
+
+    References
+    ----------
+    G. O. Roberts and J. S. Rosenthal, Optimal scaling of discrete approximations to
+    Langevin diffusions, Journal of the Royal Statistical Society B, 1998.
+
+    C. Andrieu and J. Thoms, A tutorial on adaptive MCMC, Statistics and Computing,
+    2008, algorithm 4.
 
     Examples
     --------
@@ -197,6 +212,39 @@ class MALA(_Langevin):
     """
 
     requires = ("initial_latents", "log_joint", "grad_log_joint")
+
+    def __init__(
+        self,
+        step=0.1,
+        n_steps=1,
+        n_chains=1,
+        preconditioner=None,
+        adapt=None,
+        target=0.574,
+    ):
+        super().__init__(
+            step=step, n_steps=n_steps, n_chains=n_chains, preconditioner=preconditioner
+        )
+        self.adapt = adapt
+        self.target = target
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` transitions, and learn of the step."""
+        if self.adapt is None:
+            return super().draw(model, X, Z, params, streams, iteration)
+        learnt = streams.adaptation.values
+        scale = learnt.get("mala_scale", 1.0)
+        sampler = copy.copy(self)
+        sampler.adapt = None
+        step = self.step(iteration) if callable(self.step) else self.step
+        sampler.step = np.asarray(step, dtype=float) * scale
+        Z, info = sampler.draw(model, X, Z, params, streams, iteration)
+        if np.isfinite(info.acceptance_rate):
+            visits = learnt.get("mala_draws", 0) + 1
+            excess = info.acceptance_rate - self.target
+            learnt["mala_draws"] = visits
+            learnt["mala_scale"] = scale * np.exp(excess * visits ** -float(self.adapt))
+        return Z, info
 
     def _start_chain(self, model, X, Z, params):
         return (

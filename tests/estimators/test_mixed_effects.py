@@ -145,6 +145,21 @@ def test_theophylline(shared_data, global_random_seed):
         assert fits[0].standard_errors_[name] == pytest.approx(exact, rel=0.12)
 
 
+def test_theophylline_by_mala(shared_data):
+    """The named sampler needs no tuning."""
+    exact = np.array(list(THEOPHYLLINE.values()))
+    fits = [
+        theophylline(shared_data, sampler="mala", random_state=s)[0] for s in range(3)
+    ]
+    found = np.array([list(values_of(fit).values()) for fit in fits])
+    assert standard_errors(found, exact).max() < student_limit(3)
+    errors = np.array(list(ERRORS.values()))
+    assert (np.abs(found.mean(axis=0) - exact) / errors).max() < 0.15
+    for fit in fits:
+        rates = fit.history_.acceptance_rate
+        assert np.mean(rates[-50:]) == pytest.approx(0.574, abs=0.06)
+
+
 def test_the_estimate_is_a_fixed_point(bolus):
     """E-step identity: the score, an expectation over the latents, is zero."""
     rows, params = bolus._rows, bolus.params_
@@ -385,6 +400,51 @@ def test_fixed_parameters():
     assert fit.omega_[0, 0] > 0.1  # it takes what the fixed mean leaves
 
 
+def test_everything_can_be_fixed():
+    """At its estimate, nothing else moves; elsewhere it stays, the rest gives way."""
+    rng = np.random.default_rng(1)
+    X, y, groups = bolus_data()
+    y = y * (1 + 0.15 * rng.normal(size=len(y)))
+    X = np.column_stack([X, rng.normal(size=30)[groups]])
+    options = {**BOLUS, "inputs": [0, 1], "covariates": {"CL": [2]}, "random_state": 0}
+    options["residual_error"] = "combined"
+    whole = NonlinearMixedEffectsRegressor(**options).fit(X, y, groups=groups)
+    errors = whole.standard_errors_
+    psi, effects = whole.population_parameters_, whole.covariate_effects_
+    at = {
+        "V": psi["V"], "beta_x2(CL)": effects["CL", "x2"],
+        "omega2_V": whole.omega_[0, 0], "a": whole.residual_error_["a"],
+    }  # fmt: skip
+    held = NonlinearMixedEffectsRegressor(**options, fixed=at)
+    held.fit(X, y, groups=groups)
+    assert set(held.standard_errors_) == set(errors) - set(at)
+    assert held.bic() - whole.bic() == pytest.approx(-4 * np.log(30), abs=0.3)
+    for name, value in values_of(held).items():
+        assert abs(value - values_of(whole)[name]) < 0.1 * errors[name], name
+        if name in at:
+            assert value == pytest.approx(at[name], rel=1e-12)
+    assert held.covariate_effects_["CL", "x2"] == at["beta_x2(CL)"]
+    away = clone(held).set_params(fixed={"omega2_V": 0.5, "a": 1.0})
+    away.fit(X, y, groups=groups)
+    assert away.omega_[0, 0] == 0.5 and away.residual_error_["a"] == 1.0
+    assert away.log_likelihood() < held.log_likelihood() - 5
+    assert away.residual_error_["b"] < whole.residual_error_["b"]
+
+
+def test_fixed_without_random_effect():
+    X, y, groups = bolus_data()
+    X = np.column_stack([X, np.linspace(-1, 1, 30)[groups]])
+    fit = NonlinearMixedEffectsRegressor(
+        **BOLUS, inputs=[0, 1], omega=["CL"], covariates={"V": [2]}, random_state=0,
+        fixed={"V": 10.0, "beta_x2(V)": 0.2, "a": 0.4}, max_iter=60, tol=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert fit.population_parameters_["V"] == pytest.approx(10.0)
+    assert fit.covariate_effects_ == {("V", "x2"): 0.2}
+    assert set(fit.standard_errors_) == {"CL", "omega2_CL"}
+    V = fit.individual_parameters()["V"]
+    np.testing.assert_allclose(V, 10 * np.exp(0.2 * np.linspace(-1, 1, 30)))
+
+
 # --------------------------------------------------------------------- after the fit
 
 
@@ -553,6 +613,12 @@ def test_model_functions_that_fail():
         ({"transforms": {"k": "normal"}}, r"unknown parameters \['k'\]"),
         ({"covariates": {"k": [0]}}, r"unknown parameters \['k'\]"),
         ({"fixed": ["k"]}, r"unknown parameters \['k'\]"),
+        ({"fixed": {"b": 1.0}}, r"unknown parameters \['b'\]"),
+        ({"fixed": ["a"]}, "'a' has no start value"),
+        ({"fixed": {"a": -1.0}}, "must be positive"),
+        ({"fixed": {"V": "1"}}, "must be a number"),
+        ({"fixed": ["omega2_V"], "omega": "full"}, "has covariances with others"),
+        ({"fixed": {"V": -2.0}}, r"must be in \(0, inf\)"),
         ({"omega": "block"}, "omega must be"),
         ({"omega": ["k"]}, r"unknown parameters \['k'\]"),
         ({"omega": [[1, 1], [0, 1]]}, "omega must be symmetric"),

@@ -145,6 +145,33 @@ def test_wrong_number_of_leapfrog_steps():
 # ------------------------------------------------------------------ preconditioners
 
 
+@pytest.mark.parametrize("step", [1e-4, 3.0])
+def test_the_step_of_mala_adapts_to_its_target(step, global_random_seed):
+    row = random_intercept_data(0, n_rows=1)
+    X = np.repeat(row, 200, axis=0)
+    streams, model = spawn_streams(global_random_seed), RandomInterceptModel()
+    kernel = MALA(step, n_chains=2, adapt=0.6)
+    Z = kernel.start(model, X, START, streams.initialisation)
+    rates, scales = [], []
+    for k in range(400):
+        Z, info = kernel.draw(model, X, Z, START, streams, k + 1)
+        rates.append(info.acceptance_rate)
+        scales.append(streams.adaptation.values["mala_scale"])
+    moves = np.abs(np.diff(np.log(scales)))
+    assert abs(rates[0] - 0.574) > 0.3
+    assert np.mean(rates[-100:]) == pytest.approx(0.574, abs=0.02)
+    assert (moves <= np.arange(2, 401) ** -0.6).all() and moves[-50:].max() < 0.005
+    # The law is still the right one, and other settings stay put.
+    mean, variance = posterior_moments(row, START)
+    z = Z[:, :, 0].ravel()
+    assert standard_errors(z, mean[0])[()] < LIMIT
+    assert standard_errors((z - mean[0]) ** 2, variance)[()] < LIMIT
+    assert kernel.step == step
+    plain = spawn_streams(0)
+    MALA(0.1).draw(model, X, Z, START, plain)
+    assert plain.adaptation.values == {}
+
+
 def test_a_preconditioner_is_a_change_of_coordinates():
     """With Gamma = L L', z moves as L u does, when u moves without."""
 
