@@ -74,7 +74,7 @@ def can_climb(n: int, d: int) -> bool:
     return d > 0 and n * n_points(n, d)[1] <= MOST_POINTS
 
 
-def hidden_share(model, rows, params) -> float:
+def hidden_share(model, rows, params, start=None) -> float:
     """Return the largest share of a variance that observations say nothing of.
 
     EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
@@ -88,6 +88,8 @@ def hidden_share(model, rows, params) -> float:
         Subjects; at most 200, evenly spaced, are looked at.
     params : MixedEffectsParams
         Where.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
 
     Returns
     -------
@@ -95,14 +97,15 @@ def hidden_share(model, rows, params) -> float:
         Mean conditional variance divided by the variance, the largest of them.
     """
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
-    some = rows[np.unique(chosen)]
-    start = model.prior_moments(some, params)[0]
+    chosen = np.unique(chosen)
+    some = rows[chosen]
+    start = model.prior_moments(some, params)[0] if start is None else start[chosen]
     covariances = conditional_modes(model, some, params, start)[1]
     variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=0)
     return float((variances / np.diag(params.omega)).max(initial=0.0))
 
 
-def climb(model, rows, params, rng):
+def climb(model, rows, params, rng, start=None):
     """Do Newton steps on the likelihood while it gains.
 
     Slope and information are conditional means over adaptive quadrature points
@@ -120,6 +123,8 @@ def climb(model, rows, params, rng):
         Where to begin.
     rng : numpy.random.Generator
         Source of importance draws.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
 
     Returns
     -------
@@ -129,7 +134,7 @@ def climb(model, rows, params, rng):
         What the log-likelihood has gained.
     """
     seed = rng.integers(2**63)
-    modes = model.prior_moments(rows, params)[0]
+    modes = model.prior_moments(rows, params)[0] if start is None else start
     value, draws, modes = _value(model, rows, params, modes, seed)
     first = value
     for _ in range(MOST_STEPS if np.isfinite(value) else 0):

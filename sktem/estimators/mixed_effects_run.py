@@ -16,6 +16,11 @@ SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 MOST_CLIMBS = 2
 
 
+def _chain_means(state):
+    """Return the means of the chains, near the conditional modes."""
+    return None if state.chains is None else state.chains.values.mean(axis=1)
+
+
 class MixedEffectsRun:
     """What :class:`sktem.NonlinearMixedEffectsRegressor` does between epochs."""
 
@@ -38,17 +43,17 @@ class MixedEffectsRun:
             trace.next_look = 2 * epoch
             drifts = trace.drift(trace.first).any()
             params = trace.model.maximize(state.returned, state.params)
-            slow = enough and self._is_slow(trace.model, params)
-            climbed = (drifts or slow) and self._climbed(state, params)
+            climbed = self._is_slow(state, params) and self._climbed(state, params)
             if drifts or climbed:
                 trace.reheat(state)
                 return False
         state.converged = enough
         return enough
 
-    def _is_slow(self, model, params):
+    def _is_slow(self, state, params):
         """Whether EM may be too slow for an estimate to have arrived."""
-        return hidden_share(model, self._rows_in_fit, params) >= SLOW_SHARE
+        model, rows = state.trace.model, self._rows_in_fit
+        return hidden_share(model, rows, params, _chain_means(state)) >= SLOW_SHARE
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""
@@ -58,7 +63,9 @@ class MixedEffectsRun:
             return False
         if trace.n_climbs >= MOST_CLIMBS:
             return False
-        params, gain = climb(trace.model, rows, params, state.streams.monitoring)
+        params, gain = climb(
+            trace.model, rows, params, state.streams.monitoring, _chain_means(state)
+        )
         if gain < WORTHWHILE_GAIN:
             return False
         state.params = params
