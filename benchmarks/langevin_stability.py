@@ -1,150 +1,234 @@
-"""Langevin steps: how far ULA and MALA can go, on four problems.
+"""Langevin steps: how far ULA and MALA can go, on the problems of a paper.
 
-After Gruffaz, Kim, Durmus and Gardner (2024): SAEM with 5 transitions per iteration,
-one chain and steps k ** -0.5, over a grid of Langevin steps eta (their h
-is 2 eta). The quality is the distance to the maximum-likelihood solution, by quadrature
-or a long run with a random walk: the mean difference in log-likelihood per observation
-on the training data where that is at hand, else the distance of the parameters. Shown
-are median and range over trials, MALA's acceptance, and how often ULA's guard acted.
+After Gruffaz, Kim, Durmus and Gardner (2024), with the settings of their code: SAEM
+with 5 transitions per iteration, one chain and steps ``k ** -0.5``, over a grid of
+Langevin steps eta (their h is 2 eta), without adaptation. Starts, transitions before
+the first iteration and preconditioner (of ARD) are theirs; iterations are 100, 100, 200
+(theirs 1,000) and 400 (theirs 2,000), on synthetic data, counts, theophylline and ARD.
+M-steps are exact. Four samplers:
 
-Usage: ``python benchmarks/langevin_stability.py [--trials 3] [--problems ...]``
+- ULA with the guard of the package, which restores and halves the step of a row that
+  explodes;
+- bare ULA, without it;
+- MALA with an accept test per row (per subject, per count), as the package has it;
+- joint MALA, with one test for all rows, as the authors have it. Where all data share
+  one latent vector this is the same as MALA.
+
+The quality is the loss against the maximum-likelihood solution, not the distance to
+generating values. A step is usable if its median loss is at most twice the best one,
+or one unit of log-likelihood of all data. Shown are median and 10 to 90 % band over
+trials, with what fails: the share of trials in which bare ULA ended in no number, how
+often the guard acted, and the acceptance of MALA in the last fifth.
+
+Prints the tables, and unless ``--quick`` writes them to ``doc/tables`` and the picture
+to ``doc/images``. Results of a problem are kept in a folder and not computed again, so
+that problems can be run one by one (``--problems medpar,azpro``); the report is written
+by a run with all of them.
+Usage: ``python benchmarks/langevin_stability.py [--problems ...] [--quick]``
 """
 
 import argparse
+import json
+import tempfile
 import warnings
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
+from langevin_problems import PROBLEMS
+from langevin_samplers import SAMPLERS
 from machine import describe
-from shared_data import locate
 
-from sktem import (
-    ARDLogisticClassifier,
-    NonlinearMixedEffectsRegressor,
-    RobustPoissonRegressor,
-)
-from sktem.samplers import MALA, ULA
-from sktem.schedules import Polynomial
-
-STEPS = Polynomial(alpha=0.5)
-
-
-class Poisson:
-    """Robust Poisson regression: loss of log-likelihood per row."""
-
-    etas = np.geomspace(1e-3, 1e-1, 7)
-
-    def __init__(self, name, columns):
-        data = pd.read_csv(locate(f"glm/{name}.csv.gz"))
-        self.X, self.y = data[columns].to_numpy(float), data.los.to_numpy(float)
-        best = RobustPoissonRegressor(tol=1e-9, max_iter=2000).fit(self.X, self.y)
-        self.best = best.log_likelihood(self.X, self.y).mean()
-
-    def run(self, sampler, seed):
-        fit = RobustPoissonRegressor(
-            sampler=sampler, step_size=STEPS, max_iter=100, tol=0, random_state=seed
-        ).fit(self.X, self.y)
-        loss = self.best - fit.log_likelihood(self.X, self.y).mean()
-        return loss, fit.history_
-
-
-class Theophylline:
-    """Pharmacokinetics of 9 of 12 subjects: loss of log-likelihood per subject."""
-
-    etas = np.geomspace(1e-4, 1e-1, 7)
-
-    def __init__(self):
-        self.data = pd.read_csv(locate("nlme/saemix_theo.csv.gz"))
-        self.best = {}
-
-    def fit(self, seed, **options):
-        rng = np.random.default_rng(seed)
-        chosen = rng.choice(self.data.Id.unique(), 9, replace=False)
-        part = self.data[self.data.Id.isin(chosen)]
-        return NonlinearMixedEffectsRegressor(
-            "one_compartment_oral", parameters={"ka": 1.0, "V": 20.0, "CL": 0.5},
-            annealing=False, random_state=seed, tol=0, **options,
-        ).fit(part[["Dose", "Time"]], part.Concentration, groups=part.Id)  # fmt: skip
-
-    def run(self, sampler, seed):
-        if seed not in self.best:
-            self.best[seed] = self.fit(seed, max_iter=400).log_likelihood("quadrature")
-        fit = self.fit(seed, sampler=sampler, step_size=STEPS, max_iter=300)
-        loss = (self.best[seed] - fit.log_likelihood("quadrature")) / 9
-        return loss, fit.history_
-
-
-class Relevance:
-    """ARD logistic regression: distance of log theta to a long run with MALA."""
-
-    etas = np.geomspace(1e-5, 1e-1, 7)
-
-    def __init__(self, name):
-        if name == "german":
-            data = pd.read_csv(locate("glm/german_credit.csv.gz"))
-            X = data.select_dtypes("number").drop(columns="bad").to_numpy(float)
-            self.X, self.y = X, data.bad.to_numpy()
-        else:
-            data = np.load(locate("glm/ionosphere.npz"))
-            self.X, self.y = data["X"].astype(float), data["y"]
-        long = ARDLogisticClassifier(max_iter=1500, random_state=99)
-        self.best = 1 / long.fit(self.X, self.y).theta_
-
-    def run(self, sampler, seed):
-        fit = ARDLogisticClassifier(
-            sampler=sampler, step_size=STEPS, max_iter=300, random_state=seed,
-            n_posterior_draws=10,
-        ).fit(self.X, self.y)  # fmt: skip
-        difference = 1 / fit.theta_ - self.best
-        return float(np.sqrt(np.mean(difference**2))), fit.history_
-
-
-PROBLEMS = {
-    "robust Poisson, medpar": lambda: Poisson(
-        "medpar", ["hmo", "white", "age80", "type2", "type3"]
-    ),
-    "robust Poisson, azpro": lambda: Poisson(
-        "azpro", ["procedure", "sex", "admit", "age75"]
-    ),
-    "theophylline, 9 subjects": Theophylline,
-    "ARD logistic, german credit": lambda: Relevance("german"),
-    "ARD logistic, ionosphere": lambda: Relevance("ionosphere"),
+DOC = Path(__file__).resolve().parents[1] / "doc"
+#: Steps are usable if the median loss is at most this many times the best of all, or
+#: at most the tolerance of the problem.
+USABLE = 2.0
+COLOURS = {
+    "ULA": "tab:blue",
+    "bare ULA": "tab:cyan",
+    "MALA": "tab:red",
+    "joint MALA": "tab:orange",
 }
+STYLES = {"ULA": "-", "bare ULA": ":", "MALA": "-", "joint MALA": "--"}
+
+
+def one_run(problem, sampler, trial):
+    """Return (loss, times that the guard acted, acceptance at the end)."""
+    try:
+        loss, history = problem.run(sampler, trial)
+    except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+        # What follows from parameters that are no numbers.
+        return np.inf, 0, 1.0
+    loss = loss if np.isfinite(loss) else np.inf
+    rates = history.acceptance_rate[-max(len(history) // 5, 1) :]
+    return float(loss), history.events["ula_restored"], float(np.mean(rates))
+
+
+def results_of(key, n_trials, n_etas):
+    """Return all runs of a problem."""
+    problem = PROBLEMS[key]()
+    trials = n_trials or problem.trials
+    etas = problem.etas
+    if n_etas:
+        etas = etas[np.linspace(0, len(etas) - 1, n_etas).round().astype(int)]
+    runs = {
+        name: [
+            [
+                one_run(problem, SAMPLERS[name](step=eta, n_steps=5), trial)
+                for trial in range(trials)
+            ]
+            for eta in etas
+        ]
+        for name in problem.samplers
+    }
+    return {
+        "name": problem.name, "loss": problem.loss, "trials": trials,
+        "tolerance": problem.tolerance,
+        "etas": list(map(float, etas)), "runs": runs,
+    }  # fmt: skip
+
+
+def number(value):
+    """Return a short form of a loss."""
+    return "none" if not np.isfinite(value) else f"{value:.2g}"
+
+
+def quantiles(losses):
+    """Return the 10 %, 50 % and 90 % points of each row, infinite ones included."""
+    ordered = np.sort(losses, axis=1)
+    last = ordered.shape[1] - 1
+    positions = [int(np.floor(0.1 * last)), last // 2, int(np.ceil(0.9 * last))]
+    return ordered[:, positions].T
+
+
+def table(result):
+    """Return the lines of a problem."""
+    names = list(result["runs"])
+    title = f"{result['name']}: loss of {result['loss']}"
+    if "distance" in result["loss"]:
+        title = f"{result['name']}: {result['loss']}"
+    lines = ["", f"{title}, {result['trials']} trials"]
+    extra = {"ULA": "restored", "bare ULA": "diverged", "MALA": "accepted",
+             "joint MALA": "accepted"}  # fmt: skip
+    head = "".join(f"{name:>29s}{extra[name]:>10s}" for name in names)
+    lines.append(f"{'eta':>8s}" + head)
+    runs = {name: np.array(result["runs"][name]) for name in names}
+    points = {name: quantiles(values[..., 0]) for name, values in runs.items()}
+    for j, eta in enumerate(result["etas"]):
+        line = f"{eta:8.2g}"
+        for name in names:
+            low, middle, high = map(number, points[name][:, j])
+            line += f"{f'{middle} [{low}, {high}]':>29s}"
+            losses, restored, accepted = runs[name][j].T
+            if name == "ULA":
+                line += f"{restored.mean():10.0f}"
+            elif name == "bare ULA":
+                line += f"{np.mean(~np.isfinite(losses)):10.0%}"
+            else:
+                line += f"{accepted.mean():10.2f}"
+        lines.append(line)
+    floor = min(values[1].min() for values in points.values())
+    bound = max(USABLE * floor, result["tolerance"])
+    lines.append(f"usable, median at most {bound:.2g}:")
+    for name in names:
+        middle = points[name][1]
+        good = np.flatnonzero(middle <= bound)
+        steps = np.array(result["etas"])[good]
+        where = "no step"
+        if len(good):
+            where = f"eta {steps[0]:.2g} to {steps[-1]:.2g} ({len(good)} of the grid)"
+        lines.append(f"  {name:12s}{where}; best {middle.min():.2g}")
+    return lines
+
+
+def draw(results, path):
+    """Draw the loss against the step, one panel per problem."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
+    for axis, result in zip(axes.flat, results, strict=False):
+        values = {
+            name: quantiles(np.array(runs)[..., 0])
+            for name, runs in result["runs"].items()
+        }
+        everything = np.concatenate([v.ravel() for v in values.values()])
+        sound = everything[np.isfinite(everything) & (everything > 0)]
+        bottom = max(sound.min() * 0.7, sound.max() * 1e-8)
+        top = min(sound.max(), sound.min() * 1e6) * 3
+        etas = np.array(result["etas"])
+        for name, (low, middle, high) in values.items():
+            shown = [np.clip(v, bottom, top) for v in (low, middle, high)]
+            axis.plot(etas, shown[1], STYLES[name], color=COLOURS[name], label=name)
+            axis.fill_between(
+                etas, shown[0], shown[2], color=COLOURS[name], alpha=0.15, linewidth=0
+            )
+            runs = np.array(result["runs"][name])
+            diverged = np.mean(~np.isfinite(runs[..., 0]), axis=1) > 0.5
+            guarded = np.median(runs[..., 1], axis=1) > 0
+            frozen = runs[..., 2].mean(axis=1) < 0.01
+            for which, marker in ((diverged, "x"), (guarded, "^"), (frozen, "s")):
+                axis.plot(
+                    etas[which], shown[1][which], marker, color=COLOURS[name],
+                    markersize=6, markerfacecolor="none",
+                )  # fmt: skip
+        axis.set(xscale="log", yscale="log", ylim=(bottom, top), xlabel="step eta")
+        axis.set_title(result["name"].split(" (")[0], fontsize=10)
+        axis.set_ylabel(result["loss"], fontsize=8)
+        axis.grid(alpha=0.3)
+    for axis in axes.flat[len(results) :]:
+        axis.axis("off")
+    lines = [
+        plt.Line2D([], [], color=COLOURS[name], linestyle=STYLES[name], label=name)
+        for name in COLOURS
+    ]
+    for marker, text in (("x", "no number"), ("^", "guard acted"), ("s", "frozen")):
+        lines.append(
+            plt.Line2D([], [], color="0.3", linestyle="", marker=marker,
+                       markerfacecolor="none", label=text)
+        )  # fmt: skip
+    figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--trials", type=int, default=3)
-    parser.add_argument("--problems", default="")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--problems", default=",".join(PROBLEMS))
+    parser.add_argument("--trials", type=int, default=0, help="0: each its own number")
+    parser.add_argument("--quick", action="store_true", help="few steps and trials")
+    parser.add_argument(
+        "--results", type=Path,
+        default=Path(tempfile.gettempdir()) / "sktem_langevin_stability",
+    )  # fmt: skip
+    parser.add_argument("--output", type=Path, default=DOC)
     options = parser.parse_args()
+    keys, n_etas = options.problems.split(","), 0
+    if options.quick:
+        keys, options.trials, n_etas = ["synthetic", "medpar", "theo-near"], 2, 3
     warnings.simplefilter("ignore")
-    print(describe())
-    print(f"\nLoss against the maximum: median [least, largest] of {options.trials} "
-          "trials")  # fmt: skip
-    for name, make in PROBLEMS.items():
-        if options.problems not in name:
-            continue
-        problem = make()
-        print(f"\n{name}")
-        head = f"{'eta':>10s}{'ULA':>32s}{'restored':>10s}{'MALA':>32s}"
-        print(head + f"{'accepted':>10s}")
-        for eta in problem.etas:
-            line = f"{eta:10.2g}"
-            for kind in (ULA, MALA):
-                runs = [
-                    problem.run(kind(step=eta, n_steps=5), seed)
-                    for seed in range(options.trials)
-                ]
-                loss = np.array([run[0] for run in runs])
-                middle = f"{np.median(loss):.3g} [{loss.min():.3g}, {loss.max():.3g}]"
-                line += f"{middle:>32s}"
-                if kind is ULA:
-                    count = np.mean([r[1].events["ula_restored"] for r in runs])
-                    line += f"{count:10.0f}"
-                else:
-                    rates = [np.mean(r[1].acceptance_rate[-20:]) for r in runs]
-                    line += f"{np.mean(rates):10.2f}"
-            print(line, flush=True)
+    machine = describe()
+    print(machine)
+    results = []
+    for key in keys:
+        kept = options.results / f"{key}.json"
+        if kept.exists() and not options.quick:
+            result = json.loads(kept.read_text())
+        else:
+            result = results_of(key, options.trials, n_etas)
+            if not options.quick:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(result))
+        results.append(result)
+        print("\n".join(table(result)), flush=True)
+    if not options.quick and keys == list(PROBLEMS):
+        lines = [line for result in results for line in table(result)]
+        path = options.output / "tables" / "langevin_stability.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([machine, *lines]) + "\n")
+        draw(results, options.output / "images" / "langevin_stability.png")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Runs pynlme's SAEM, in an environment of its own, on arrays in a file.
 
 Called by other benchmarks: ``python peer_pynlme.py data.npz n_seeds with_likelihood
-first_seed``. The file holds ``dose, time, y, group, start``; the answer is one line of
-JSON per seed.
+first_seed [control]``. The file holds ``dose, time, y, group, start``; control is JSON
+with more settings of saemix; the answer is one line of JSON per seed.
 """
 
 import json
@@ -22,6 +22,7 @@ def model(psi, id, x):
 
 def main():
     path, n_seeds, likelihood, first = sys.argv[1], *map(int, sys.argv[2:5])
+    more = json.loads(sys.argv[5]) if len(sys.argv) > 5 else {}
     file = np.load(path)
     names = ("ka", "V", "CL")
     start = dict(zip(names, file["start"].tolist(), strict=True))
@@ -32,6 +33,7 @@ def main():
     warm_up = 1 if likelihood else 0  # long runs of many subjects need none
     for seed in range(first - warm_up, first + n_seeds):
         control = {"seed": seed + 1, "nb.chains": chains, "ll.is": bool(likelihood)}
+        control.update(more)
         begin = time.process_time()
         fit = r.saemix(structure, data, control)
         spent = time.process_time() - begin
