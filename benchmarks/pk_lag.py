@@ -18,11 +18,14 @@ cannot fall below what the data tell of ka, and of ``(ka - ka*)^2``, where ka* i
 maximum-likelihood estimate, from SAEM with averaging.
 
 Prints the tables, and unless ``--quick`` writes them to ``doc/tables`` and the picture
-to ``doc/images``.
+to ``doc/images``. Data sets are kept in a folder and not computed again, so that a run
+can be continued.
 Usage: ``python benchmarks/pk_lag.py [--data-sets 50] [--minutes 60] [--quick]``
 """
 
 import argparse
+import json
+import tempfile
 import time
 import warnings
 from pathlib import Path
@@ -145,20 +148,35 @@ def at(visits, values, points):
     return np.where(last < 0, START["ka"], values[np.maximum(last, 0)])
 
 
-def run(n_data_sets, n_subjects, minutes=np.inf):
+def one_data_set(n_subjects, seed):
+    """Return ka and visits of each method, and the maximum."""
+    data = simulate(n_subjects, seed)
+    paths = {name: path(data, *METHODS[name], seed) for name in METHODS}
+    found: dict = {name: [v.tolist() for v in paths[name]] for name in METHODS}
+    return found | {"maximum": list(map(float, maximum(data, seed)))}
+
+
+def run(n_data_sets, n_subjects, results=None, minutes=np.inf):
     """Return ka of each method by (epochs, visits), and the maxima."""
     begin = time.perf_counter()
     found: dict = {name: [] for name in METHODS}
     best = []
     for seed in range(n_data_sets):
-        data = simulate(n_subjects, seed)
-        best.append(maximum(data, seed))
-        for name, paths in found.items():
-            ka, visits = path(data, *METHODS[name], seed)
-            paths.append((ka[:N_EPOCHS], at(visits, ka, GRIDS[1])))
-        print(f"{seed + 1} data sets, {time.process_time():.0f} CPU s", flush=True)
-        if time.perf_counter() - begin > 60 * minutes:
+        kept = None if results is None else results / f"{n_subjects}-{seed}.json"
+        if kept is not None and kept.exists():
+            one = json.loads(kept.read_text())
+        elif time.perf_counter() - begin > 60 * minutes:
             break
+        else:
+            one = one_data_set(n_subjects, seed)
+            print(f"{seed + 1} data sets, {time.process_time():.0f} CPU s", flush=True)
+            if kept is not None:
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                kept.write_text(json.dumps(one))
+        best.append(one["maximum"])
+        for name in METHODS:
+            ka, visits = map(np.array, one[name])
+            found[name].append((ka[:N_EPOCHS], at(visits, ka, GRIDS[1])))
     stacked = {
         name: tuple(np.array(part) for part in zip(*paths, strict=True))
         for name, paths in found.items()
@@ -256,7 +274,7 @@ def draw(found, best, target):
         axes[0, 0].plot((1, 5, 10, 15), values, "x", color=colour, markersize=5)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center")
     target.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(target, dpi=110)
+    figure.savefig(target, dpi=80)
     plt.close(figure)
 
 
@@ -268,6 +286,9 @@ def main():
         "--minutes", type=float, default=np.inf, help="no new data sets after these"
     )
     parser.add_argument("--quick", action="store_true", help="3 sets of 500 subjects")
+    parser.add_argument(
+        "--results", type=Path, default=Path(tempfile.gettempdir()) / "sktem_pk_lag"
+    )
     parser.add_argument("--output", type=Path, default=DOC)
     options = parser.parse_args()
     if options.quick:
@@ -275,7 +296,8 @@ def main():
     warnings.simplefilter("ignore")
     machine = describe()
     print(machine)
-    found, best = run(options.data_sets, options.subjects, options.minutes)
+    results = None if options.quick else options.results
+    found, best = run(options.data_sets, options.subjects, results, options.minutes)
     lines = [f"{len(best)} data sets of {options.subjects:,} subjects. "]
     lines[0] += tables(found, best)[0]
     lines += tables(found, best)[1:] + verdict(found, best)
