@@ -21,9 +21,9 @@ trials, with what fails: the share of trials in which bare ULA ended in no numbe
 often the guard acted, and the acceptance of MALA in the last fifth.
 
 Prints the tables, and unless ``--quick`` writes them to ``doc/tables`` and the picture
-to ``doc/images``. Results of a problem are kept in a folder and not computed again, so
-that problems can be run one by one (``--problems medpar,azpro``); the report is written
-by a run with all of them.
+to ``doc/images``. Trials are kept in a folder and not computed again, so that
+problems can be run one by one (``--problems medpar,azpro``); the report is written by a
+run with all of them.
 Usage: ``python benchmarks/langevin_stability.py [--problems ...] [--quick]``
 """
 
@@ -40,7 +40,7 @@ from machine import describe
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 #: Steps are usable if the median loss is at most this many times the best of all, or
-#: at most the tolerance of the problem.
+#: at most the tolerance of the problem; the same factor is used for the own best.
 USABLE = 2.0
 COLOURS = {
     "ULA": "tab:blue",
@@ -63,28 +63,41 @@ def one_run(problem, sampler, trial):
     return float(loss), history.events["ula_restored"], float(np.mean(rates))
 
 
-def results_of(key, n_trials, n_etas):
-    """Return all runs of a problem."""
+def results_of(key, n_trials, n_etas, kept):
+    """Return all runs of a problem, computed or kept, trial by trial."""
+    result = {"trials": []}
+    if kept is not None and kept.exists():
+        result = json.loads(kept.read_text())
+        if len(result["trials"]) >= (n_trials or result["wanted"]):
+            return result
     problem = PROBLEMS[key]()
-    trials = n_trials or problem.trials
     etas = problem.etas
     if n_etas:
         etas = etas[np.linspace(0, len(etas) - 1, n_etas).round().astype(int)]
-    runs = {
-        name: [
-            [
-                one_run(problem, SAMPLERS[name](step=eta, n_steps=5), trial)
-                for trial in range(trials)
-            ]
-            for eta in etas
-        ]
-        for name in problem.samplers
-    }
-    return {
-        "name": problem.name, "loss": problem.loss, "trials": trials,
-        "tolerance": problem.tolerance,
-        "etas": list(map(float, etas)), "runs": runs,
+    result |= {
+        "name": problem.name, "loss": problem.loss, "tolerance": problem.tolerance,
+        "wanted": problem.trials, "etas": list(map(float, etas)),
     }  # fmt: skip
+    for trial in range(len(result["trials"]), n_trials or problem.trials):
+        result["trials"].append({
+            name: [
+                one_run(problem, SAMPLERS[name](step=eta, n_steps=5), trial)
+                for eta in etas
+            ]
+            for name in problem.samplers
+        })  # fmt: skip
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_text(json.dumps(result))
+    return result
+
+
+def runs_of(result):
+    """Return the runs of each sampler, an array by step, trial and what was seen."""
+    return {
+        name: np.array([trial[name] for trial in result["trials"]]).swapaxes(0, 1)
+        for name in result["trials"][0]
+    }
 
 
 def number(value):
@@ -94,24 +107,33 @@ def number(value):
 
 def quantiles(losses):
     """Return the 10 %, 50 % and 90 % points of each row, infinite ones included."""
-    ordered = np.sort(losses, axis=1)
-    last = ordered.shape[1] - 1
-    positions = [int(np.floor(0.1 * last)), last // 2, int(np.ceil(0.9 * last))]
-    return ordered[:, positions].T
+    return np.array([
+        np.quantile(losses, 0.1, axis=1, method="lower"),
+        np.median(losses, axis=1),
+        np.quantile(losses, 0.9, axis=1, method="higher"),
+    ])  # fmt: skip
+
+
+def steps_below(result, losses, bound):
+    """Return the range of steps whose loss is at most a bound, in words."""
+    good = np.array(result["etas"])[losses <= bound]
+    if len(good) == 0:
+        return "nowhere"
+    return f"{good[0]:.2g} to {good[-1]:.2g} ({len(good)} steps)"
 
 
 def table(result):
     """Return the lines of a problem."""
-    names = list(result["runs"])
+    runs = runs_of(result)
+    names, n_trials = list(runs), len(result["trials"])
     title = f"{result['name']}: loss of {result['loss']}"
     if "distance" in result["loss"]:
         title = f"{result['name']}: {result['loss']}"
-    lines = ["", f"{title}, {result['trials']} trials"]
+    lines = ["", f"{title}, {n_trials} trials"]
     extra = {"ULA": "restored", "bare ULA": "diverged", "MALA": "accepted",
              "joint MALA": "accepted"}  # fmt: skip
     head = "".join(f"{name:>29s}{extra[name]:>10s}" for name in names)
     lines.append(f"{'eta':>8s}" + head)
-    runs = {name: np.array(result["runs"][name]) for name in names}
     points = {name: quantiles(values[..., 0]) for name, values in runs.items()}
     for j, eta in enumerate(result["etas"]):
         line = f"{eta:8.2g}"
@@ -126,17 +148,17 @@ def table(result):
             else:
                 line += f"{accepted.mean():10.2f}"
         lines.append(line)
-    floor = min(values[1].min() for values in points.values())
-    bound = max(USABLE * floor, result["tolerance"])
-    lines.append(f"usable, median at most {bound:.2g}:")
+    best = {name: values[1].min() for name, values in points.items()}
+    bound = max(USABLE * min(best.values()), result["tolerance"])
+    if "distance" in result["loss"] and min(best.values()) > 1:
+        lines.append("no step of any sampler comes near the solution")
+        return lines
+    lines.append(f"usable, median at most {bound:.2g}, and near the own best:")
     for name in names:
-        middle = points[name][1]
-        good = np.flatnonzero(middle <= bound)
-        steps = np.array(result["etas"])[good]
-        where = "no step"
-        if len(good):
-            where = f"eta {steps[0]:.2g} to {steps[-1]:.2g} ({len(good)} of the grid)"
-        lines.append(f"  {name:12s}{where}; best {middle.min():.2g}")
+        usable = steps_below(result, points[name][1], bound)
+        near = steps_below(result, points[name][1], USABLE * best[name])
+        text = f"best {number(best[name])}, usable {usable}, near it {near}"
+        lines.append(f"  {name:12s}{text}")
     return lines
 
 
@@ -149,10 +171,8 @@ def draw(results, path):
 
     figure, axes = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for axis, result in zip(axes.flat, results, strict=False):
-        values = {
-            name: quantiles(np.array(runs)[..., 0])
-            for name, runs in result["runs"].items()
-        }
+        all_runs = runs_of(result)
+        values = {name: quantiles(runs[..., 0]) for name, runs in all_runs.items()}
         everything = np.concatenate([v.ravel() for v in values.values()])
         sound = everything[np.isfinite(everything) & (everything > 0)]
         bottom = max(sound.min() * 0.7, sound.max() * 1e-8)
@@ -164,7 +184,7 @@ def draw(results, path):
             axis.fill_between(
                 etas, shown[0], shown[2], color=COLOURS[name], alpha=0.15, linewidth=0
             )
-            runs = np.array(result["runs"][name])
+            runs = all_runs[name]
             diverged = np.mean(~np.isfinite(runs[..., 0]), axis=1) > 0.5
             guarded = np.median(runs[..., 1], axis=1) > 0
             frozen = runs[..., 2].mean(axis=1) < 0.01
@@ -190,7 +210,7 @@ def draw(results, path):
         )  # fmt: skip
     figure.legend(handles=lines, loc="outside lower center", ncols=len(lines))
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=90)
+    figure.savefig(path, dpi=72)
     plt.close(figure)
 
 
@@ -213,14 +233,8 @@ def main():
     print(machine)
     results = []
     for key in keys:
-        kept = options.results / f"{key}.json"
-        if kept.exists() and not options.quick:
-            result = json.loads(kept.read_text())
-        else:
-            result = results_of(key, options.trials, n_etas)
-            if not options.quick:
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(result))
+        kept = None if options.quick else options.results / f"{key}.json"
+        result = results_of(key, options.trials, n_etas, kept)
         results.append(result)
         print("\n".join(table(result)), flush=True)
     if not options.quick and keys == list(PROBLEMS):

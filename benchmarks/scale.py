@@ -27,7 +27,6 @@ import subprocess
 import tempfile
 import time
 import warnings
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -117,18 +116,24 @@ def peer(data, python, n_seeds, iterations=(300, 100)):
 class Maximum:
     """The maximum-likelihood estimate of a data set, and distances from it."""
 
-    def __init__(self, data, passes, n_chains):
-        n = len(np.unique(data[2]))
+    def __init__(self, n, exact, errors, uncertainty):
+        self.n = n
+        self.exact, self.errors = np.array(exact), np.array(errors)
+        self.uncertainty = uncertainty
+
+    @classmethod
+    def of(cls, data, passes, n_chains):
+        """Find it by a long run."""
         best, _ = fitted(
             data, tol=0, max_iter=passes, n_chains=n_chains, random_state=99
         )
-        self.n = n
-        self.exact = to_vector(best._model, best.params_)
-        natural = list(best.population_parameters_.values())
-        self.errors = np.array(list(best.standard_errors_.values()))
-        self.errors[:3] /= natural
+        errors = np.array(list(best.standard_errors_.values()))
+        errors[:3] /= list(best.population_parameters_.values())
         noise = np.array(list(best.monte_carlo_errors_.values()))
-        self.uncertainty = np.max(noise / self.errors)
+        return cls(
+            len(np.unique(data[2])), to_vector(best._model, best.params_), errors,
+            float(np.max(noise / errors)),
+        )  # fmt: skip
 
     def distance(self, values):
         """Return the largest difference in standard errors."""
@@ -179,22 +184,15 @@ def table(data, maximum, python, seeds):
     return lines, float(spent)
 
 
-def curves(data, maximum, n_passes, n_seeds):
-    """Return (visits, distances, CPU seconds) of all runs, by solver."""
-    found = {}
-    for solver, n_burn_in in SOLVERS.items():
-        found[solver] = []
-        for seed in range(n_seeds):
-            fit, _ = fitted(
-                data, solver=solver, batch_size=max(maximum.n // BATCHES, 1), tol=0,
-                max_iter=n_passes, n_burn_in=n_burn_in, annealing=False,
-                random_state=seed,
-            )  # fmt: skip
-            far = maximum.distance(np.array(list(fit.trace_.values())).T)
-            seconds = np.array(fit.history_.cpu_time)
-            visits = np.array(fit.history_.passes)
-            found[solver].append((visits.tolist(), far.tolist(), seconds.tolist()))
-    return found
+def curve(data, maximum, solver, n_passes, seed):
+    """Return visits, distances and CPU seconds after each epoch of a run."""
+    fit, _ = fitted(
+        data, solver=solver, batch_size=max(maximum.n // BATCHES, 1), tol=0,
+        max_iter=n_passes, n_burn_in=SOLVERS[solver], annealing=False,
+        random_state=seed,
+    )  # fmt: skip
+    far = maximum.distance(np.array(list(fit.trace_.values())).T)
+    return list(fit.history_.passes), far.tolist(), list(fit.history_.cpu_time)
 
 
 def at(visits, values, points):
@@ -273,38 +271,67 @@ def draw(results, path):
     axes[0, 0].set_ylabel("distance to the maximum, standard errors")
     axes[0, 0].legend()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
     plt.close(figure)
 
 
-@lru_cache(maxsize=1)
-def prepared(n, quick):
-    """Return the data of an N and their maximum."""
-    data = simulate(n)
-    passes, chains = (300, 2) if quick else (600, 1 if n > LARGEST_FOR_PEER else 4)
-    return data, Maximum(data, passes, chains)
+def prepared(n, options):
+    """Return the data of an N and their maximum, computed or kept."""
+    data, kept = simulate(n), options.results / f"maximum-{n}.json"
+    if kept.exists() and not options.quick:
+        return data, Maximum(n, **json.loads(kept.read_text()))
+    passes, chains = 600, 1 if n > LARGEST_FOR_PEER else 4
+    if options.quick:
+        passes, chains = 300, 2
+    maximum = Maximum.of(data, passes, chains)
+    values = {
+        "exact": maximum.exact.tolist(), "errors": maximum.errors.tolist(),
+        "uncertainty": maximum.uncertainty,
+    }  # fmt: skip
+    keep(kept, values, options)
+    return data, maximum
 
 
-def measure(n, part, options):
-    """Return what a part found at one N, computed or kept."""
-    kept = options.results / f"{part}-{n}.json"
+def keep(path, values, options):
+    """Write what was found, unless the run is a quick one."""
+    if not options.quick:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(values))
+
+
+def measure_table(n, options):
+    """Return the lines of a table and what they need, computed or kept."""
+    kept = options.results / f"table-{n}.json"
     if kept.exists() and not options.quick:
         return json.loads(kept.read_text())
-    huge = n > LARGEST_FOR_PEER
-    data, maximum = prepared(n, options.quick)
-    result = {"n": n, "uncertainty": float(maximum.uncertainty)}
-    if part == "table":
-        seeds = (5, 5 if n < 1000 else 3 if n < 5000 else 2)
-        if huge or options.quick:
-            seeds = (3, 1)
-        lines, spent = table(data, maximum, options.peer_python, seeds)
-        result |= {"lines": lines, "peer": spent}
-    else:
-        n_seeds = options.seeds or (2 if huge or options.quick else 5)
-        result["curves"] = curves(data, maximum, options.passes, n_seeds)
-    if not options.quick:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(json.dumps(result))
+    data, maximum = prepared(n, options)
+    seeds = (5, 5 if n < 1000 else 3 if n < 5000 else 2)
+    if n > LARGEST_FOR_PEER or options.quick:
+        seeds = (3, 1)
+    lines, spent = table(data, maximum, options.peer_python, seeds)
+    noise = maximum.uncertainty
+    lines.append(f"{'':39s}Monte Carlo error of the maximum: {noise:.3f}")
+    result = {"lines": lines, "peer": spent}
+    keep(kept, result, options)
+    return result
+
+
+def measure_curves(n, options):
+    """Return all runs of the solvers, computed or kept, seed by seed."""
+    kept = options.results / f"curves-{n}.json"
+    result = {"uncertainty": 0.0, "curves": {solver: [] for solver in SOLVERS}}
+    if kept.exists() and not options.quick:
+        result = json.loads(kept.read_text())
+    done = len(result["curves"]["saem"])
+    wanted = options.seeds or (2 if n > LARGEST_FOR_PEER or options.quick else 5)
+    if done < wanted:
+        data, maximum = prepared(n, options)
+        result["uncertainty"] = maximum.uncertainty
+    for seed in range(done, wanted):
+        for solver in SOLVERS:
+            run = curve(data, maximum, solver, options.passes, seed)
+            result["curves"][solver].append(run)
+        keep(kept, result, options)
     return result
 
 
@@ -314,6 +341,7 @@ def main():
     parser.add_argument("--parts", default="table,curves")
     parser.add_argument("--passes", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=0, help="of the curves")
+    parser.add_argument("--largest-curve", type=int, default=SIZES[-1])
     parser.add_argument("--peer-python", default=None)
     parser.add_argument("--quick", action="store_true", help="100 and 1,000 subjects")
     parser.add_argument(
@@ -334,19 +362,20 @@ def main():
     tables, found = {}, {}
     for n in sizes:
         if "table" in options.parts:
-            tables[n] = measure(n, "table", options)
-        if "curves" in options.parts and n >= LEAST_FOR_CURVES:
-            found[n] = measure(n, "curves", options)
+            tables[n] = measure_table(n, options)
+        if "curves" in options.parts and (
+            LEAST_FOR_CURVES <= n <= options.largest_curve
+        ):
+            found[n] = measure_curves(n, options)
     say(*HEAD)
     before = None
     for n, result in tables.items():
         say(*result["lines"])
-        if n > LARGEST_FOR_PEER and before and before["peer"]:
-            guess = before["peer"] * n / before["n"]
+        if n > LARGEST_FOR_PEER and before:
+            guess = before[1] * n / before[0]
             name = "pynlme, 300 + 100, extrapolated"
             say(f"{n:7d}{name:>32s}{400:8d}{guess:10.0f}")
-        say(f"{'':39s}Monte Carlo error of the maximum: {result['uncertainty']:.3f}")
-        before = result
+        before = (n, result["peer"]) if result["peer"] else None
     for n, result in found.items():
         say(*curve_table(n, result["curves"], options.passes))
     whole = sizes == SIZES and options.parts == "table,curves"
