@@ -48,6 +48,7 @@ class WholeData:
         self.y = y
         self.count = count
         self.mode = None
+        self._derived: dict[str, np.ndarray] = {}  # copies for other counts share it
 
     def __len__(self):
         """Return the number of rows."""
@@ -55,7 +56,7 @@ class WholeData:
 
     def __getitem__(self, rows):
         """Return the data set for some of the rows."""
-        return WholeData(self.X, self.y, len(np.arange(self.count)[rows]))
+        return self._with_count(len(np.arange(self.count)[rows]))
 
     def repeat(self, count):
         """Return the data set for several chains.
@@ -70,7 +71,20 @@ class WholeData:
         WholeData
             The same data.
         """
-        return WholeData(self.X, self.y, self.count * count)
+        return self._with_count(self.count * count)
+
+    def _with_count(self, count):
+        other = WholeData(self.X, self.y, count)
+        other._derived = self._derived
+        return other
+
+    @property
+    def absolute_design(self) -> np.ndarray:
+        """Absolute values of ``[1, X]``, kept: chains ask for them at every step."""
+        if "absolute_design" not in self._derived:
+            design = np.column_stack([np.ones(len(self.X)), self.X])
+            self._derived["absolute_design"] = np.abs(design)
+        return self._derived["absolute_design"]
 
 
 class ARDLogisticModel(LatentModel):
@@ -150,7 +164,7 @@ class ARDLogisticModel(LatentModel):
         """
         variances = self._all_variances(params)
         r = np.sqrt(variances)
-        A = np.abs(np.column_stack([np.ones(len(X.X)), X.X]))
+        A = X.absolute_design
         bound = A.T @ (A @ r) / (4 * r)
         return 1 / (1 / variances + bound)
 
