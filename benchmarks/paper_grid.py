@@ -64,7 +64,7 @@ class Part:
 
 
 PARTS = {
-    "bits": Part("units in {0, 1}"),
+    "bits": Part("units in {0, 1}", epochs=60),
     "steps": Part("units in {0, 1}, steps of the paper", steps=(0.001, 0.0001)),
     "spins": Part("units in {-1, 1}", spins=True, steps=(1.0, 0.01), epochs=100),
     "weak": Part(
