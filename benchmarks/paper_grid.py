@@ -180,20 +180,26 @@ def main():
     parser.add_argument("--side", type=int, default=30)
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--seeds", type=int)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--shares", type=float, nargs="+")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(describe())
     for name in arguments.parts:
         part = PARTS[name]
         settings = {**vars(part)}
-        for option in ("epochs", "seeds"):
+        for option in ("epochs", "seeds", "shares"):
             if getattr(arguments, option) is not None:
                 settings[option] = getattr(arguments, option)
         part = Part(**settings)
         for share in part.shares:
+            first = arguments.first_seed
             gaps = [
-                compare(part, share, seed, arguments.side) for seed in range(part.seeds)
+                compare(part, share, seed, arguments.side)
+                for seed in range(first, first + part.seeds)
             ]
+            if part.seeds == 1:
+                continue
             exact, windows = np.mean(gaps, axis=0)
             low, high = np.min(gaps, axis=0), np.max(gaps, axis=0)
             print(
