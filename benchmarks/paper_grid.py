@@ -1,12 +1,12 @@
 """The grid of Jang et al. (2016), section 4.1: APCD, MFPCD and the exact E-step.
 
 A 30 x 30 grid with biases from U[-3, 3] and weights from N(0, 0.5) (variance), 2,000
-rows to learn from and 2,000 to test, 50 % or 20 % of the units hidden, 300 epochs. Each
-line is a solver: log-likelihood of the test rows (the hidden units summed out exactly,
-log Z by annealed importance sampling), the same by Parzen windows on 2,000 samples as
-in the paper, and CPU seconds of the fit. "true parameters" is the machine that made the
-data, with a Parzen window on the training rows; "independent units" have the base
-rates of the training rows and no edges.
+rows to learn from and 2,000 to test, 50 % or 20 % of the units hidden. Each line is a
+solver: log-likelihood of the test rows (the hidden units summed out exactly, log Z by
+annealed importance sampling), the same by Parzen windows on 2,000 samples as in the
+paper, and CPU seconds of the fit. "true parameters" is the machine that made the data,
+with a Parzen window on the training rows; "independent units" have the base rates of
+the training rows and no edges.
 
 Four parts, of which ``--parts`` takes some:
 
@@ -14,13 +14,13 @@ bits
     As printed, units in {0, 1}, with steps b_t from 0.2 to 0.002, which come near to
     the optimum.
 steps
-    The same with the steps of the paper, from 0.001 to 0.0001. The size of its batches
-    is not given; with 100 rows such steps move no parameter by more than 3.3 times its
-    gradient.
+    The same with the steps of the paper, from 0.001 to 0.0001, and its 300 epochs. The
+    size of its batches is not given; with 100 rows such steps move no parameter by more
+    than 3.3 times its gradient.
 spins
     Biases and weights as those of units in {-1, 1}; in terms of {0, 1} the weights have
     variance 8. Here, and not with units in {0, 1}, the Parzen windows on the training
-    rows are at the values that the paper prints, -148.90 and -254.26.
+    rows are near the values that the paper prints, -148.90 and -254.26.
 weak
     Spins with biases from U[-0.2, 0.2], so that hidden units depend on each other
     strongly given the visible ones, which is what mean field leaves out.
