@@ -72,9 +72,9 @@ plt.show()
 # from the dashed line on the steps fall, and from the full one on the estimates are
 # averaged. Where the average itself drifts, there is another burn-in.
 #
-# The runs agree but for the variance of ka, of which the samples tell little, since few
-# of them are early. There they differ by half of its standard error; a smaller ``tol``
-# would bring them together.
+# The runs agree. They are furthest apart in the variance of ka, by a fifth of its
+# standard error: the samples tell little of it, since few of them are early. A smaller
+# ``tol`` would bring them nearer together.
 
 display = ParameterTraceDisplay.from_estimator(pk, name="first run")
 again = NonlinearMixedEffectsRegressor(
