@@ -1,11 +1,11 @@
 """Likelihood of images: MNIST and OCR letters, PCD, MFPCD, APCD and H-APCD by AIS.
 
-Machines are scaled to what a shared core does in a quarter of an hour for each data
-set: all rows, but fewer units and epochs than published, so that the values are to be
-compared with each other only, and not with -84.31 and -83.93 (MNIST) or -31.13 and
--29.59 (OCR) of Jang et al. (2016). MNIST is binarised stochastically once; thresholded
-images are another, easier data set. All solvers go on from the same layers, which are
-pretrained; the CPU seconds contain it.
+Machines are scaled to what a core does in about ten minutes for each data set: all
+rows, but fewer units and epochs than published, so that the values are to be compared
+with each other only, and not with -84.31 and -83.93 (MNIST) or -31.13 and -29.59 (OCR)
+of Jang et al. (2016). MNIST is binarised stochastically once; thresholded images are
+another, easier data set. All solvers go on from the same layers, which are pretrained;
+the CPU seconds contain it.
 
 ``--small`` takes two minutes: 8,000 or 6,000 rows and smaller machines. ``--paper``
 runs the published sizes (784-500-1000 and 128-500-1000, 100 epochs of pretraining and
