@@ -163,7 +163,7 @@ class NamespaceArrays:
 NUMPY = NumpyArrays()
 
 
-@functools.lru_cache(maxsize=16)
+@functools.cache
 def _compat():
     try:
         return importlib.import_module("array_api_compat")

@@ -143,20 +143,19 @@ def sweeps(
                     target, local, k, indices, weights, biases[u], low, high, lanes
                 )
                 continue
+            add_field(new, local, u, indptr, indices, weights, biases[u])
+            if shifted:
+                shift = offsets[u]
+                for c in range(width):
+                    new[c] += offset_scale * shift[start + c]
+            if means:
+                mean_unit(new, new)
             else:
-                add_field(new, local, u, indptr, indices, weights, biases[u])
-                if shifted:
-                    shift = offsets[u]
-                    for c in range(width):
-                        new[c] += offset_scale * shift[start + c]
-                if means:
-                    mean_unit(new, new)
-                else:
-                    draw_unit(new, new, low, high, lanes)
-                if masked:
-                    hold = clamped[u]
-                    for c in range(width):
-                        new[c] = row[c] if hold[start + c] else new[c]
+                draw_unit(new, new, low, high, lanes)
+            if masked:
+                hold = clamped[u]
+                for c in range(width):
+                    new[c] = row[c] if hold[start + c] else new[c]
             target = result[u]
             for c in range(width):
                 target[c] = new[c]

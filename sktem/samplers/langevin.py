@@ -38,6 +38,8 @@ class _Langevin(MarkovSampler):
         sampler.step = np.asarray(step, dtype=float)
         if not (np.isfinite(sampler.step) & (sampler.step > 0)).all():
             raise ValueError(f"step must be positive, got {step!r}")
+        # The copy serves one draw, during which the preconditioner stays.
+        sampler._scale = self._scaled(model, X, params)
         return super(_Langevin, sampler).draw(model, X, Z, params, streams, iteration)
 
     def _scaled(self, model, X, params):
@@ -135,7 +137,7 @@ class ULA(_Langevin):
 
     def _transition(self, model, X, state, params, streams):
         Z, gradient = state
-        root, square, inverse = self._scaled(model, X, params)
+        root, square, inverse = self._scale
         halved = streams.adaptation.of_rows("ula_step", len(Z))
         step = self.step * _column(halved, Z.ndim)
         noise = streams.sampling.standard_normal(Z.shape)
@@ -145,7 +147,6 @@ class ULA(_Langevin):
             drift = inverse(step * square(gradient_proposed)) / np.sqrt(2 * step)
             sound = np.isfinite(_row_sum(np.abs(proposed)))
             sound &= (np.abs(drift) < LARGEST_DRIFT).reshape(len(Z), -1).all(axis=1)
-        # The sampler is a copy that serves one draw.
         self._last_move = (Z, proposed, gradient_proposed, noise, step)
         restored = int(len(Z) - sound.sum())
         if not restored:
@@ -162,12 +163,11 @@ class ULA(_Langevin):
         if not hasattr(model, "log_joint") or len(X) == 0:
             return float("nan")
         Z, proposed, gradient, noise, step = self._last_move
-        scale = self._scaled(model, X, params)
         with np.errstate(over="ignore", invalid="ignore"):
             log_ratio = model.log_joint(X, proposed, params)
             log_ratio = log_ratio - model.log_joint(X, Z, params)
             log_ratio = log_ratio + _log_reversal(
-                Z, proposed, gradient, noise, step, scale
+                Z, proposed, gradient, noise, step, self._scale
             )
             accepted = np.exp(np.minimum(log_ratio, 0.0))
         return 1.0 - float(np.mean(np.where(np.isnan(accepted), 0.0, accepted)))
@@ -255,7 +255,7 @@ class MALA(_Langevin):
 
     def _transition(self, model, X, state, params, streams):
         Z, log_joint, gradient = state
-        root, square, inverse = self._scaled(model, X, params)
+        root, square, inverse = self._scale
         step = np.asarray(self.step, dtype=float)
         noise = streams.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -264,7 +264,7 @@ class MALA(_Langevin):
             gradient_proposed = model.grad_log_joint(X, proposed, params)
             log_ratio = log_proposed - log_joint
             log_ratio = log_ratio + _log_reversal(
-                Z, proposed, gradient_proposed, noise, step, (root, square, inverse)
+                Z, proposed, gradient_proposed, noise, step, self._scale
             )
         Z, accepted = accept_or_reject(Z, proposed, log_ratio, streams.acceptance)
         mask = _column(accepted, Z.ndim)
