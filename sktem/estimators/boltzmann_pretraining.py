@@ -45,9 +45,13 @@ class DoubledMachine(LayeredMachine):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
         self.up, self.down = float(up), float(down)
 
-    def odd_fields(self, params, even):
+    def odd_fields(self, params, even, first=0):
         """Return the fields of the hidden units, without biases."""
-        return super().odd_fields(params, even) * self.up
+        return super().odd_fields(params, even, first) * self.up
+
+    def visible_fields(self, params, X):
+        """Return the fields of the hidden units, without biases."""
+        return super().visible_fields(params, X) * self.up
 
     def even_fields(self, params, odd, first=0):
         """Return the fields of the visible units, without biases."""

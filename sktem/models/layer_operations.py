@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
+from sktem.kernels.binary_products import code_rows, coded_product
 from sktem.kernels.layers import (
     draw_from_means,
     draw_normals,
@@ -35,6 +36,11 @@ __all__ = ["CompiledOperations", "NamespaceOperations", "operations_of"]
 SPARSE_SHARE = 0.2
 SMALLEST_SPARSE = 2**14
 NARROWEST_SPARSE = 128
+#: Products of zeros and ones add listed sums from this many rows, inner places and
+#: columns on; below them BLAS is as fast (see `benchmarks/binary_products.py`).
+FEWEST_CODED = 48
+SHALLOWEST_CODED = 192
+NARROWEST_CODED = 64
 #: To tell the blocks of rows of one seed apart.
 ROW_STEP = 0x9E3779B97F4A7C15
 
@@ -72,10 +78,18 @@ class CompiledOperations(NumpyArrays):
         return softplus_differences(fields, others, old, new)
 
     def product(self, a, b, out=None):
-        """Return ``a @ b``, written into `out` if given; fast if a is mostly zero."""
+        """Return ``a @ b``, written into `out` if given.
+
+        Fast if a is mostly zero, or is zeros and ones.
+        """
         if out is None:
             out = np.empty((a.shape[0], b.shape[1]), np.result_type(a, b))
-        if not (_is_large(a, b, out) and _sparse_product(a, b, out)):
+        if not (
+            _suits_lists(a, b, out)
+            and _sparse_product(a, b, out)
+            or _suits_codes(a, b, out)
+            and _coded_product(a, b, out)
+        ):
             np.matmul(a, b, out=out)
         return out
 
@@ -88,17 +102,48 @@ class CompiledOperations(NumpyArrays):
         return np.unpackbits(packed, axis=1, count=width).astype(np.float32)
 
 
-def _is_large(a, b, out):
+def _are_single(*arrays):
+    """Return whether arrays are matrices of float32, each in one piece of memory."""
+    return all(
+        x.ndim == 2
+        and x.dtype == np.float32
+        and (x.flags.c_contiguous or x.flags.f_contiguous)
+        for x in arrays
+    )
+
+
+def _suits_lists(a, b, out):
     """Return whether a product is of the kind that `_sparse_product` is for."""
     return (
-        a.ndim == 2
-        and a.size >= SMALLEST_SPARSE
-        and b.shape[1] >= NARROWEST_SPARSE
-        and all(x.dtype == np.float32 for x in (a, b, out))
+        a.size >= SMALLEST_SPARSE
+        and b.shape[-1] >= NARROWEST_SPARSE
+        and _are_single(a, b, out)
         and b.flags.c_contiguous
         and out.flags.c_contiguous
-        and (a.flags.c_contiguous or a.flags.f_contiguous)
     )
+
+
+def _suits_codes(a, b, out):
+    """Return whether a product is of the kind that `_coded_product` is for."""
+    return (
+        a.shape[0] >= FEWEST_CODED
+        and b.ndim == 2
+        and b.shape[0] >= SHALLOWEST_CODED
+        and b.shape[1] >= NARROWEST_CODED
+        and _are_single(b, out)
+        and a.dtype == np.float32
+        and out.flags.c_contiguous
+    )
+
+
+def _coded_product(a, b, out):
+    """Write ``a @ b`` into `out` if a is zeros and ones; return whether."""
+    codes = np.empty((a.shape[0], -(-a.shape[1] // 4)), np.uint8)
+    coded = code_rows(np.ascontiguousarray(a), codes)
+    if coded:
+        transposed = not b.flags.c_contiguous
+        coded_product(codes, b.T if transposed else b, transposed, out)
+    return coded
 
 
 def _sparse_product(a, b, out):

@@ -22,26 +22,40 @@ class LayerStates(LayerLayout):
 
     # Fields.
 
-    def odd_fields(self, params, even):
-        """Return the fields of the odd units, without biases."""
+    def odd_fields(self, params, even, first=0):
+        """Return what even units from a number on add to the odd fields."""
         arrays = operations_of(params)
         if len(self._blocks) == 1:
-            return arrays.product(even, self._matrix(params, 0))
+            return arrays.product(even, self._matrix(params, 0)[first:, :])
         dtype = arrays.xp.result_type(params, even)
-        out = arrays.empty((even.shape[0], self.n_odd), dtype)
+        out = arrays.full((even.shape[0], self.n_odd), 0.0, dtype)
         for block, (rows, columns, _) in enumerate(self._blocks):
-            out[:, columns] = even[:, rows] @ self._matrix(params, block)
+            start = max(rows.start, first)
+            matrix = self._matrix(params, block)[start - rows.start :, :]
+            part = even[:, start - first : rows.stop - first]
+            out[:, columns] = arrays.product(part, matrix)
+        return out
+
+    def visible_fields(self, params, X):
+        """Return what the visible units add to the odd fields."""
+        arrays = operations_of(params)
+        fields = arrays.product(X, self.weights_between(params, 0))
+        if len(self._blocks) == 1:
+            return fields
+        out = arrays.full((X.shape[0], self.n_odd), 0.0, fields.dtype)
+        out[:, : fields.shape[1]] = fields
         return out
 
     def even_fields(self, params, odd, first=0):
         """Return the fields of the even units from a number on, without biases."""
+        arrays = operations_of(params)
         if len(self._blocks) == 1:
-            return odd @ self._matrix(params, 0)[first:, :].T
-        arrays = arrays_of(params)
+            return arrays.product(odd, self._matrix(params, 0)[first:, :].T)
         dtype = arrays.xp.result_type(params, odd)
         out = arrays.full((odd.shape[0], self.n_even), 0.0, dtype)
         for block, (rows, columns, _) in enumerate(self._blocks):
-            out[:, rows] += odd[:, columns] @ self._matrix(params, block).T
+            matrix = self._matrix(params, block).T
+            out[:, rows] += arrays.product(odd[:, columns], matrix)
         return arrays.contiguous(out[:, first:])
 
     def draw_even(self, params, odd, draws, first=0):
@@ -101,24 +115,34 @@ class LayerStates(LayerLayout):
             Means of the odd units given `even`, from which `chains` were drawn.
         """
         operations = operations_of(params)
-        biases, n = self.odd_biases(params), self.n_visible
-        even = None
+        biases = self.odd_biases(params)
+        if X is not None and observed is None:
+            even, fields = self._clamped(params, chains, n_sweeps, draws, X)
+            return even, operations.means(fields, biases)
         for sweep in range(n_sweeps):
-            if X is not None and observed is None:
-                if even is None:
-                    shape = (X.shape[0], self.n_even)
-                    even = operations.empty(shape, operations.xp.float32)
-                    even[:, :n] = X
-                if self.n_even > n:
-                    even[:, n:] = self.draw_even(params, chains, draws, first=n)
-            else:
-                even = self.draw_even(params, chains, draws)
-                if X is not None:
-                    even[:, :n] = operations.xp.where(observed, X, even[:, :n])
+            even = self.draw_even(params, chains, draws)
+            if X is not None:
+                drawn = even[:, : self.n_visible]
+                even[:, : self.n_visible] = operations.xp.where(observed, X, drawn)
             fields = self.odd_fields(params, even)
             if sweep < n_sweeps - 1:
                 chains = draws.units(fields, 0, biases)
         return even, operations.means(fields, biases)
+
+    def _clamped(self, params, chains, n_sweeps, draws, X):
+        """Return even units and odd fields of `transitions` with all of X clamped."""
+        operations, n = operations_of(params), self.n_visible
+        # What is clamped adds the same to the fields in every sweep.
+        below = self.visible_fields(params, X)
+        if self.n_even == n:
+            return X, below
+        for sweep in range(n_sweeps):
+            upper = self.draw_even(params, chains, draws, first=n)
+            fields = self.odd_fields(params, upper, first=n)
+            fields += below
+            if sweep < n_sweeps - 1:
+                chains = draws.units(fields, 0, self.odd_biases(params))
+        return operations.concat([X, upper], axis=1), fields
 
     def _moments(
         self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
@@ -212,25 +236,32 @@ class LayerStates(LayerLayout):
     def _mean_field_rows(self, params, X, observed, n_iterations):
         operations, n = operations_of(params), self.n_visible
         biases = self.odd_biases(params)
-        if observed is None and self.n_even == n:
-            return X, operations.means(self.odd_fields(params, X), biases)
-        where, odd = operations.xp.where, None
+        if observed is None:
+            return self._clamped_means(params, X, n_iterations)
+        where = operations.xp.where
         even = operations.full((X.shape[0], self.n_even), 0.5, X.dtype)
         start = 0.0 if self.gaussian else 0.5
-        if observed is None:
-            even[:, :n] = X
-        else:
-            even[:, :n] = where(observed, X, operations.xp.full_like(X, start))
-        first = n if observed is None else 0
-        for iteration in range(n_iterations):
-            if iteration and self.n_even > first:
-                fields = self.even_fields(params, odd, first)
-                fields = self.even_means(params, fields, first)
-                if observed is not None:
-                    fields[:, :n] = where(observed, X, fields[:, :n])
-                even[:, first:] = fields
+        even[:, :n] = where(observed, X, operations.xp.full_like(X, start))
+        odd = operations.means(self.odd_fields(params, even), biases)
+        for _ in range(n_iterations - 1):
+            even = self.even_means(params, self.even_fields(params, odd))
+            even[:, :n] = where(observed, X, even[:, :n])
             odd = operations.means(self.odd_fields(params, even), biases)
         return even, odd
+
+    def _clamped_means(self, params, X, n_iterations):
+        """Return means of even and odd units given all of X."""
+        operations, n = operations_of(params), self.n_visible
+        biases, below = self.odd_biases(params), self.visible_fields(params, X)
+        if self.n_even == n:
+            return X, operations.means(below, biases)
+        upper = operations.full((X.shape[0], self.n_even - n), 0.5, X.dtype)
+        odd = operations.means(self.odd_fields(params, upper, n) + below, biases)
+        for _ in range(n_iterations - 1):
+            fields = self.even_fields(params, odd, first=n)
+            upper = self.even_means(params, fields, first=n)
+            odd = operations.means(self.odd_fields(params, upper, n) + below, biases)
+        return operations.concat([X, upper], axis=1), odd
 
     def hidden_means_given(self, params, X, observed, n_iterations):
         """Return mean-field marginals given a part of the visible units."""
