@@ -39,7 +39,7 @@ NARROWEST_SPARSE = 128
 #: Products of zeros and ones add listed sums from this many rows, inner places and
 #: columns on; below them BLAS is as fast (see `benchmarks/binary_products.py`).
 FEWEST_CODED = 48
-SHALLOWEST_CODED = 192
+SHALLOWEST_CODED = 256
 NARROWEST_CODED = 64
 #: To tell the blocks of rows of one seed apart.
 ROW_STEP = 0x9E3779B97F4A7C15

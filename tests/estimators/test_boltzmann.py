@@ -178,6 +178,34 @@ def test_sampling_agrees_with_enumeration(kind):
     np.testing.assert_allclose(filled, exact, atol=4.5 * 0.5 / np.sqrt(500 * 10))
 
 
+def test_several_chains_of_an_imputation():
+    """Two states that fit, far apart: one chain stays with one of them."""
+    fitted = machine("restricted", max_iter=1).fit(X)
+    visible, hidden = fitted.n_features_in_, fitted.weights_[0].shape[1]
+    weights = np.zeros((visible, hidden), np.float32)
+    weights[1:, 0] = 16.0  # the first hidden unit turns all but one on or off
+    fitted.params_ = np.zeros_like(fitted.params_)
+    fitted._model.weights_between(fitted.params_, 0)[:] = weights
+    fitted._model.even_biases(fitted.params_)[1:] = -8.0
+    fitted._model.odd_biases(fitted.params_)[0] = -8.0 * (visible - 1)
+    row = np.full((1, visible), np.nan)
+    row[0, 0] = 1.0
+    states = enumerate_states(visible)
+    states = states[states[:, 0] == 1]
+    mass = np.exp(fitted.score_samples(states))
+    exact = mass @ states / mass.sum()
+    np.testing.assert_allclose(exact[1:], 0.5, atol=0.01)
+    single = fitted.impute(row, n_steps=10)
+    assert np.abs(single[0, 1:] - 0.5).min() > 0.4  # the other state is not found
+    n = 400
+    found = fitted.impute(row, n_steps=10, n_chains=n)
+    assert found[0, 0] == 1.0
+    np.testing.assert_allclose(found[0], exact, atol=4.5 * 0.5 / np.sqrt(n))
+    for bad in (0, 1.5, True):
+        with pytest.raises(ValueError, match="n_chains must be an integer >= 1"):
+            fitted.impute(row, n_chains=bad)
+
+
 def test_one_gibbs_transition():
     """The hidden units are drawn exactly, so that the law of the result is known."""
     fitted = machine("restricted", max_iter=20).fit(X)
