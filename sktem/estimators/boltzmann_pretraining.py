@@ -49,10 +49,6 @@ class DoubledMachine(LayeredMachine):
         """Return the fields of the hidden units, without biases."""
         return super().odd_fields(params, even, first) * self.up
 
-    def visible_fields(self, params, X):
-        """Return the fields of the hidden units, without biases."""
-        return super().visible_fields(params, X) * self.up
-
     def even_fields(self, params, odd, first=0):
         """Return the fields of the visible units, without biases."""
         return super().even_fields(params, odd, first) * self.down

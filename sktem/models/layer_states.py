@@ -132,10 +132,10 @@ class LayerStates(LayerLayout):
     def _clamped(self, params, chains, n_sweeps, draws, X):
         """Return even units and odd fields of `transitions` with all of X clamped."""
         operations, n = operations_of(params), self.n_visible
+        if self.n_even == n:
+            return X, self.odd_fields(params, X)
         # What is clamped adds the same to the fields in every sweep.
         below = self.visible_fields(params, X)
-        if self.n_even == n:
-            return X, below
         for sweep in range(n_sweeps):
             upper = self.draw_even(params, chains, draws, first=n)
             fields = self.odd_fields(params, upper, first=n)
@@ -252,9 +252,10 @@ class LayerStates(LayerLayout):
     def _clamped_means(self, params, X, n_iterations):
         """Return means of even and odd units given all of X."""
         operations, n = operations_of(params), self.n_visible
-        biases, below = self.odd_biases(params), self.visible_fields(params, X)
+        biases = self.odd_biases(params)
         if self.n_even == n:
-            return X, operations.means(below, biases)
+            return X, operations.means(self.odd_fields(params, X), biases)
+        below = self.visible_fields(params, X)
         upper = operations.full((X.shape[0], self.n_even - n), 0.5, X.dtype)
         odd = operations.means(self.odd_fields(params, upper, n) + below, biases)
         for _ in range(n_iterations - 1):
