@@ -19,6 +19,9 @@ from sktem.samplers.gibbs import draw_seed, posterior_start
 
 __all__ = ["has_missing", "run_epochs", "update"]
 
+#: Share of a batch in the moving average of the units' means.
+CENTRE_RATE = 0.01
+
 
 def run_epochs(settings, X, state, on_epoch=None) -> None:
     """Run until the last epoch, or until `on_epoch` says to stop.
@@ -86,6 +89,8 @@ def update(settings, state, batch, *, missing=False, rows=None, progress=None) -
     if progress is None:
         progress = (state.epoch + 1) / settings.n_epochs
     moments = _expect(settings, state, X, observed, rows, progress)
+    if settings.centering:
+        _move_centre(model, state, moments)
     if settings.solver.averages and state.mean is not None:
         a = settings.step_size_e(state.n_updates, state.epoch)
         state.mean += a * (moments.values - state.mean)
@@ -168,6 +173,15 @@ def _expect(settings, state, X, observed, rows, progress):
     return moments
 
 
+def _move_centre(model, state, moments):
+    """Average the posterior means of the units, over all updates and later the last."""
+    means = moments.values[: model.weights_from]
+    if state.centre is None:
+        state.centre = arrays_of(means).copy(means)
+    else:
+        state.centre += max(1 / state.n_updates, CENTRE_RATE) * (means - state.centre)
+
+
 def _negative_start(settings, state, X, observed, moments):
     """Return the chains that the M-step moves."""
     model, rng = settings.model, state.streams.sampling
@@ -195,9 +209,12 @@ def _step(settings, state, negative):
         if settings.weight_decay:
             weights = slice(model.weights_from, None)
             step[weights] -= settings.weight_decay * params[weights]
-        state.gap = float(step @ step)
+        length = state.gap = float(step @ step)
+        if settings.centering:
+            model.centred(step, state.centre)
+            length = float(step @ step)
         step *= b
-        size = b * np.sqrt(state.gap)
+        size = b * np.sqrt(length)
         if settings.momentum:
             if state.velocity is None:
                 state.velocity = arrays.xp.zeros_like(step)

@@ -37,6 +37,8 @@ class ContrastiveSettings:
         Transitions of posterior chains and of chains of the model.
     momentum, weight_decay : float
         Of the parameter updates.
+    centering : bool
+        Whether updates are about the mean of each unit.
     rao_blackwell, binarize : bool
         Conditional means in place of draws; draw the visible values at each visit.
     """
@@ -55,6 +57,7 @@ class ContrastiveSettings:
     n_gibbs_m: int
     momentum: float
     weight_decay: float
+    centering: bool
     rao_blackwell: bool
     binarize: bool
 
@@ -77,6 +80,8 @@ class ContrastiveState:
         Which rows have chains.
     mean : ndarray or None
         Averaged posterior statistics.
+    centre : ndarray or None
+        Moving averages of the posterior means of the units.
     velocity : ndarray or None
         Momentum of the parameters.
     n_updates, epoch : int
@@ -101,6 +106,7 @@ class ContrastiveState:
     posterior_chains: np.ndarray | None = None
     started: np.ndarray | None = None
     mean: np.ndarray | None = None
+    centre: np.ndarray | None = None
     velocity: np.ndarray | None = None
     n_updates: int = 0
     epoch: int = 0

@@ -5,7 +5,9 @@ import pytest
 
 from sktem.contrastive_loop import run_epochs
 from sktem.contrastive_state import ContrastiveSettings, ContrastiveState
+from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph
+from sktem.models.boltzmann import Moments
 from sktem.models.boltzmann_graph import GraphMachine
 from sktem.random import spawn_streams
 from sktem.samplers.gibbs import (
@@ -38,6 +40,7 @@ def settings(solver="apcd", posterior=None, **changes):
         n_gibbs_m=2,
         momentum=0.0,
         weight_decay=0.0,
+        centering=False,
         rao_blackwell=True,
         binarize=False,
     )
@@ -49,15 +52,19 @@ def start(seed=0):
     return ContrastiveState(params, spawn_streams(seed))
 
 
-@pytest.mark.parametrize("momentum, decay", [(0.0, 0.0), (0.5, 0.1)])
-def test_algorithm_1(momentum, decay):
+@pytest.mark.parametrize(
+    "momentum, decay, centering",
+    [(0.0, 0.0, False), (0.5, 0.1, False), (0.5, 0.1, True)],
+)
+def test_algorithm_1(momentum, decay, centering):
     """E.1 with one chain per row, E.2 and E.3 with a common a_t, M.1 and M.2."""
     state = start()
-    run_epochs(settings(momentum=momentum, weight_decay=decay), X, state)
+    options = dict(momentum=momentum, weight_decay=decay, centering=centering)
+    run_epochs(settings(**options), X, state)
 
     theta, streams = start().params, spawn_streams(0)
     rng = streams.sampling
-    hidden, model_chains, mu, velocity = {}, None, None, 0.0
+    hidden, model_chains, mu, velocity, seen = {}, None, None, 0.0, []
     a, b = [1.0, 0.6, 0.2], [0.2, 0.15, 0.1]
     for epoch in range(3):
         order = streams.indices.permutation(30)
@@ -76,9 +83,42 @@ def test_algorithm_1(momentum, decay):
             negative = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng))
             gradient = mu - negative.values
             gradient[MODEL.n_units :] -= decay * theta[MODEL.n_units :]
+            seen.append(phi.values[: MODEL.n_units])
+            if centering:
+                MODEL.centred(gradient, np.mean(seen, axis=0))
             velocity = momentum * velocity + b[epoch] * gradient
             theta = theta + velocity
     np.testing.assert_allclose(state.params, theta, rtol=1e-12)
+
+
+def turned(params):
+    """Return the parameters of the same machine with 0 and 1 exchanged."""
+    graph, n = MODEL.graph, MODEL.n_units
+    out = params.copy()
+    out[:n] = -params[:n]
+    np.subtract.at(out, graph.first, params[n:])
+    np.subtract.at(out, graph.second, params[n:])
+    return out
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_centred_updates_do_not_depend_on_what_is_called_one(centering, monkeypatch):
+    """All expectations are exact, so that a run has nothing of chance but the rows."""
+
+    def exact(params, chains, n_sweeps, seed, rao_blackwell=True):
+        n = MODEL.n_units
+        _, units, edges = enumerate_moments(MODEL.graph, params[:n], params[n:])
+        return Moments(np.concatenate([units, edges]), chains)
+
+    monkeypatch.setattr(MODEL, "free_gibbs", exact)
+    run = settings("pcd", ExactPosterior(), centering=centering)
+    one, two = start(), start()
+    two.params = turned(two.params)
+    run_epochs(run, X, one)
+    run_epochs(run, 1 - X, two)
+    far = np.abs(turned(one.params) - two.params).max()
+    assert np.abs(one.params - start().params).max() > 0.05
+    assert far < 1e-6 if centering else far > 1e-2
 
 
 def test_pcd_is_apcd_without_averaging():

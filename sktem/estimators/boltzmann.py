@@ -95,6 +95,12 @@ class LatentBoltzmannMachine(
         In [0, 1).
     weight_decay : float, default=0.0
         Strength of the L2 penalty on weights, not on biases.
+    centering : bool, default=True
+        Whether updates count each unit from its mean, a moving average of its posterior
+        means, so that they do not depend on what is called 0 and what 1 (Montavon and
+        Mueller 2012). The maxima are the same; it allows longer steps, and large deep
+        machines may not leave the base rates without it. False is the algorithm as
+        Jang et al. have it.
     rao_blackwell : bool, default=True
         Take conditional expectations in place of the last draws (of each unit given
         the others on a graph, of every second layer in layers). The result has the
@@ -151,6 +157,9 @@ class LatentBoltzmannMachine(
     H. Jang, H. Choi, Y. Yi and J. Shin, Adiabatic Persistent Contrastive Divergence
     Learning, 2016, Algorithm 1 and equations (7) and (8).
 
+    G. Montavon and K.-R. Mueller, Deep Boltzmann Machines and the Centering Trick,
+    Neural Networks: Tricks of the Trade, 2012.
+
     Examples
     --------
     >>> import numpy as np
@@ -182,6 +191,7 @@ class LatentBoltzmannMachine(
         max_iter=20,
         momentum=0.0,
         weight_decay=0.0,
+        centering=True,
         rao_blackwell=True,
         binarize=False,
         pretrain=0,
@@ -208,6 +218,7 @@ class LatentBoltzmannMachine(
         self.max_iter = max_iter
         self.momentum = momentum
         self.weight_decay = weight_decay
+        self.centering = centering
         self.rao_blackwell = rao_blackwell
         self.binarize = binarize
         self.pretrain = pretrain

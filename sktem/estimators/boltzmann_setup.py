@@ -286,6 +286,7 @@ class BoltzmannSetup:
             n_gibbs_m=int(self.n_gibbs_m),
             momentum=float(self.momentum),
             weight_decay=float(self.weight_decay),
+            centering=bool(self.centering),
             rao_blackwell=bool(self.rao_blackwell),
             binarize=bool(self.binarize),
         )

@@ -69,6 +69,7 @@ class BoltzmannStream:
             state.streams,
             chains=copied(state.chains),
             mean=copied(state.mean),
+            centre=copied(state.centre),
             velocity=copied(state.velocity),
             n_updates=state.n_updates,
             epoch=max(settings.n_epochs, 1) - 1,
@@ -85,7 +86,7 @@ class BoltzmannStream:
         if self.model is not None:
             moved.model = self.model.__sklearn_array_api_convert__(converter)
         if self.state is not None:
-            names = ("params", "chains", "mean", "velocity")
+            names = ("params", "chains", "mean", "centre", "velocity")
             values = {name: getattr(self.state, name) for name in names}
             found = {k: converter(v) for k, v in values.items() if v is not None}
             moved.state = replace(self.state, **found)

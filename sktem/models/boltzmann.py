@@ -299,6 +299,26 @@ class BoltzmannModel(ABC):
             Lower bounds.
         """
 
+    @abstractmethod
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre, in place.
+
+        The step of a gradient depends on what is called 0 and what 1. With each unit
+        counted from a centre c, the weights move along the differences of the
+        covariances about it,
+        ``step_ij - c_i step_j - c_j step_i``, and the biases such that a unit whose
+        neighbours are at their centres gets the step of its own bias (Montavon and
+        Mueller 2012; Melchior, Fischer and Wiskott 2016). That is the gradient times a
+        positive definite matrix: its zeros are the same.
+
+        Parameters
+        ----------
+        step : ndarray of shape (n_parameters,)
+            Difference of the statistics; it is changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+
     def project(self, params) -> int:
         """Bring parameters back into bounds, in place.
 

@@ -152,6 +152,15 @@ class GraphMachine(GraphStates):
         means = self.conditional_means(params, chains) if rao_blackwell else None
         return Moments(self.mean_statistics(chains, means), chains)
 
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre, in place."""
+        biases, weights = step[: self.n_units], step[self.n_units :]
+        first, second = self.first, self.second
+        weights -= centre[first] * biases[second] + centre[second] * biases[first]
+        to_first = np.bincount(first, centre[second] * weights, self.n_units)
+        to_second = np.bincount(second, centre[first] * weights, self.n_units)
+        biases -= to_first + to_second
+
     def hidden_fields(self, params, X) -> np.ndarray:
         """Return the bias of each hidden unit once X is known, (n_hidden, n)."""
         weights = params[self.n_units :][self._cross_edges]

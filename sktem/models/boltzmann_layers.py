@@ -156,6 +156,23 @@ class LayeredMachine(LayerStates):
         ]
         return np.concatenate(blocks).astype(np.float64)
 
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre, in place."""
+        arrays = arrays_of(step)
+        xp = arrays.xp
+        even, odd = self.even_biases(centre), self.odd_biases(centre)
+        along_even, along_odd = self.even_biases(step), self.odd_biases(step)
+        for block, (rows, columns, _) in enumerate(self._blocks):
+            left = xp.stack([even[rows], along_even[rows]], axis=1)
+            right = xp.stack([along_odd[columns], odd[columns]], axis=0)
+            matrix = self._matrix(step, block)
+            matrix -= left @ right
+        # Both from the step of the weights, before either is changed.
+        to_even = self.even_fields(step, odd[None, :])[0, :]
+        to_odd = self.odd_fields(step, even[None, :])[0, :]
+        along_even -= to_even
+        along_odd -= to_odd
+
     def hidden_means(self, params, X, n_iterations) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
         if self.plan is not None:

@@ -76,16 +76,17 @@ def maximum_likelihood(graph, hidden, X):
 
 
 @pytest.mark.parametrize(
-    "solver, e_step",
-    [("apcd", "auto"), ("apcd", "gibbs"), ("mfpcd", "exact"), ("pcd", "auto"),
-     ("pcd", "gibbs"), ("hapcd", "auto"), ("cd", "auto")],
+    "solver, e_step, centering",
+    [("apcd", "auto", False), ("apcd", "auto", True), ("apcd", "gibbs", False),
+     ("mfpcd", "exact", False), ("pcd", "auto", False), ("pcd", "gibbs", False),
+     ("pcd", "gibbs", True), ("hapcd", "auto", False), ("cd", "auto", False)],
 )  # fmt: skip
-def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step):
+def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step, centering):
     """One hidden unit with four visible neighbours is identified by its data."""
     best = maximum_likelihood(STAR, np.array([2]), STAR_DATA)
     fitted = LatentBoltzmannMachine(
         STAR, [2], solver=solver, e_step=e_step, max_iter=150, step_size_m=(0.5, 0.003),
-        n_chains=400, n_gibbs_m=5, n_gibbs_e=10, random_state=0,
+        n_chains=400, n_gibbs_m=5, n_gibbs_e=10, centering=centering, random_state=0,
     ).fit(STAR_DATA)  # fmt: skip
     # The estimate itself misses the truth by half a parameter per row, in nats.
     allowed = 0.1 * len(fitted.params_) / (2 * len(STAR_DATA))
@@ -222,14 +223,15 @@ def test_one_gibbs_transition():
 
 @pytest.mark.parametrize("kind", ["grid", "restricted", "deep", "gaussian"])
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_partial_fit_does_not_depend_on_chunks(kind, solver):
+@pytest.mark.parametrize("centering", [False, True])
+def test_partial_fit_does_not_depend_on_chunks(kind, solver, centering):
     if solver == "hapcd":
         with pytest.raises(ValueError, match="cannot begin on a stream"):
             machine(kind, solver=solver).partial_fit(X)
         return
     params = []
     for cuts in ([], [37, 38, 250], range(10, 400, 10)):
-        estimator = machine(kind, solver=solver, batch_size=64)
+        estimator = machine(kind, solver=solver, batch_size=64, centering=centering)
         for chunk in np.split(X, list(cuts)):
             estimator.partial_fit(chunk)
         assert estimator.n_samples_seen_ == len(X)
@@ -346,6 +348,7 @@ def test_options_of_the_update(kind):
     for change in (
         {"momentum": 0.9},
         {"rao_blackwell": False},
+        {"centering": False},
         {"n_chains": 30},
         {"n_gibbs_m": 2},
         {"batch_size": 50},
@@ -609,7 +612,7 @@ def test_a_killed_fit_resumes_to_the_same_bits(tmp_path, e_step):
 
 @callbacks
 def test_early_stopping():
-    monitor = LogLikelihoodMonitor(X, patience=1)
+    monitor = LogLikelihoodMonitor(X, patience=1, min_delta=1e-3)
     fitted = machine("restricted", step_size_m=1e-9, max_iter=50)
     fitted.set_callbacks(monitor).fit(X)
     assert fitted.n_iter_ < 50

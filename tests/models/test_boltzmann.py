@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktem.estimators.boltzmann_pretraining import DoubledMachine
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.graphs import Graph, grid_graph, layered_graph
 from sktem.models.boltzmann_graph import GraphMachine
@@ -106,6 +107,56 @@ def test_gradient_of_the_likelihood(kind):
     slope = log_likelihood(params + step * direction)
     slope = (slope - log_likelihood(params - step * direction)) / (2 * step)
     assert slope == pytest.approx(gradient @ problem.flat(direction), abs=1e-5)
+
+
+def in_layout(model, units):
+    """Return values of units, in the order of the graph, as the biases are laid out."""
+    if isinstance(model, GraphMachine):
+        return units
+    values = np.zeros(model.n_parameters)
+    for layer, part in enumerate(np.split(units, np.cumsum(model.sizes)[:-1])):
+        model.layer_biases(values, layer)[:] = part
+    return values[: model.weights_from]
+
+
+@pytest.mark.parametrize("kind", MACHINES, ids=str)
+def test_a_centred_step_is_that_of_centred_units(kind):
+    """theta = M xi, xi the parameters of units less their centres: M M' gradient."""
+    problem = Problem(kind)
+    model, graph, rng = problem.model, problem.graph, problem.rng
+    n = graph.n_units
+    centre = rng.random(n)
+    to_theta = np.eye(n + graph.n_edges)
+    edges = n + np.arange(graph.n_edges)
+    to_theta[graph.first, edges] = -centre[graph.second]
+    to_theta[graph.second, edges] = -centre[graph.first]
+    gradient = rng.normal(size=model.n_parameters)
+    step = gradient.copy()
+    model.centred(step, in_layout(model, centre))
+    expected = to_theta @ to_theta.T @ problem.flat(gradient)
+    np.testing.assert_allclose(problem.flat(step), expected, atol=1e-12)
+    # The oracle tells centres apart, and 0 leaves the gradient as it is.
+    assert not np.allclose(expected, problem.flat(gradient))
+    step = gradient.copy()
+    model.centred(step, in_layout(model, np.zeros(n)))
+    np.testing.assert_array_equal(step, gradient)
+
+
+@pytest.mark.parametrize("up, down", [(1.0, 1.0), (2.0, 1.0), (1.0, 2.0)])
+def test_a_centred_step_moves_the_fields_at_the_centre_by_the_biases(up, down):
+    """Also where fields are doubled, as in pretraining, and of Gaussian units."""
+    rng = np.random.default_rng(0)
+    model = DoubledMachine((3, 4), True, None, 0.01, up, down)
+    gradient, centre = rng.normal(size=model.n_parameters), rng.random(10)
+    step = gradient.copy()
+    model.centred(step, centre)
+    even, odd = model.even_biases(centre)[None], model.odd_biases(centre)[None]
+    fields = model.odd_fields(step, even)[0] + model.odd_biases(step)
+    np.testing.assert_allclose(fields, model.odd_biases(gradient), atol=1e-12)
+    fields = model.even_fields(step, odd)[0] + model.even_biases(step)
+    np.testing.assert_allclose(fields, model.even_biases(gradient), atol=1e-12)
+    found, given = model.precisions(step), model.precisions(gradient)
+    np.testing.assert_array_equal(found, given)
 
 
 def worst_score(mean, exact, variances, n):
