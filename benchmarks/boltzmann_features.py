@@ -3,8 +3,8 @@
 A pipeline with logistic regression on the 8 x 8 digits moved by one pixel in four
 directions, as in scikit-learn's own example of its RBM. Both get the same CPU time: the
 epochs of BernoulliRBM are raised until its fit takes at least as long. Its step is that
-of scikit-learn's example and a smaller one; ours was chosen on two other splits. Five
-splits.
+of scikit-learn's example and a smaller one; ours was chosen on two other splits,
+without centering. Five splits.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann_features.py``.
 """
 
@@ -22,6 +22,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neural_network import BernoulliRBM
 
 from sktem import LatentBoltzmannMachine
+
+OURS = "LatentBoltzmann"
 
 
 def moved_digits():
@@ -41,7 +43,7 @@ def main():
     warnings.simplefilter("ignore")
     print(describe())
     X, y, number = moved_digits()
-    print("seed  features           epochs  fit, CPU s   accuracy")
+    print("seed  features                 epochs  fit, CPU s   accuracy")
     scores = {}
     for seed in range(5):
         # All five copies of a digit are on one side.
@@ -55,16 +57,21 @@ def main():
             model.fit(transformer.transform(X[inside]), y[inside])
             score = model.score(transformer.transform(X[outside]), y[outside])
             scores.setdefault(name, []).append(score)
-            print(f"{seed:4d}  {name:18s} {epochs:6d}  {seconds:9.2f}    {score:.4f}")
+            print(f"{seed:4d}  {name:24s} {epochs:6d}  {seconds:9.2f}    {score:.4f}")
 
-        machine = LatentBoltzmannMachine(
-            hidden_layer_sizes=100, solver="pcd", n_gibbs_m=1, max_iter=12,
-            step_size_m=(0.1, 0.005), batch_size=10, n_chains=10, random_state=seed,
-        )  # fmt: skip
-        start = time.process_time()
-        machine.fit(X[inside])
-        ours = time.process_time() - start
-        show("LatentBoltzmann", machine, 12, ours, seed, inside, outside)
+        times = {}
+        # The peer gets the time of the first, which is what a pipeline takes.
+        for name, centering in ((OURS, "auto"), (f"{OURS}, centred", True)):
+            machine = LatentBoltzmannMachine(
+                hidden_layer_sizes=100, solver="pcd", n_gibbs_m=1, max_iter=12,
+                step_size_m=(0.1, 0.005), batch_size=10, n_chains=10,
+                centering=centering, random_state=seed,
+            )  # fmt: skip
+            start = time.process_time()
+            machine.fit(X[inside])
+            times[name] = time.process_time() - start
+            show(name, machine, 12, times[name], seed, inside, outside)
+        ours = times[OURS]
         for rate in (0.06, 0.01):
             epochs, seconds = 10, 0.0
             while seconds < ours:

@@ -95,12 +95,14 @@ class LatentBoltzmannMachine(
         In [0, 1).
     weight_decay : float, default=0.0
         Strength of the L2 penalty on weights, not on biases.
-    centering : bool, default=True
+    centering : "auto" or bool, default="auto"
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and
-        Mueller 2012). The maxima are the same; it allows longer steps, and large deep
-        machines may not leave the base rates without it. False is the algorithm as
-        Jang et al. have it.
+        Mueller 2012). The maxima are the same; it allows longer steps, mostly ends at a
+        higher likelihood, and large deep machines may not leave the base rates without
+        it. "auto" is False for one hidden layer, whose units are then on less often and
+        are better features, and True elsewhere. False is the algorithm as Jang et al.
+        have it.
     rao_blackwell : bool, default=True
         Take conditional expectations in place of the last draws (of each unit given
         the others on a graph, of every second layer in layers). The result has the
@@ -191,7 +193,7 @@ class LatentBoltzmannMachine(
         max_iter=20,
         momentum=0.0,
         weight_decay=0.0,
-        centering=True,
+        centering="auto",
         rao_blackwell=True,
         binarize=False,
         pretrain=0,

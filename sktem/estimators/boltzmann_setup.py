@@ -86,6 +86,8 @@ class BoltzmannSetup:
         self._check_choice("visible", ("binary", "gaussian"))
         self._check_choice("solver", tuple(sorted(CONTRASTIVE_SOLVERS)))
         self._check_choice("e_step", E_STEPS)
+        if not isinstance(self.centering, (bool, np.bool_)):
+            self._check_choice("centering", ("auto", True, False))
         if self.graph is not None and self.hidden_layer_sizes is not None:
             raise ValueError("give either graph or hidden_layer_sizes, not both")
         if self.graph is None and self.hidden is not None:
@@ -271,6 +273,11 @@ class BoltzmannSetup:
             )
         if isinstance(step_size_m, str) and step_size_m == "auto":
             step_size_m = STEP_SIZE_M
+        centering = self.centering
+        if isinstance(centering, str):
+            # The units of one hidden layer are used as features, which are better when
+            # they are on less often.
+            centering = self.graph is not None or len(model.sizes) > 2
         return ContrastiveSettings(
             model=model,
             solver=solver,
@@ -286,7 +293,7 @@ class BoltzmannSetup:
             n_gibbs_m=int(self.n_gibbs_m),
             momentum=float(self.momentum),
             weight_decay=float(self.weight_decay),
-            centering=bool(self.centering),
+            centering=bool(centering),
             rao_blackwell=bool(self.rao_blackwell),
             binarize=bool(self.binarize),
         )

@@ -348,7 +348,7 @@ def test_options_of_the_update(kind):
     for change in (
         {"momentum": 0.9},
         {"rao_blackwell": False},
-        {"centering": False},
+        {"centering": kind not in ("grid", "markov", "deep")},
         {"n_chains": 30},
         {"n_gibbs_m": 2},
         {"batch_size": 50},
@@ -356,6 +356,14 @@ def test_options_of_the_update(kind):
     ):
         other = machine(kind, **change).fit(X)
         assert (other.params_ != base.params_).any(), change
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_centred_by_itself(kind):
+    one_layer = kind in ("restricted", "gaussian")
+    found = machine(kind).fit(X)
+    same = machine(kind, centering=not one_layer).fit(X)
+    np.testing.assert_array_equal(found.params_, same.params_)
 
 
 def test_options_of_the_e_step():
@@ -508,6 +516,8 @@ def test_steps_that_are_too_long():
         ({"n_gibbs_m": 1.5}, X, "n_gibbs_m must be an integer"),
         ({"momentum": 1.0}, X, "below 1"),
         ({"weight_decay": -1}, X, "weight_decay"),
+        ({"centering": "yes"}, X, "centering"),
+        ({"centering": 1}, X, "centering"),
         ({"variance_floor": 0}, X, "variance_floor"),
         ({"variance_floor": 2}, X, "variance_floor"),
         ({"binarize": True, "visible": "gaussian"}, X, "binarize"),
