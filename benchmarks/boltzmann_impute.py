@@ -2,7 +2,7 @@
 
 The right halves of 300 held-out letters and digits are taken away, and replaced by the
 mean of the column, by the mean of nearest neighbours on the left half, or by the
-expectation under the H-APCD machine of ``boltzmann_images.py``. All learn from the same
+expectation under the APCD machine of ``boltzmann_images.py``. All learn from the same
 rows. The expectation is the mean over chains and the second half of their transitions.
 Probabilities are held to [0.01, 0.99] for the log-loss, so that the neighbours, which
 may all agree, are not punished without bound.
@@ -11,8 +11,8 @@ may all agree, are not punished without bound.
 all rows lack the same columns and the training rows are complete, it is a mean over
 nearest neighbours; the script asserts that on random rows, and takes those.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann_impute.py``, after
-``boltzmann_images.py --keep FOLDER`` with ``--machines FOLDER``. ``--small`` is for the
-machines of ``--small`` there.
+``boltzmann_images.py --keep FOLDER`` with the same folder, whose machines it takes, or
+alone. ``--small`` is for the machines of ``--small`` there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import argparse
 import time
 import warnings
 
-import joblib
 import numpy as np
-from boltzmann_images import SCALED, SMALL, kept, learned, pretrained, standard_error
+from boltzmann_images import SCALED, SMALL, one_solver, pretrained, standard_error
 from machine import describe
 from sklearn.impute import KNNImputer
 from sklearn.neighbors import NearestNeighbors
@@ -81,7 +80,7 @@ def restore(plan, machine, train, test, n_chains, n_steps):
     shape = "-".join(str(size) for size in (train.shape[1], *plan.sizes))
     print(
         f"\n{plan.name}, {len(train):,} rows; {shape}, {plan.pretrain} + {plan.epochs} "
-        f"epochs of H-APCD, {n_steps} transitions"
+        f"epochs of APCD, {n_steps} transitions"
     )
     print(
         "  method                 squared error        log-loss      restoring, CPU s"
@@ -108,7 +107,8 @@ def restore(plan, machine, train, test, n_chains, n_steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--machines", help="folder of machines that were kept")
+    parser.add_argument("--keep", help="folder of machines that are not redone")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--only", choices=list(SCALED))
     parser.add_argument("--chains", type=int, default=8)
@@ -121,12 +121,9 @@ def main():
             continue
         train, test = plan.load()
         train = train[: plan.n_rows]
-        if arguments.machines is None:
-            start = pretrained(plan, train, 0)
-            machine = learned(plan, start, train, solver="hapcd")
-        else:
-            path = kept(arguments.machines, key, "H-APCD")
-            machine = joblib.load(path)["machine"]
+        layers = pretrained(key, plan, train, arguments)
+        found = one_solver(key, plan, "APCD", layers, train, arguments)
+        machine = found["machine"]
         restore(plan, machine, train, test[:300], arguments.chains, arguments.steps)
 
 
