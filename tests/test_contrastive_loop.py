@@ -56,15 +56,18 @@ def start(seed=0):
     "momentum, decay, centering",
     [(0.0, 0.0, False), (0.5, 0.1, False), (0.5, 0.1, True)],
 )
-def test_algorithm_1(momentum, decay, centering):
+def test_algorithm_1(momentum, decay, centering, monkeypatch):
     """E.1 with one chain per row, E.2 and E.3 with a common a_t, M.1 and M.2."""
+    # So that nine updates see both ends of the moving average.
+    monkeypatch.setattr("sktem.contrastive_loop.CENTRE_RATE", 0.25)
     state = start()
     options = dict(momentum=momentum, weight_decay=decay, centering=centering)
     run_epochs(settings(**options), X, state)
 
     theta, streams = start().params, spawn_streams(0)
     rng = streams.sampling
-    hidden, model_chains, mu, velocity, seen = {}, None, None, 0.0, []
+    hidden, model_chains, mu, velocity = {}, None, None, 0.0
+    centre, n_updates = np.zeros(MODEL.n_units), 0
     a, b = [1.0, 0.6, 0.2], [0.2, 0.15, 0.1]
     for epoch in range(3):
         order = streams.indices.permutation(30)
@@ -83,9 +86,11 @@ def test_algorithm_1(momentum, decay, centering):
             negative = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng))
             gradient = mu - negative.values
             gradient[MODEL.n_units :] -= decay * theta[MODEL.n_units :]
-            seen.append(phi.values[: MODEL.n_units])
+            n_updates += 1
+            share = max(1 / n_updates, 0.25)
+            centre = (1 - share) * centre + share * phi.values[: MODEL.n_units]
             if centering:
-                MODEL.centred(gradient, np.mean(seen, axis=0))
+                MODEL.centred(gradient, centre)
             velocity = momentum * velocity + b[epoch] * gradient
             theta = theta + velocity
     np.testing.assert_allclose(state.params, theta, rtol=1e-12)

@@ -76,11 +76,11 @@ def maximum_likelihood(graph, hidden, X):
 
 
 @pytest.mark.parametrize(
-    "solver, e_step, centering",
-    [("apcd", "auto", False), ("apcd", "auto", True), ("apcd", "gibbs", False),
-     ("mfpcd", "exact", False), ("pcd", "auto", False), ("pcd", "gibbs", False),
-     ("pcd", "gibbs", True), ("hapcd", "auto", False), ("cd", "auto", False)],
+    "solver, e_step",
+    [("apcd", "auto"), ("apcd", "gibbs"), ("mfpcd", "exact"), ("pcd", "auto"),
+     ("pcd", "gibbs"), ("hapcd", "auto"), ("cd", "auto")],
 )  # fmt: skip
+@pytest.mark.parametrize("centering", [True, False])
 def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step, centering):
     """One hidden unit with four visible neighbours is identified by its data."""
     best = maximum_likelihood(STAR, np.array([2]), STAR_DATA)
