@@ -13,6 +13,7 @@ from hypothesis import settings
 
 SEED_VARIABLE = "SKTEM_TESTS_GLOBAL_RANDOM_SEED"
 DATA_VARIABLE = "SKTEM_SHARED_DATA"
+DEVICE_VARIABLE = "SKTEM_TESTS_TORCH_DEVICE"
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 # The same examples in each run, so that a failure can be repeated; no deadline,
@@ -54,9 +55,17 @@ def _one_thread():
 
 @pytest.fixture(params=["array_api_strict", "torch"])
 def xp(request):
-    """Return a namespace other than NumPy, as array-api-compat wraps it."""
+    """Return a namespace other than NumPy, as array-api-compat wraps it.
+
+    Tensors of torch are made on the device that ``SKTEM_TESTS_TORCH_DEVICE`` names.
+    """
     compat = pytest.importorskip("array_api_compat")
     library = pytest.importorskip(request.param)
+    device = os.environ.get(DEVICE_VARIABLE)
+    if request.param == "torch" and device is not None:
+        before = library.get_default_device()
+        library.set_default_device(device)
+        request.addfinalizer(lambda: library.set_default_device(before))
     return compat.array_namespace(library.asarray([0.0]))
 
 

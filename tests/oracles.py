@@ -46,6 +46,14 @@ def chi_square_p(counts, probabilities):
     return stats.chisquare(counts, expected).pvalue
 
 
+# ------------------------------------------------------------- arrays of any namespace
+
+
+def to_numpy(values):
+    """Return an array of any namespace and device as one of NumPy."""
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
 # --------------------------------------------------------------- the random intercept
 
 

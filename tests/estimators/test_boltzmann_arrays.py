@@ -13,6 +13,7 @@ from sktem import LatentBoltzmannMachine
 from sktem.evaluation import AISResult
 from sktem.graphs import grid_graph
 from tests.models.test_layer_operations import give_uniforms_of_numpy
+from tests.oracles import to_numpy
 
 RNG = np.random.default_rng(0)
 X = (RNG.random((120, 6)) < np.linspace(0.2, 0.8, 6)).astype(np.float32)
@@ -40,7 +41,7 @@ def machine(kind, **params):
 
 def same(found, expected, tolerance=1e-5):
     assert not isinstance(found, np.ndarray)
-    found = np.asarray(found)
+    found = to_numpy(found)
     assert found.dtype == expected.dtype and found.shape == expected.shape
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
@@ -110,9 +111,9 @@ def _numpy(fitted):
     attributes = {}
     for name, value in vars(fitted).items():
         if hasattr(value, "__sklearn_array_api_convert__"):
-            value = value.__sklearn_array_api_convert__(np.asarray)
+            value = value.__sklearn_array_api_convert__(to_numpy)
         elif hasattr(value, "__dlpack__"):
-            value = np.asarray(value)
+            value = to_numpy(value)
         attributes[name] = value
     moved = LatentBoltzmannMachine()
     vars(moved).update(attributes)
@@ -167,16 +168,16 @@ def test_partial_fit_does_not_depend_on_chunks(kind, xp):
         estimator = machine(kind)
         for chunk in np.split(X, cuts):
             estimator.partial_fit(xp.asarray(chunk))
-        params.append(np.asarray(estimator.params_))
+        params.append(to_numpy(estimator.params_))
     np.testing.assert_array_equal(*params)
 
 
 def test_same_seed_same_result_and_warm_start(xp):
     Y = xp.asarray(X)
     one, two = (machine("deep", warm_start=True).fit(Y) for _ in range(2))
-    np.testing.assert_array_equal(np.asarray(one.params_), np.asarray(two.params_))
+    np.testing.assert_array_equal(to_numpy(one.params_), to_numpy(two.params_))
     one.fit(Y)
-    assert (np.asarray(one.params_) != np.asarray(two.params_)).any()
+    assert (to_numpy(one.params_) != to_numpy(two.params_)).any()
 
 
 def test_what_works_on_numpy_only_says_so(xp):

@@ -13,6 +13,7 @@ from sktem.models.layer_operations import NamespaceOperations, operations_of
 from sktem.samplers.gibbs import draw_seed
 from tests.kernels.test_counter import reference_hashed, reference_mixed
 from tests.models.test_boltzmann import Problem, worst_score
+from tests.oracles import to_numpy
 
 SIZES = [(4, 3), (5, 3, 2), (3, 3, 2, 2)]
 
@@ -54,7 +55,7 @@ def problem(sizes, gaussian=False, dtype=np.float64, n=40):
 
 def same(found, expected, tolerance=2e-6):
     assert not isinstance(found, np.ndarray)
-    found = np.asarray(found)
+    found = to_numpy(found)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
@@ -183,7 +184,7 @@ def test_draws_have_the_moments_of_enumeration(kind, factor, xp):
     theta = xp.asarray(case.params * np.float32(factor))
     chains = model.new_chains(n, rng, like=theta)
     moments = model.free_gibbs(theta, chains, 40, draw_seed(rng))
-    found = case.flat(np.asarray(moments.values))
+    found = case.flat(to_numpy(moments.values))
     score = worst_score(found, exact, case.variances(exact), n)
     assert score < 4.5 if factor == 1 else score > 6
 
@@ -194,7 +195,7 @@ def test_normal_draws_have_their_moments(xp):
     fields = xp.asarray(np.tile(np.float32([0.5, -1.0, 7.0]), (n, 1)))
     biases, precisions = np.float32([0.5, 0.0]), np.float32([4.0, 0.25])
     found = draws.normals(fields, xp.asarray(biases), xp.asarray(precisions))
-    found = np.asarray(found)
+    found = to_numpy(found)
     assert (found[:, 2] == 7).all()
     z = (found[:, :2] - [0.25, -4.0]) / [0.5, 2.0]
     assert (np.abs(z.mean(axis=0)) < 4 / np.sqrt(n)).all()
@@ -206,7 +207,7 @@ def test_seeds_and_rows_have_draws_of_their_own(xp):
     means = xp.asarray(np.full((50, 40), 0.5, np.float32))
 
     def draw(*key):
-        return np.asarray(operations.draws(*key).from_means(means))
+        return to_numpy(operations.draws(*key).from_means(means))
 
     np.testing.assert_array_equal(draw(1), draw(1))
     for other in (draw(2), draw(1, 16384)):
@@ -218,4 +219,4 @@ def test_elimination_is_for_numpy():
     machine = LayeredMachine((3, 2, 2), eliminates=False)
     assert not machine.has_exact_posterior
     assert arrays_of(np.zeros(1)).is_numpy
-    assert machine.__sklearn_array_api_convert__(np.asarray).has_exact_posterior
+    assert machine.__sklearn_array_api_convert__(to_numpy).has_exact_posterior
