@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
@@ -22,6 +22,7 @@ from sktem.estimators.base import (
     LoopEstimator,
     with_callbacks,
 )
+from sktem.estimators.feature_scaling import Scaling
 from sktem.models.ard_logistic import ARDLogisticModel, ARDLogisticParams, WholeData
 from sktem.models.relevance_start import (
     LEAST_VARIANCE,
@@ -47,31 +48,6 @@ CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 WIDE_VARIANCE = 100.0
 #: Newton steps at the end, at most.
 MOST_CLIMBS = 10
-
-
-class Scaling(NamedTuple):
-    """Means and standard deviations of the features, infinite for constant ones."""
-
-    centre: np.ndarray
-    scale: np.ndarray
-
-    @classmethod
-    def of(cls, X):
-        """Return the scaling of data."""
-        centre, scale = X.mean(axis=0), X.std(axis=0)
-        constant = scale <= 1e-12 * np.abs(centre)
-        return cls(centre, np.where(constant, np.inf, scale))
-
-    def apply(self, X):
-        """Return scaled features."""
-        return (X - self.centre) / self.scale
-
-    def undo(self, draws):
-        """Turn intercepts and coefficients of scaled features into those of X."""
-        draws = draws.copy()
-        draws[:, 1:] /= self.scale
-        draws[:, 0] -= draws[:, 1:] @ self.centre
-        return draws
 
 
 class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
