@@ -58,24 +58,36 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     dropped. Features are centred and scaled inside; the intercept of the centred ones
     is ``N(0, 10^2)``.
 
+    The fit starts at the best of several maxima of Laplace's approximation of the
+    marginal likelihood, found by MacKay's fixed point and by adding features one at a
+    time. SAEM goes from there to a maximum of the marginal likelihood itself, with
+    Newton steps where draws at fixed variances show that there is more to gain. The
+    marginal likelihood has many maxima, of which this is one. Where features separate
+    the classes its maximum is at infinity: prior variances of coefficients are at most
+    100, or twice the largest one of the start.
+
     Parameters
     ----------
     solver : {"saem", "biased-saem"}, default="saem"
         "biased-saem" is SAEM with the unadjusted Langevin sampler.
     sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
         How coefficients are drawn; "auto" is "mala", or what the solver implies. The
-        named ones are preconditioned by a bound on the curvature.
+        named ones are preconditioned by the curvature at the start and at the current
+        variances.
     n_chains : int, default=4
         Parallel chains. Not for an instance, which has its own number.
-    n_steps : int, default=10
+    n_steps : int, default=5
         Transitions per iteration. Not for an instance.
     step_size : float, Schedule, callable or "auto", default="auto"
-        Steps of the stochastic approximation. "auto" is 1 for half of the iterations,
-        and ``k ** -0.7`` after.
+        Steps of the stochastic approximation. "auto" is ``(k + 10) ** -0.7``.
     max_iter : int, default=400
-        Iterations.
-    threshold : float, default=0.05
-        A feature is dropped if ``1 / theta_j`` is less, for the scaled feature.
+        Iterations, at most.
+    tol : float, default=0.05
+        The fit has converged when the variances of kept features can gain no more than
+        this of the marginal log-likelihood, in nats, and no dropped feature can; 0
+        means that nothing is checked and all iterations are done.
+    threshold : float, default=0.0
+        A feature is dropped as well if ``1 / theta_j`` is less, for the scaled feature.
     n_posterior_draws : int, default=400
         Draws of the coefficients from which probabilities are predicted.
     random_state : int, RandomState, Generator or None, default=None
@@ -103,6 +115,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Record of the run.
     n_iter_ : int
         Iterations.
+    converged_ : bool
+        Whether no more than ``tol`` is left to gain, as far as draws of the
+        coefficients can tell.
     n_features_in_ : int
         Number of features.
 

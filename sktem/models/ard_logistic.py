@@ -134,7 +134,10 @@ class ARDLogisticModel(LatentModel):
 
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the squares of the coefficients."""
-        return np.average(Z[:, 1:] ** 2, axis=0, weights=sample_weight)
+        squares = Z[:, 1:] ** 2
+        if sample_weight is None:
+            return squares.mean(axis=0)
+        return sample_weight @ squares / sample_weight.sum()
 
     def maximize(self, s, params):
         """Return the mean squares as variances, which fall by a tenth at most."""
