@@ -65,7 +65,8 @@ def laplace_fit(X, y, variances, start=None):
     for _ in range(100):
         p = expit(f)
         gradient = A.T @ (p - y) + u
-        step = -_solve(*_hessian(A, p * (1 - p)), gradient)
+        _, factor, dual = _hessian(A, p * (1 - p))
+        step = -_solve(A, factor, dual, gradient)
         decrease = -gradient @ step
         if decrease < 1e-10:
             break
