@@ -16,9 +16,10 @@ class Scaling(NamedTuple):
     scale: np.ndarray
 
     @classmethod
-    def of(cls, X):
+    def of(cls, X, weights=None):
         """Return the scaling of data."""
-        centre, scale = X.mean(axis=0), X.std(axis=0)
+        centre = np.average(X, axis=0, weights=weights)
+        scale = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
         constant = scale <= 1e-12 * np.abs(centre)
         return cls(centre, np.where(constant, np.inf, scale))
 

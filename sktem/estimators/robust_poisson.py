@@ -174,13 +174,16 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             If y has negative entries.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        scaling = Scaling.of(X)
-        rows = self._rows(scaling.apply(X), np.asarray(y, dtype=np.float64))
+        y = np.asarray(y, dtype=np.float64)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-            rows, sample_weight = drop_weightless(rows, sample_weight)
+        kept = self._rows(X, y)
+        if sample_weight is not None:
+            kept, sample_weight = drop_weightless(kept, sample_weight)
+        scaling = Scaling.of(kept[:, 2:], sample_weight)
+        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
         model = RobustPoissonModel()
         settings = self._settings(model, len(rows))
         weights = np.ones(len(rows)) if sample_weight is None else sample_weight

@@ -129,6 +129,15 @@ def _poisson(rows, weights):
     return b
 
 
+def _least_squares(rows, weights):
+    """Return weighted least squares of ``log(y + 1/2)``."""
+    target, root = np.log(rows[:, 0] + 0.5), np.sqrt(weights)
+    D = rows[:, 1:]
+    b = np.linalg.lstsq(D * root[:, None], target * root, rcond=None)[0]
+    rest = np.average((target - D @ b) ** 2, weights=weights)
+    return RobustPoissonParams(b, max(float(rest), 0.01))
+
+
 def best_start(rows, weights):
     """Return the likelier of two starts: a Poisson regression and least squares."""
     model = RobustPoissonModel()
@@ -137,6 +146,6 @@ def best_start(rows, weights):
     rate = np.exp(np.minimum(D @ b, 300.0))
     excess = weights @ ((y - rate) ** 2 - rate) / max(weights @ rate**2, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))
-    starts = [RobustPoissonParams(b, variance), model.initial_params(rows, None)]
+    starts = [RobustPoissonParams(b, variance), _least_squares(rows, weights)]
     values = [weights @ model.log_likelihood(rows, start) for start in starts]
     return starts[int(np.nanargmax(values))]
