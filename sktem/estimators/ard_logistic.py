@@ -23,6 +23,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.feature_scaling import Scaling
+from sktem.exceptions import FitWarning
 from sktem.models.ard_logistic import ARDLogisticModel, ARDLogisticParams, WholeData
 from sktem.models.relevance_start import (
     LEAST_VARIANCE,
@@ -278,6 +279,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             raise KeyboardInterrupt
         self._warn(state, settings)
         self._warn_of_maximum(state)
+        self._warn_of_separation(data, model)
         return self
 
     def _after_epoch(self, state):
@@ -328,6 +330,20 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )
+
+    def _warn_of_separation(self, data, model):
+        """Warn where fewer samples than features are separated by those kept."""
+        largest = self.params_.variances.max()
+        if data.X.shape[1] and largest > 0.99 * model.largest_variance:
+            if len(data.X) <= self.n_features_in_:
+                warnings.warn(
+                    "The kept features separate the classes, and a prior variance has "
+                    "reached its bound: the probabilities may be too sure of "
+                    "themselves. Prefer an l1 penalty chosen by "
+                    "cross-validation (LogisticRegressionCV).",
+                    FitWarning,
+                    stacklevel=USER_FRAME,
+                )
 
     def decision_function(self, X):
         """Return the logarithm of the predicted odds of the second class.
