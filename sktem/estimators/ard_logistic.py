@@ -126,8 +126,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     ----------
     D. J. C. MacKay, Bayesian interpolation, Neural Computation, 1992.
 
-    S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased
-    MCMC for Expectation Maximization, AISTATS 2024.
+    S. Gruffaz et al., Stochastic Approximation with Biased MCMC for Expectation
+    Maximization, AISTATS 2024.
 
     Examples
     --------
@@ -210,7 +210,6 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         settings = self._settings(model, 1)
         if isinstance(self.step_size, str):
             settings = replace(settings, step_size=STEP_SIZE)
-        # The loop's own check would measure the objective, which there is not.
         return replace(settings, monitor=False, tol=0.0)
 
     @with_callbacks
@@ -248,8 +247,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 f"contains only one class: {self.classes_[0]!r}"
             )
         self._scaling = Scaling.of(X)
-        X = self._scaling.apply(X)
-        labels = labels.astype(np.float64)
+        X, labels = self._scaling.apply(X), labels.astype(np.float64)
         start = find_start(X, labels)
         columns = np.flatnonzero(start)
         start, kept = start[columns], np.ascontiguousarray(X[:, columns])
@@ -265,10 +263,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             # The statistics of which the start is the M-step: chains do not lose it.
             solver = SolverState(s=start, S_tts=start)
             trace = RelevanceTrace(columns, data, X, model, settings.sampler)
-            streams = spawn_streams(self.random_state)
-            return RunState(
-                ARDLogisticParams(start), streams, solver=solver, trace=trace
-            )
+            params, streams = ARDLogisticParams(start), spawn_streams(self.random_state)
+            return RunState(params, streams, solver=solver, trace=trace)
 
         state, interrupted = self._run_starts(
             settings, data, None, new_run, 1, FitProgress()
@@ -333,17 +329,16 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
 
     def _warn_of_separation(self, data, model):
         """Warn where fewer samples than features are separated by those kept."""
-        largest = self.params_.variances.max()
-        if data.X.shape[1] and largest > 0.99 * model.largest_variance:
-            if len(data.X) <= self.n_features_in_:
-                warnings.warn(
-                    "The kept features separate the classes, and a prior variance has "
-                    "reached its bound: the probabilities may be too sure of "
-                    "themselves. Prefer an l1 penalty chosen by "
-                    "cross-validation (LogisticRegressionCV).",
-                    FitWarning,
-                    stacklevel=USER_FRAME,
-                )
+        wide = self.params_.variances.max() > 0.99 * model.largest_variance
+        if wide and len(data.X) <= self.n_features_in_:
+            warnings.warn(
+                "The kept features separate the classes, and a prior variance has "
+                "reached its bound: the probabilities may be too sure of themselves. "
+                "Prefer an l1 penalty chosen by cross-validation "
+                "(LogisticRegressionCV).",
+                FitWarning,
+                stacklevel=USER_FRAME,
+            )
 
     def decision_function(self, X):
         """Return the logarithm of the predicted odds of the second class.
