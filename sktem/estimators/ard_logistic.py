@@ -16,12 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktem.estimators.ard_logistic_ascent import RelevanceTrace
-from sktem.estimators.base import (
-    USER_FRAME,
-    FitProgress,
-    LoopEstimator,
-    with_callbacks,
-)
+from sktem.estimators import base
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.feature_scaling import Scaling
 from sktem.exceptions import FitWarning
 from sktem.models.ard_logistic import ARDLogisticModel, ARDLogisticParams, WholeData
@@ -41,7 +37,7 @@ __all__ = ["ARDLogisticClassifier"]
 #: Samplers by name, and their Langevin steps in units of the posterior covariance.
 SAMPLERS = {"mala": MALA, "ula": ULA}
 STEPS = {MALA: 1.0, ULA: 0.05}
-#: Steps of the approximation: the start is good, so the first ones are short already.
+#: Steps of the approximation.
 STEP_SIZE = Polynomial(alpha=0.7, offset=10)
 #: Iterations after which it is checked whether the maximum has been reached.
 CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -324,7 +320,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 f"features and {trace.missed:.2g} by a dropped one, and tol is "
                 f"{self.tol:g}. Increase max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=USER_FRAME,
+                stacklevel=base.USER_FRAME,
             )
 
     def _warn_of_separation(self, data, model):
@@ -337,7 +333,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 "Prefer an l1 penalty chosen by cross-validation "
                 "(LogisticRegressionCV).",
                 FitWarning,
-                stacklevel=USER_FRAME,
+                stacklevel=base.USER_FRAME,
             )
 
     def decision_function(self, X):
