@@ -15,8 +15,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sktem.estimators.ard_logistic_ascent import RelevanceTrace
 from sktem.estimators import base
+from sktem.estimators.ard_logistic_ascent import RelevanceTrace
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.feature_scaling import Scaling
 from sktem.exceptions import FitWarning
