@@ -31,10 +31,12 @@ for C in penalties:
     kept.append(np.count_nonzero(l1.coef_))
 
 # %%
-# The relevance determination errs less than any strength of the penalty, though it
-# keeps more: a variance goes to zero slowly where few samples speak about its feature.
+# The relevance determination keeps few features without a strength to be chosen. It
+# errs more than the best strength, which is not known beforehand, and less than weak
+# penalties. The features kept separate the classes of the 60 rows, so that the marginal
+# likelihood is nearly flat where the fit ends, and a warning may say so.
 
-ard = ARDLogisticClassifier(max_iter=1000, random_state=0).fit(X[:60], y[:60])
+ard = ARDLogisticClassifier(random_state=0).fit(X[:60], y[:60])
 
 figure, ax = plt.subplots()
 ax.plot(kept, errors, "o-", label="l1 penalty, several strengths")

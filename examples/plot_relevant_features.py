@@ -20,12 +20,11 @@ X = rng.normal(size=(400, 30))
 beta = np.zeros(30)
 beta[:3] = [2.0, -1.5, 1.0]
 y = rng.random(400) < 1 / (1 + np.exp(-X @ beta))
-ard = ARDLogisticClassifier(max_iter=800, random_state=0).fit(X, y)
+ard = ARDLogisticClassifier(random_state=0).fit(X, y)
 print("kept:", np.flatnonzero(ard.support_))
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4))
 left.stem(1 / ard.theta_, basefmt=" ")
-left.axhline(ard.threshold, color="0.7")
 left.set(xlabel="feature", ylabel="prior standard deviation")
 right.plot(beta, "k_", markersize=10, label="truth")
 low, high = np.quantile(ard.draws_[:, 1:], [0.05, 0.95], axis=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -9,22 +10,41 @@ from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sktem.estimators import base
+from sktem.estimators.ard_logistic_ascent import RelevanceTrace
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
-from sktem.models.ard_logistic import ARDLogisticModel, WholeData
+from sktem.estimators.feature_scaling import Scaling
+from sktem.exceptions import FitWarning
+from sktem.models.ard_logistic import ARDLogisticModel, ARDLogisticParams, WholeData
+from sktem.models.relevance_start import (
+    LEAST_VARIANCE,
+    find_start,
+    laplace_fit,
+)
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
 from sktem.samplers import MALA, ULA
-from sktem.schedules import BurnInThenDecay
+from sktem.schedules import Polynomial
+from sktem.solvers.base import SolverState
 
 __all__ = ["ARDLogisticClassifier"]
 
-#: Samplers by name, and their Langevin steps in units of the bound on the curvature.
+#: Samplers by name, and their Langevin steps in units of the posterior covariance.
 SAMPLERS = {"mala": MALA, "ula": ULA}
-STEPS = {MALA: 1.0, ULA: 0.25}
+STEPS = {MALA: 1.0, ULA: 0.05}
+#: Steps of the approximation.
+STEP_SIZE = Polynomial(alpha=0.7, offset=10)
+#: Iterations after which it is checked whether the maximum has been reached.
+CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+#: Largest variance, unless Laplace's approximation has found half of a larger one.
+WIDE_VARIANCE = 100.0
+#: Newton steps at the end, at most.
+MOST_CLIMBS = 10
 
 
 class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
@@ -35,24 +55,36 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     dropped. Features are centred and scaled inside; the intercept of the centred ones
     is ``N(0, 10^2)``.
 
+    The fit starts at the best of several maxima of Laplace's approximation of the
+    marginal likelihood, found by MacKay's fixed point and by adding features one at a
+    time. SAEM goes from there to a maximum of the marginal likelihood itself, with
+    Newton steps where draws at fixed variances show that there is more to gain. The
+    marginal likelihood has many maxima, of which this is one. Where features separate
+    the classes its maximum is at infinity: prior variances of coefficients are at most
+    100, or twice the largest one of the start.
+
     Parameters
     ----------
     solver : {"saem", "biased-saem"}, default="saem"
         "biased-saem" is SAEM with the unadjusted Langevin sampler.
     sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
         How coefficients are drawn; "auto" is "mala", or what the solver implies. The
-        named ones are preconditioned by a bound on the curvature.
+        named ones are preconditioned by the curvature at the start and at the current
+        variances.
     n_chains : int, default=4
         Parallel chains. Not for an instance, which has its own number.
-    n_steps : int, default=10
+    n_steps : int, default=5
         Transitions per iteration. Not for an instance.
     step_size : float, Schedule, callable or "auto", default="auto"
-        Steps of the stochastic approximation. "auto" is 1 for half of the iterations,
-        and ``k ** -0.7`` after.
+        Steps of the stochastic approximation. "auto" is ``(k + 10) ** -0.7``.
     max_iter : int, default=400
-        Iterations.
-    threshold : float, default=0.05
-        A feature is dropped if ``1 / theta_j`` is less, for the scaled feature.
+        Iterations, at most.
+    tol : float, default=0.05
+        The fit has converged when the variances of kept features can gain no more than
+        this of the marginal log-likelihood, in nats, and no dropped feature can; 0
+        means that nothing is checked and all iterations are done.
+    threshold : float, default=0.0
+        A feature is dropped as well if ``1 / theta_j`` is less, for the scaled feature.
     n_posterior_draws : int, default=400
         Draws of the coefficients from which probabilities are predicted.
     random_state : int, RandomState, Generator or None, default=None
@@ -80,6 +112,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Record of the run.
     n_iter_ : int
         Iterations.
+    converged_ : bool
+        Whether no more than ``tol`` is left to gain, as far as draws of the
+        coefficients can tell.
     n_features_in_ : int
         Number of features.
 
@@ -87,8 +122,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     ----------
     D. J. C. MacKay, Bayesian interpolation, Neural Computation, 1992.
 
-    S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased
-    MCMC for Expectation Maximization, AISTATS 2024.
+    S. Gruffaz et al., Stochastic Approximation with Biased MCMC for Expectation
+    Maximization, AISTATS 2024.
 
     Examples
     --------
@@ -107,7 +142,6 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     batch_size = 1
     rho = "auto"
     average = False
-    tol = 0.0
     n_iter_no_change = 1
 
     def __init__(
@@ -116,10 +150,11 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         solver="saem",
         sampler="auto",
         n_chains=4,
-        n_steps=10,
+        n_steps=5,
         step_size="auto",
         max_iter=400,
-        threshold=0.05,
+        tol=0.05,
+        threshold=0.0,
         n_posterior_draws=400,
         random_state=None,
         verbose=0,
@@ -131,6 +166,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         self.n_steps = n_steps
         self.step_size = step_size
         self.max_iter = max_iter
+        self.tol = tol
         self.threshold = threshold
         self.n_posterior_draws = n_posterior_draws
         self.random_state = random_state
@@ -150,12 +186,10 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     def _with_settings(self, sampler, model):
         if not isinstance(sampler, type):
             return sampler
-        step = STEPS[sampler]
-        if sampler is MALA:
-            n_latents = 1 + self.n_features_in_
-            step = min(step, 3 * step / n_latents ** (1 / 3))
+        adapts = {"adapt": 0.6} if sampler is MALA else {}
         return sampler(
-            step=step,
+            **adapts,
+            step=STEPS[sampler],
             n_steps=self.n_steps,
             n_chains=self.n_chains,
             preconditioner="curvature",
@@ -171,10 +205,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             )
         settings = self._settings(model, 1)
         if isinstance(self.step_size, str):
-            settings = replace(
-                settings, step_size=BurnInThenDecay(self.max_iter // 2, 0.7)
-            )
-        return replace(settings, monitor=False)
+            settings = replace(settings, step_size=STEP_SIZE)
+        return replace(settings, monitor=False, tol=0.0)
 
     @with_callbacks
     def fit(self, X, y):
@@ -210,16 +242,25 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 "This solver needs samples of 2 classes in the data, but the data "
                 f"contains only one class: {self.classes_[0]!r}"
             )
-        centre, scale = X.mean(axis=0), X.std(axis=0)
-        self._centre = centre
-        self._scale = np.where(scale > 1e-12 * np.abs(centre), scale, np.inf)
-        data = WholeData((X - centre) / self._scale, labels.astype(np.float64))
-        model = ARDLogisticModel()
+        self._scaling = Scaling.of(X)
+        X, labels = self._scaling.apply(X), labels.astype(np.float64)
+        start = find_start(X, labels)
+        columns = np.flatnonzero(start)
+        start, kept = start[columns], np.ascontiguousarray(X[:, columns])
+        weights = laplace_fit(kept, labels, start).weights
+        data = WholeData(kept, labels, weights=weights)
+        largest = max(WIDE_VARIANCE, 2 * start.max(initial=0.0))
+        model = ARDLogisticModel(largest_variance=largest)
         settings = self._loop_settings(model)
+        sampler = _shortened(settings.sampler, len(columns), self.sampler)
+        settings = replace(settings, sampler=sampler)
 
         def new_run(progress):
-            streams = spawn_streams(self.random_state)
-            return RunState(model.initial_params(data, None), streams)
+            # The statistics of which the start is the M-step: chains do not lose it.
+            solver = SolverState(s=start, S_tts=start)
+            trace = RelevanceTrace(columns, data, X, model, settings.sampler)
+            params, streams = ARDLogisticParams(start), spawn_streams(self.random_state)
+            return RunState(params, streams, solver=solver, trace=trace)
 
         state, interrupted = self._run_starts(
             settings, data, None, new_run, 1, FitProgress()
@@ -229,14 +270,33 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
+        self._warn_of_maximum(state)
+        self._warn_of_separation(data, model)
         return self
 
+    def _after_epoch(self, state):
+        epoch = len(state.history)
+        last = epoch >= self.max_iter
+        if not (last or epoch in CHECKS) or not self.tol:
+            return False
+        for _ in range(MOST_CLIMBS if last else 1):
+            state.converged = state.trace.climb(state, self.n_posterior_draws, self.tol)
+            if state.converged:
+                break
+        return state.converged
+
     def _fitted_attributes(self, settings, state, X):
-        deviations = np.sqrt(state.params.variances)
-        support = (deviations >= self.threshold) & np.isfinite(self._scale)
-        draws = self._draws(settings, state, X, support)
-        draws[:, 1:] /= self._scale
-        draws[:, 0] -= draws[:, 1:] @ self._centre
+        trace, found = state.trace, state.params.variances
+        n_features = self.n_features_in_
+        variances = np.full(n_features, LEAST_VARIANCE)
+        variances[trace.columns] = found
+        deviations = np.sqrt(variances)
+        support = (variances > 2 * LEAST_VARIANCE) & (deviations >= self.threshold)
+        draws = np.zeros((self.n_posterior_draws, 1 + n_features))
+        own = trace.draws_at(state, self.n_posterior_draws)
+        draws[:, np.append(0, 1 + trace.columns)] = own
+        draws[:, 1:][:, ~support] = 0.0
+        draws = self._scaling.undo(draws)
         mean = draws.mean(axis=0)
         return {
             "coef_": mean[None, 1:],
@@ -244,30 +304,37 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             "theta_": 1 / deviations,
             "support_": support,
             "draws_": draws,
-            "params_": state.params,
+            "params_": ARDLogisticParams(variances),
             "history_": state.history,
             "n_iter_": int(state.rows_visited),
+            "converged_": state.converged,
         }
 
-    def _draws(self, settings, state, X, support):
-        """Draw coefficients of the kept features at the final variances."""
-        kept = np.append(True, support)
-        chains = np.zeros((1, self.n_chains, 1 + X.X.shape[1]))
-        if state.chains is not None:
-            chains = state.chains.values
-        Z = chains[:, :, kept]
-        data = WholeData(X.X[:, support], X.y)
-        params = state.params._replace(variances=state.params.variances[support])
-        streams = spawn_streams(self.random_state)
-        found = []
-        n_rounds = -(-self.n_posterior_draws // Z.shape[1])
-        for k in range(n_rounds + 10):  # the first ones let the chains settle
-            Z, _ = settings.sampler.draw(settings.model, data, Z, params, streams)
-            if k >= 10:
-                found.append(Z[0])
-        draws = np.zeros((self.n_posterior_draws, len(kept)))
-        draws[:, kept] = np.concatenate(found)[: self.n_posterior_draws]
-        return draws
+    def _warn_of_maximum(self, state):
+        """Warn where the maximum has not been reached, or is not there."""
+        if self.tol and not (state.converged or state.stopped):
+            trace = state.trace
+            warnings.warn(
+                "The variances are not yet at the maximum of the marginal likelihood: "
+                f"about {trace.left:.2g} nats can be gained by those of the kept "
+                f"features and {trace.missed:.2g} by a dropped one, and tol is "
+                f"{self.tol:g}. Increase max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=base.USER_FRAME,
+            )
+
+    def _warn_of_separation(self, data, model):
+        """Warn where fewer samples than features are separated by those kept."""
+        wide = self.params_.variances.max() > 0.99 * model.largest_variance
+        if wide and len(data.X) <= self.n_features_in_:
+            warnings.warn(
+                "The kept features separate the classes, and a prior variance has "
+                "reached its bound: the probabilities may be too sure of themselves. "
+                "Prefer an l1 penalty chosen by cross-validation "
+                "(LogisticRegressionCV).",
+                FitWarning,
+                stacklevel=base.USER_FRAME,
+            )
 
     def decision_function(self, X):
         """Return the logarithm of the predicted odds of the second class.
@@ -320,3 +387,11 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         """
         second = self.predict_proba(X)[:, 1] > 0.5
         return self.classes_[second.astype(int)]
+
+
+def _shortened(sampler, n_coefficients, given):
+    """Return MALA, if it was not given as an instance, with a step for the number."""
+    if isinstance(given, str) and isinstance(sampler, MALA):
+        step = min(1.0, 1.3 / (1 + n_coefficients) ** (1 / 3))
+        return clone(sampler).set_params(step=step)
+    return sampler

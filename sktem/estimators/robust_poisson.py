@@ -11,8 +11,10 @@ from sklearn.utils.validation import (
 )
 
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.feature_scaling import Scaling
 from sktem.estimators.stochastic_em import drop_weightless
-from sktem.models.robust_poisson import RobustPoissonModel
+from sktem.models.robust_poisson import RobustPoissonModel, RobustPoissonParams
+from sktem.models.robust_poisson_ascent import ascend, best_start
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
 from sktem.samplers import ULA
@@ -27,7 +29,11 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     """Poisson regression for counts with more scatter than a Poisson law has.
 
     ``y_i ~ Poisson(exp(z_i))`` with ``z_i ~ N(alpha + x_i beta, sigma^2)``: a row that
-    does not fit moves its own z instead of the coefficients.
+    does not fit moves its own z instead of the coefficients. Features are centred and
+    scaled inside. With "exact" moments and a positive ``tol`` Newton steps on the
+    marginal likelihood precede the solver and follow it, so that the result is its
+    maximum; counts without excess scatter get a ``sigma_`` next to zero, and the
+    coefficients of a Poisson regression.
 
     Parameters
     ----------
@@ -50,7 +56,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     max_iter : int, default=500
         Passes over the data, at most.
     tol : float, default=1e-6
-        The fit stops when the mean log-likelihood changes by less; 0 means never.
+        The fit stops when the mean log-likelihood changes by less, and has converged if
+        a Newton step would gain less; 0 means never, and no Newton steps.
     n_iter_no_change : int, default=10
         Epochs without progress, for solvers with noise.
     random_state : int, RandomState, Generator or None, default=None
@@ -73,7 +80,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     n_iter_ : int
         Passes over the data.
     converged_ : bool
-        Whether the fit stopped by itself.
+        Whether the maximum has been reached: with "exact" moments by the gain of a
+        Newton step, else by the progress of the solver.
     n_features_in_ : int
         Number of features.
 
@@ -166,23 +174,34 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             If y has negative entries.
         """
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        rows = self._rows(X, np.asarray(y, dtype=np.float64))
+        y = np.asarray(y, dtype=np.float64)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-            rows, sample_weight = drop_weightless(rows, sample_weight)
+        kept = self._rows(X, y)
+        if sample_weight is not None:
+            kept, sample_weight = drop_weightless(kept, sample_weight)
+        scaling = Scaling.of(kept[:, 2:], sample_weight)
+        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
         model = RobustPoissonModel()
         settings = self._settings(model, len(rows))
+        weights = np.ones(len(rows)) if sample_weight is None else sample_weight
+
+        climbs = settings.tol > 0 and settings.sampler.deterministic
 
         def new_run(progress):
             streams = spawn_streams(self.random_state)
-            params = model.initial_params(rows, streams.initialisation)
-            return RunState(params, streams)
+            start = best_start(rows, weights)
+            if climbs:
+                start = ascend(rows, start, weights)[0]
+            return RunState(start, streams, trace=scaling)
 
         state, interrupted = self._run_starts(
             settings, rows, sample_weight, new_run, 1, FitProgress()
         )
+        if climbs:
+            self._finish(state, rows, weights)
         for name, value in self._fitted_attributes(settings, state, rows).items():
             setattr(self, name, value)
         if interrupted:
@@ -190,12 +209,21 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         self._warn(state, settings)
         return self
 
+    def _finish(self, state, rows, weights):
+        """Climb by Newton steps for what solvers with noise leave to gain."""
+        if state.interrupted or (state.stopped and not state.converged):
+            return
+        state.params, left = ascend(rows, state.params, weights)
+        state.converged = bool(left <= self.tol * weights.sum())
+
     def _fitted_attributes(self, settings, state, X):
+        scaled = state.params
+        coefficients = state.trace.undo(scaled.coefficients[None])[0]
         return {
-            "coef_": state.params.coefficients[1:],
-            "intercept_": float(state.params.coefficients[0]),
-            "sigma_": float(np.sqrt(state.params.variance)),
-            "params_": state.params,
+            "coef_": coefficients[1:],
+            "intercept_": float(coefficients[0]),
+            "sigma_": float(np.sqrt(scaled.variance)),
+            "params_": RobustPoissonParams(coefficients, scaled.variance),
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "converged_": state.converged,

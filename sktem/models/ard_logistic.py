@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize
 from scipy.special import expit
 
 from sktem.models.base import LatentModel
+from sktem.models.relevance_start import (
+    INTERCEPT_VARIANCE,
+    LEAST_VARIANCE,
+    laplace_fit,
+)
 
 __all__ = ["ARDLogisticModel", "ARDLogisticParams", "WholeData"]
 
-#: Variance of the intercept, and the least variance of a coefficient.
-INTERCEPT_VARIANCE, LEAST_VARIANCE = 100.0, 1e-10
 #: What is left of a variance after one M-step, at least.
 LARGEST_FALL = 0.9
 
@@ -41,13 +43,16 @@ class WholeData:
         Labels 0 and 1.
     count : int, default=1
         How many rows the data set stands for, one per chain.
+    weights : ndarray of shape (n_samples,) or None, default=None
+        Curvatures ``p (1 - p)`` of the log-likelihood of the samples, from which the
+        proposals of Langevin chains are made. None is 1/4 for each, the bound.
     """
 
-    def __init__(self, X, y, count=1):
+    def __init__(self, X, y, count=1, weights=None):
         self.X = X
         self.y = y
         self.count = count
-        self.mode = None
+        self.weights = weights
         self._derived: dict[str, np.ndarray] = {}  # copies for other counts share it
 
     def __len__(self):
@@ -74,17 +79,19 @@ class WholeData:
         return self._with_count(self.count * count)
 
     def _with_count(self, count):
-        other = WholeData(self.X, self.y, count)
+        other = WholeData(self.X, self.y, count, self.weights)
         other._derived = self._derived
         return other
 
     @property
-    def absolute_design(self) -> np.ndarray:
-        """Absolute values of ``[1, X]``, kept: chains ask for them at every step."""
-        if "absolute_design" not in self._derived:
+    def curvature(self) -> np.ndarray:
+        """Hessian of the log-likelihood, kept: chains ask for it at every draw."""
+        if "curvature" not in self._derived:
             design = np.column_stack([np.ones(len(self.X)), self.X])
-            self._derived["absolute_design"] = np.abs(design)
-        return self._derived["absolute_design"]
+            weights = np.full(len(self.X), 0.25)
+            weights = weights if self.weights is None else self.weights
+            self._derived["curvature"] = (design.T * weights) @ design
+        return self._derived["curvature"]
 
 
 class ARDLogisticModel(LatentModel):
@@ -110,6 +117,9 @@ class ARDLogisticModel(LatentModel):
     array([0.25, 4.  ])
     """
 
+    def __init__(self, largest_variance=np.inf):
+        self.largest_variance = largest_variance
+
     def initial_params(self, X, rng):
         """Return equal variances, of one or such that the logits have that of three."""
         p = X.X.shape[1]
@@ -117,24 +127,23 @@ class ARDLogisticModel(LatentModel):
 
     def initial_latents(self, X, params, rng):
         """Return the posterior mode, with noise of the size of the curvature."""
-        if X.mode is None:
-            X.mode = optimize.minimize(
-                lambda z: -self.log_joint(X, z[None], params)[0],
-                np.zeros(1 + X.X.shape[1]),
-                jac=lambda z: -self.grad_log_joint(X, z[None], params)[0],
-                method="L-BFGS-B",
-            ).x
-        noise = rng.standard_normal((len(X), len(X.mode)))
-        return X.mode + np.sqrt(self.curvature_scale(X, params)) * noise
+        roots = np.sqrt(self._all_variances(params))
+        mode = roots * laplace_fit(X.X, X.y, params.variances).scaled
+        root = np.linalg.cholesky(self.curvature_scale(X, params))
+        return mode + rng.standard_normal((len(X), len(mode))) @ root.T
 
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the squares of the coefficients."""
-        return np.average(Z[:, 1:] ** 2, axis=0, weights=sample_weight)
+        squares = Z[:, 1:] ** 2
+        if sample_weight is None:
+            return squares.mean(axis=0)
+        return sample_weight @ squares / sample_weight.sum()
 
     def maximize(self, s, params):
         """Return the mean squares as variances, which fall by a tenth at most."""
         least = LEAST_VARIANCE if params is None else LARGEST_FALL * params.variances
-        return ARDLogisticParams(np.maximum(np.maximum(s, least), LEAST_VARIANCE))
+        bounded = np.clip(np.maximum(s, least), LEAST_VARIANCE, self.largest_variance)
+        return ARDLogisticParams(bounded)
 
     def _all_variances(self, params):
         return np.append(INTERCEPT_VARIANCE, params.variances)
@@ -145,28 +154,25 @@ class ARDLogisticModel(LatentModel):
         return np.zeros((len(X), len(root))), root
 
     def curvature_scale(self, X, params):
-        """Return variances whose inverses bound the curvature of ``-log_joint``.
+        """Return the covariance of a Gaussian with the curvature of ``log_joint``.
 
         Parameters
         ----------
         X : WholeData
-            Data.
+            Data, with the curvatures of the samples.
         params : ARDLogisticParams
             Parameters.
 
         Returns
         -------
-        ndarray of shape (n_features + 1,)
-            With ``A = [1, X]`` the Hessian is at most ``A' A / 4``, and that at most
-            the diagonal ``sum_k |A' A|_jk r_k / (4 r_j)`` for any positive r; here r
-            are the prior standard deviations, so that what is not relevant costs
-            nothing.
+        ndarray of shape (n_features + 1, n_features + 1)
+            Inverse of the Hessian of ``-log_joint``, or of a bound on it if the data
+            have no curvatures.
         """
-        variances = self._all_variances(params)
-        r = np.sqrt(variances)
-        A = X.absolute_design
-        bound = A.T @ (A @ r) / (4 * r)
-        return 1 / (1 / variances + bound)
+        roots = np.sqrt(self._all_variances(params))
+        inner = X.curvature * roots * roots[:, None]
+        inner[np.diag_indices_from(inner)] += 1
+        return np.linalg.inv(inner) * roots * roots[:, None]
 
     def _logits(self, X, Z):
         return Z[:, :1] + Z[:, 1:] @ X.X.T

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from scipy import optimize
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem import ARDLogisticClassifier
+from sktem.estimators.ard_logistic_ascent import ascent_from, without_negligible
 from sktem.models.ard_logistic import ARDLogisticModel, ARDLogisticParams, WholeData
+from sktem.models.relevance_start import find_start, laplace_fit
 from sktem.random import spawn_streams
 from sktem.samplers import MALA
 
@@ -89,9 +92,8 @@ def test_gradient_and_curvature_bound():
     # The Hessian at zero is the largest one there is.
     A = np.column_stack([np.ones(30), X])
     hessian = A.T @ A / 4 + np.diag(1 / np.append(100.0, params.variances))
-    scale = np.sqrt(model.curvature_scale(data, params))
-    values = np.linalg.eigvalsh(hessian * scale[:, None] * scale)
-    assert 0 < values[0] and values[-1] <= 1 + 1e-12
+    scale = model.curvature_scale(data, params)
+    np.testing.assert_allclose(scale @ hessian, np.eye(5), atol=1e-12)
 
 
 def test_m_step_bounds_the_fall():
@@ -128,3 +130,98 @@ def test_whole_data_is_a_row():
 def test_wrong_settings(options, message):
     with pytest.raises(ValueError, match=message):
         ARDLogisticClassifier(**options).fit(*make_data(n=20))
+
+
+def standardized(seed=0, n=80, p=5):
+    X, y = make_data(seed, n, p)
+    return (X - X.mean(axis=0)) / X.std(axis=0), y * 1.0
+
+
+@pytest.mark.parametrize("n", [80, 4], ids=["primal", "dual"])
+def test_laplace_fit_by_general_formulas(n):
+    X, y = standardized()
+    X, y = X[:n], np.resize([0.0, 1.0], n) if n == 4 else y
+    v = np.array([1.0, 0.3, 2.0, 0.01, 0.5])
+    A, prior = np.column_stack([np.ones(len(X)), X]), np.append(100.0, v)
+
+    def joint(z):
+        return A @ z @ y - np.logaddexp(0, A @ z).sum() - 0.5 * z @ (z / prior)
+
+    mode = optimize.minimize(lambda z: -joint(z), np.zeros(6), tol=1e-9).x
+    p = expit(A @ mode)
+    hessian = (A.T * (p * (1 - p))) @ A + np.diag(1 / prior)
+    fit = laplace_fit(X, y, v)
+    np.testing.assert_allclose(fit.scaled * np.sqrt(prior), mode, atol=1e-4)
+    np.testing.assert_allclose(
+        fit.remaining * prior, np.diag(np.linalg.inv(hessian)), rtol=1e-3
+    )
+    evidence = joint(mode) - 0.5 * np.linalg.slogdet(hessian * prior)[1]
+    assert fit.log_evidence == pytest.approx(evidence, abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(80, 5), (200, 12)])
+def test_start_is_a_maximum_of_laplaces_evidence(shape):
+    X, y = standardized(1, *shape)
+    v = find_start(X, y)
+
+    def evidence(v):
+        return laplace_fit(X[:, v > 0], y, v[v > 0]).log_evidence
+
+    best = evidence(v)
+    assert (v > 0).any() and (v == 0).any()
+    for j in range(len(v)):
+        for other in [0.0, 0.01, *(v[j] * np.array([0.7, 1.4]))]:
+            changed = v.copy()
+            changed[j] = other
+            assert evidence(changed) < best + 0.02
+
+
+def test_newton_step_finds_the_best_variances():
+    """For Gaussian data the maximum is known: squares less the noise."""
+    rng = np.random.default_rng(0)
+    noise, v = 0.5, np.array([3.0, 1.0, 2.0])
+    data = np.array([2.0, 1.5, 0.2])
+
+    def draws(v):
+        spread = 1 / (1 / noise + 1 / v)
+        found = spread * data / noise
+        found = found + np.sqrt(spread) * rng.normal(size=(20_000, 3))
+        return np.column_stack([np.zeros(20_000), found])
+
+    dropped = without_negligible(draws(v), v)
+    np.testing.assert_array_equal(dropped, [3.0, 1.0, 1e-10])
+    v = dropped
+    for _ in range(10):
+        step = ascent_from(draws(v), v, np.inf)
+        v = step.variances
+    assert step.gain < 1e-3
+    np.testing.assert_allclose(v[:2], data[:2] ** 2 - noise, rtol=0.1)
+    kept = without_negligible(draws(v), v)
+    assert kept is v
+
+
+def test_nothing_matters():
+    rng = np.random.default_rng(5)
+    X, y = rng.normal(size=(300, 3)), np.arange(300) % 3 == 0
+    fit = ARDLogisticClassifier(random_state=0).fit(X, y)
+    assert not fit.support_.any() and fit.converged_
+    np.testing.assert_allclose(fit.predict_proba(X)[:, 1], 1 / 3, atol=0.02)
+
+
+def test_units_do_not_matter():
+    X, y = make_data(n=100, p=4)
+    scale = np.array([1e-6, 1e6, 1.0, 1e3])
+    one = ARDLogisticClassifier(random_state=0).fit(X, y)
+    two = ARDLogisticClassifier(random_state=0).fit(X * scale, y)
+    np.testing.assert_allclose(
+        two.predict_proba(X * scale), one.predict_proba(X), atol=1e-3
+    )
+
+
+def test_too_small_a_tolerance_is_said():
+    X, y = make_data(n=60, p=4)
+    with pytest.warns(ConvergenceWarning, match="nats can be gained"):
+        fit = ARDLogisticClassifier(random_state=0, tol=1e-9, max_iter=10).fit(X, y)
+    assert not fit.converged_
+    fit = ARDLogisticClassifier(random_state=0, tol=0, max_iter=10).fit(X, y)
+    assert not fit.converged_ and fit.n_iter_ == 10

@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import PoissonRegressor
 
 from sktem import RobustPoissonRegressor
 from sktem.models.robust_poisson import RobustPoissonModel, RobustPoissonParams
+from sktem.models.robust_poisson_ascent import _derivatives
 
 
 def make_data(seed=0, n=400):
@@ -127,3 +130,63 @@ def test_counts_without_excess_scatter():
 def test_negative_counts():
     with pytest.raises(ValueError, match="y must not be negative"):
         RobustPoissonRegressor().fit(np.ones((3, 1)), [1, 2, -1])
+
+
+def test_units_of_the_features_do_not_matter():
+    X, y = make_data()
+    one = RobustPoissonRegressor().fit(X, y)
+    for scale in (1e-6, 1e6, np.array([1e-6, 1e6])):
+        two = RobustPoissonRegressor().fit(X * scale + 7 * scale, y)
+        np.testing.assert_allclose(two.coef_ * scale, one.coef_, rtol=1e-6)
+        assert two.sigma_ == pytest.approx(one.sigma_, rel=1e-6)
+        np.testing.assert_allclose(
+            two.predict(X * scale + 7 * scale), one.predict(X), rtol=1e-6
+        )
+
+
+@pytest.mark.parametrize("level", [-2.0, 2.0, 12.0])
+def test_counts_with_less_scatter_are_a_poisson_regression(level):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    y = np.round(np.exp(level + X @ [0.5, -0.3]))
+    fit = RobustPoissonRegressor().fit(X, y)
+    peer = PoissonRegressor(
+        alpha=0, tol=1e-10, max_iter=10_000, solver="newton-cholesky"
+    )
+    peer.fit(X, y)
+    assert fit.converged_ and fit.sigma_ < 1e-3
+    np.testing.assert_allclose(fit.coef_, peer.coef_, atol=1e-5)
+    assert fit.intercept_ == pytest.approx(peer.intercept_, abs=1e-5)
+
+
+def test_derivatives_are_those_of_the_likelihood():
+    X, y = make_data(n=30)
+    rows = np.column_stack([y, np.ones(30), X])
+    weights = np.random.default_rng(0).uniform(0.5, 2, 30)
+    theta = np.array([0.5, 0.4, -0.2, np.log(0.5)])
+
+    def at(theta):
+        params = RobustPoissonParams(theta[:-1], np.exp(theta[-1]))
+        return _derivatives(rows, params, weights)
+
+    value, gradient, hessian = at(theta)
+    own = log_likelihood(np.append(theta[:-1], theta[-1] / 2), X, y)
+    assert value == pytest.approx(weights @ own, abs=1e-7)
+    for j, shift in enumerate(1e-4 * np.eye(4)):
+        above, below = at(theta + shift), at(theta - shift)
+        assert gradient[j] == pytest.approx((above[0] - below[0]) / 2e-4, abs=1e-5)
+        np.testing.assert_allclose(
+            hessian[j], (above[1] - below[1]) / 2e-4, rtol=1e-4, atol=1e-5
+        )
+
+
+def test_nothing_but_zeros():
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    fit = RobustPoissonRegressor().fit(X, np.zeros(30))
+    assert (fit.predict(X) < 1e-3).all() and np.isfinite(fit.coef_).all()
+
+
+def test_passes_that_are_used_up_are_said():
+    with pytest.warns(ConvergenceWarning, match="used up its passes"):
+        fit = RobustPoissonRegressor(sampler="mala", max_iter=2).fit(*make_data())
+    assert not fit.converged_

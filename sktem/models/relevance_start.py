@@ -1,0 +1,219 @@
+"""Where relevance determination starts: maxima of Laplace's approximate evidence."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.special import expit
+
+__all__ = ["LaplaceFit", "find_start", "laplace_fit"]
+
+#: Bounds of the variance of a coefficient of a scaled feature. At the lower one the
+#: feature is dropped.
+LEAST_VARIANCE, LARGEST_VARIANCE = 1e-10, 1e4
+#: Variance of the intercept.
+INTERCEPT_VARIANCE = 100.0
+#: Multiplications per iteration up to which the search starts from all features, too.
+AFFORDABLE = 3e8
+#: Iterations of the two searches, and the gain in nats at which they end.
+FALLS, ADDITIONS, LEAST_GAIN = 200, 300, 1e-3
+
+
+class LaplaceFit(NamedTuple):
+    """Mode of the coefficients at given variances, and what follows from it.
+
+    Attributes
+    ----------
+    scaled : ndarray of shape (n_active + 1,)
+        Mode of intercept and coefficients, divided by their prior deviations.
+    factor : tuple
+        Cholesky factor of the Hessian in the scaled coefficients.
+    remaining : ndarray of shape (n_active + 1,)
+        Posterior variances over prior variances.
+    residuals, weights : ndarray of shape (n_samples,)
+        ``y - p`` and ``p (1 - p)`` at the mode.
+    log_evidence : float
+        Laplace's approximation of the marginal log-likelihood.
+    """
+
+    scaled: np.ndarray
+    factor: tuple
+    remaining: np.ndarray
+    residuals: np.ndarray
+    weights: np.ndarray
+    log_evidence: float
+
+
+def scaled_design(X, variances):
+    """Return ``[1, X]`` times the prior deviations."""
+    roots = np.sqrt(np.append(INTERCEPT_VARIANCE, variances))
+    return np.column_stack([np.full(len(X), roots[0]), X * roots[1:]])
+
+
+def laplace_fit(X, y, variances, start=None):
+    """Find the mode by Newton's method and expand about it."""
+    A = scaled_design(X, variances)
+    u = np.zeros(A.shape[1]) if start is None else start
+
+    def objective(u, f):
+        return np.logaddexp(0.0, f).sum() - y @ f + 0.5 * u @ u
+
+    f = A @ u
+    value = objective(u, f)
+    for _ in range(100):
+        p = expit(f)
+        gradient = A.T @ (p - y) + u
+        _, factor, dual = _hessian(A, p * (1 - p))
+        step = -_solve(A, factor, dual, gradient)
+        decrease = -gradient @ step
+        if decrease < 1e-10:
+            break
+        size, move = 1.0, A @ step
+        while size > 1e-8:
+            new = objective(u + size * step, f + size * move)
+            if new <= value - 1e-4 * size * decrease:
+                break
+            size /= 2
+        u, f = u + size * step, f + size * move
+        value = objective(u, f)
+    p = expit(f)
+    weights = p * (1 - p)
+    A, factor, dual = _hessian(A, weights)
+    log_determinant = 2 * np.log(np.diag(factor[0])).sum()
+    if dual is None:
+        inverse = linalg.cho_solve(factor, np.eye(len(u)))
+        remaining = np.diag(inverse)
+    else:
+        half = linalg.solve_triangular(factor[0], dual, lower=True)
+        remaining = 1 - (half**2).sum(axis=0)
+    evidence = -value - 0.5 * log_determinant
+    return LaplaceFit(u, factor, remaining, y - p, weights, float(evidence))
+
+
+def _hessian(A, weights):
+    """Return the design, and a factor of ``I + A' W A`` or of its dual."""
+    if A.shape[1] <= A.shape[0]:
+        inner = (A.T * weights) @ A
+        inner[np.diag_indices_from(inner)] += 1
+        return A, linalg.cho_factor(inner, lower=True), None
+    dual = np.sqrt(weights)[:, None] * A
+    inner = dual @ dual.T
+    inner[np.diag_indices_from(inner)] += 1
+    return A, linalg.cho_factor(inner, lower=True), dual
+
+
+def _solve(A, factor, dual, right):
+    """Solve ``(I + A' W A) x = right``."""
+    if dual is None:
+        return linalg.cho_solve(factor, right)
+    return right - dual.T @ linalg.cho_solve(factor, dual @ right)
+
+
+def _fall(X, y, variances):
+    """Iterate MacKay's fixed point from given variances of all features."""
+    v, active, u = variances.copy(), np.arange(X.shape[1]), None
+    for _ in range(FALLS):
+        fit = laplace_fit(X[:, active], y, v[active], u)
+        known = np.maximum(1 - fit.remaining[1:], 1e-12)
+        ratio = np.maximum(fit.scaled[1:] ** 2 / known, 1e-4)
+        new = np.minimum(v[active] * ratio, LARGEST_VARIANCE)
+        change = np.abs(np.log(new / v[active]))[new > 1e-5]
+        v[active] = new
+        kept = new > 1e-8
+        # The coefficients stay where they are, though their scale has changed.
+        u = fit.scaled / np.sqrt(np.append(1.0, ratio))
+        v[active[~kept]], active, u = 0.0, active[kept], u[np.append(True, kept)]
+        if change.max(initial=0.0) < 1e-2:
+            break
+    return np.where(v > 1e-5, v, 0.0)
+
+
+class Margins(NamedTuple):
+    """Evidence as a function of one variance at a time, others as they are."""
+
+    gains: np.ndarray
+    variances: np.ndarray
+
+
+def _margins(X, y, v, fit):
+    """Return the best variance of each feature and what it would gain (Tipping)."""
+    active = np.flatnonzero(v)
+    A = scaled_design(X[:, active], v[active])
+    cross = (A.T * fit.weights) @ X
+    if A.shape[1] <= A.shape[0]:
+        half = linalg.solve_triangular(fit.factor[0], cross, lower=True)
+        explained = (half**2).sum(axis=0)
+    else:
+        dual = np.sqrt(fit.weights)[:, None] * A
+        inner = linalg.cho_solve(fit.factor, dual @ cross)
+        explained = (cross**2).sum(axis=0) - ((dual @ cross) * inner).sum(axis=0)
+    sparsity = np.maximum(fit.weights @ X**2 - explained, 1e-12)
+    quality = fit.residuals @ X
+    # Without the feature itself: 1 / s' = 1 / s - v.
+    own = np.maximum(1 - v * sparsity, 1e-12)
+    mean = np.zeros(len(v))
+    mean[active] = fit.scaled[1:] * np.sqrt(v[active])
+    quality = np.where(v > 0, mean / np.maximum(v * own, 1e-300), quality)
+    sparsity = sparsity / own
+    excess = quality**2 - sparsity
+    best = np.where(excess > 0, excess / sparsity**2, 0.0)
+    best = np.minimum(best, LARGEST_VARIANCE)
+
+    def evidence(variance):
+        known = 1 + variance * sparsity
+        return 0.5 * (quality**2 * variance / known - np.log(known))
+
+    return Margins(evidence(best) - evidence(v), best)
+
+
+def _ascend(X, y, variances):
+    """Change the variance that gains most, one at a time, until none does."""
+    v, u = variances.copy(), None
+    fit = laplace_fit(X[:, v > 0], y, v[v > 0])
+    best = (fit.log_evidence, v.copy())
+    refused = np.zeros(len(v), dtype=int)
+    for _ in range(ADDITIONS):
+        margins = _margins(X, y, v, fit)
+        gains = np.where(refused < 3, margins.gains, 0.0)
+        j = int(np.argmax(gains))
+        if gains[j] < LEAST_GAIN:
+            break
+        trial = v.copy()
+        trial[j] = margins.variances[j]
+        u = np.zeros(len(v) + 1)
+        u[0], u[1:][v > 0] = fit.scaled[0], fit.scaled[1:]
+        if trial[j] > 0 and v[j] > 0:
+            u[1 + j] *= np.sqrt(v[j] / trial[j])
+        kept = trial > 0
+        new = laplace_fit(X[:, kept], y, trial[kept], u[np.append(True, kept)])
+        if new.log_evidence < fit.log_evidence + 0.1 * LEAST_GAIN:
+            refused[j] += 3
+            continue
+        v, fit = trial, new
+        best = (fit.log_evidence, v.copy())
+    return best
+
+
+def find_start(X, y):
+    """Return the variances of the best of several maxima of Laplace's evidence.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Scaled features.
+    y : ndarray of shape (n_samples,)
+        Labels 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        Variances, zero for features that are dropped.
+    """
+    n, p = X.shape
+    found = [_ascend(X, y, np.zeros(p))]
+    if n * p * min(n, p) <= AFFORDABLE:
+        for variance in (1.0, 3.0 / p):
+            found.append(_ascend(X, y, _fall(X, y, np.full(p, variance))))
+    return max(found, key=lambda one: one[0])[1]
