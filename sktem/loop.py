@@ -80,10 +80,9 @@ class _Loop:
         self.n = state.n_rows = self.expectation.n_rows
         solver = settings.solver
         self.full_batch = solver.n_index_sets == 0
-        self.rho = solver.step_rho(self.n, settings.batch_size)
-        self.cost = solver.rows_per_iteration(
-            self.n, settings.batch_size, settings.sampler
-        )
+        size = self.selector().mean_size
+        self.rho = solver.step_rho(self.n, size)
+        self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
         plain = settings.batch_size == 1 and settings.sampling == "fixed"
@@ -102,18 +101,20 @@ class _Loop:
         state, settings = self.state, self.settings
         state.monitor = Monitor(self.n, state.streams.monitoring)
         state.iterates = IterateRule(settings.average)
-        state.selectors = [
-            RowSelector(
-                self.n, settings.batch_size, settings.sampling, self.expectation.weights
-            )
-            for _ in range(settings.solver.n_index_sets)
-        ]
+        state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
             settings.solver.start(
                 state.solver, self.expectation, state.params, settings.batch_size
             )
         state.finished_epoch = (state.params, state.solver.s)
+
+    def selector(self) -> RowSelector:
+        """Return what draws the rows of one index set."""
+        settings = self.settings
+        return RowSelector(
+            self.n, settings.batch_size, settings.sampling, self.expectation.weights
+        )
 
     def epoch(self) -> bool:
         """Run the iterations of one epoch; False if no pass is left."""
