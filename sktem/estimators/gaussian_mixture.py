@@ -316,7 +316,7 @@ class StochasticEMGaussianMixture(
             state.streams.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
             if warm:
-                state.best_objective = self.lower_bound_
+                state.best_objective = self._bound_to_beat(settings)
             return state
 
         n_init = 1 if warm else self.n_init
