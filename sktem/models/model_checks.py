@@ -366,10 +366,11 @@ class _ModelCheck:
             )
 
 
-def _neighbours(params, constrained):
+def _neighbours(params: Any, constrained):
     """Yield parameters of which one entry is moved, with its name."""
-    if isinstance(params, tuple) and hasattr(params, "_fields"):
-        named = {k: v for k, v in params._asdict().items() if k not in constrained}
+    names = getattr(params, "_fields", None)
+    if names is not None:
+        named = {n: getattr(params, n) for n in names if n not in constrained}
         replaced = params._replace
     elif isinstance(params, (float, np.ndarray)):
         named = {"params": params}

@@ -178,7 +178,7 @@ class ULA(_Langevin):
         return sampler.draw(*given)
 
     @property
-    def requires(self):
+    def requires(self):  # type: ignore[override]
         """Methods that the model must offer."""
         return ("initial_latents", "grad_log_joint", *self._preconditioner_needs())
 
@@ -266,7 +266,7 @@ class MALA(_Langevin):
     """
 
     @property
-    def requires(self):
+    def requires(self):  # type: ignore[override]
         """Methods that the model must offer."""
         methods = ("initial_latents", "log_joint", "grad_log_joint")
         return (*methods, *self._preconditioner_needs())
