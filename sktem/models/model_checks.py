@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import numpy as np
@@ -67,10 +66,6 @@ class _ModelCheck:
     def check_params(self, method, params):
         if has_nan(params):
             self.fail(method, f"returned NaN: {params!r}")
-        try:
-            pickle.loads(pickle.dumps(params))
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            self.fail(method, f"returned parameters that cannot be pickled: {error}")
 
     def latents(self, params):
         """Return latents of the rows from the first method that gives some."""

@@ -112,9 +112,6 @@ BROKEN = {
     "initial parameters are NaN": (
         changed("initial_params", lambda p: p._replace(mean=np.nan)), "initial_params",
     ),
-    "parameters that cannot be pickled": (
-        changed("initial_params", lambda p: p._replace(mean=lambda: 0)), "pickled",
-    ),
     "latents of too few rows": (
         changed("posterior", lambda Z: Z[1:]), "posterior.*n = 40",
     ),
