@@ -6,8 +6,10 @@ scikit-learn's own callbacks work, such as ``sklearn.callback.ProgressBar``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
+import re
 import tempfile
 import warnings
 from numbers import Integral
@@ -19,6 +21,9 @@ import numpy as np
 from sktem.exceptions import FitWarning
 
 __all__ = ["Checkpoint", "LogLikelihoodMonitor"]
+
+#: How the name of a file ends while it is written.
+UNFINISHED = ".unfinished"
 
 
 class _FitCallback:
@@ -97,6 +102,7 @@ class Checkpoint(_FitCallback):
         content = (type(estimator).__name__, params, X, sample_weight)
         self._signature = joblib.hash(content)
         self._epochs = 0
+        _remove_leftovers(Path(self.path))
         if not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:
@@ -132,17 +138,33 @@ class Checkpoint(_FitCallback):
         if self._epochs % self.every:
             return False
         path = Path(self.path)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+        handle, temporary = tempfile.mkstemp(
+            dir=path.parent, prefix=f"{path.name}.", suffix=UNFINISHED
+        )
         try:
             with os.fdopen(handle, "wb") as file:
                 pickle.dump((self._signature, estimator._fit_progress), file)
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+            # Gone, if another fit with this path has begun: the next epoch is saved.
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(temporary, path)
         except BaseException:
-            os.unlink(temporary)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
             raise
         return False
+
+
+def _remove_leftovers(path):
+    """Remove what a fit that was killed while it saved has left beside the file."""
+    name = re.compile(re.escape(path.name) + r"\.[a-z0-9_]{8}" + re.escape(UNFINISHED))
+    if not path.parent.is_dir():
+        return
+    for other in path.parent.iterdir():
+        if name.fullmatch(other.name):
+            with contextlib.suppress(OSError):
+                other.unlink()
 
 
 def _fingerprint(value):
@@ -162,6 +184,8 @@ class LogLikelihoodMonitor(_FitCallback):
     ----------
     X : array-like of shape (n_samples, n_features)
         Held-out rows.
+    sample_weight : array-like of shape (n_samples,) or None, default=None
+        Weights of the held-out rows, for estimators whose ``score`` takes them.
     patience : int or None, default=None
         Stop when the score has not risen for so many epochs; None never stops.
     min_delta : float, default=0.0
@@ -185,8 +209,9 @@ class LogLikelihoodMonitor(_FitCallback):
     True
     """
 
-    def __init__(self, X, patience=None, min_delta=0.0):
+    def __init__(self, X, patience=None, min_delta=0.0, *, sample_weight=None):
         self.X = X
+        self.sample_weight = sample_weight
         self.patience = patience
         self.min_delta = min_delta
         self.scores_: list[float] = []
@@ -222,7 +247,9 @@ class LogLikelihoodMonitor(_FitCallback):
         """
         if context.task_name != "epoch":
             return False
-        self.scores_.append(float(fitted_estimator.score(self.X)))
+        weights = self.sample_weight
+        given = {} if weights is None else {"sample_weight": weights}
+        self.scores_.append(float(fitted_estimator.score(self.X, **given)))
         if self.patience is None or len(self.scores_) <= self.patience:
             return False
         best_before = np.max(self.scores_[: -self.patience])

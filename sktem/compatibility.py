@@ -2,7 +2,27 @@
 
 from __future__ import annotations
 
-__all__ = ["check_compatible", "resolve_part"]
+__all__ = ["check_compatible", "missing_methods", "resolve_part"]
+
+
+def missing_methods(model, sampler) -> list[str]:
+    """Return the methods that a sampler needs and a model lacks.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    sampler : Sampler
+        The sampler.
+
+    Returns
+    -------
+    list of str
+        Their names.
+    """
+    return [
+        name for name in sampler.requires if not callable(getattr(model, name, None))
+    ]
 
 
 def check_compatible(model, sampler) -> None:
@@ -20,9 +40,7 @@ def check_compatible(model, sampler) -> None:
     TypeError
         Naming both parts and what is missing.
     """
-    missing = [
-        name for name in sampler.requires if not callable(getattr(model, name, None))
-    ]
+    missing = missing_methods(model, sampler)
     if missing:
         raise TypeError(
             f"{type(sampler).__name__} cannot sample {type(model).__name__}: it needs "

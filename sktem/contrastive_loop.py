@@ -9,6 +9,7 @@ parameter). M: chains of the model and a step along the difference (M.1, M.2).
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 
 import numpy as np
 from scipy import sparse
@@ -16,6 +17,7 @@ from scipy import sparse
 from sktem.arrays import arrays_of
 from sktem.models.boltzmann import LARGEST_PARAMETER
 from sktem.samplers.gibbs import draw_seed, posterior_start
+from sktem.solvers.selection import batch_edges
 
 __all__ = ["has_missing", "run_epochs", "update"]
 
@@ -40,7 +42,7 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
         Called with the state after each epoch; True stops.
     """
     n = X.shape[0]
-    size = min(settings.batch_size, n)
+    edges = batch_edges(n, settings.batch_size)
     missing = has_missing(X)
     if settings.posterior.keeps_chains and state.started is None:
         state.started = np.zeros(n, bool)
@@ -50,8 +52,8 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
     try:
         while state.epoch < settings.n_epochs:
             order = state.streams.indices.permutation(n)
-            for begin in range(0, n, size):
-                rows = order[begin : begin + size]
+            for begin, end in pairwise(edges):
+                rows = order[begin:end]
                 batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
                 update(settings, state, batch, missing=missing, rows=rows)
             state.epoch += 1

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.contract import check_latents, checked_mean_statistics
 from sktem.memory import LatentMemory
 from sktem.models.base import average_statistics
 
@@ -14,6 +15,9 @@ __all__ = ["Batch", "Expectation"]
 
 #: Rows handled at once in a full pass, which bounds the memory of temporaries.
 ROWS_PER_CHUNK = 1 << 16
+
+#: Rows whose statistics are looked at before the first iteration.
+ROWS_TO_CHECK = 64
 
 
 class Batch(NamedTuple):
@@ -60,6 +64,8 @@ class Expectation:
         Mean log-likelihood found by the last full pass, NaN if unknown.
     full_mean : ndarray or None
         Mean statistics of that pass.
+    checked : bool
+        Whether the shapes of what the model returns have been looked at.
     """
 
     def __init__(self, model, sampler, X, sample_weight, streams):
@@ -76,6 +82,7 @@ class Expectation:
         self.rows_visited = 0
         self.objective = float("nan")
         self.full_mean: np.ndarray | None = None
+        self.checked = False
         self._taken: tuple[Any, Any] = (None, None)
         # Sums over rows of acceptance and bias, and rows.
         self.acceptance = [0.0, 0.0, 0]
@@ -106,10 +113,18 @@ class Expectation:
             return
         if self.chains is None:
             self.chains = LatentMemory(self.n_rows)
-        Z = self.sampler.start(
-            self.model, self.take(rows), params, self.streams.initialisation
-        )
+        X = self.take(rows)
+        Z = self.sampler.start(self.model, X, params, self.streams.initialisation)
+        check_latents(self.model, "initial_latents", Z, len(X))
+        self._say_rows(rows)
+        for _ in range(self.sampler.warm_up):
+            Z, _ = self.sampler.draw(self.model, X, Z, params, self.streams, 1)
         self.chains.put(rows, Z)
+
+    def _say_rows(self, rows):
+        """Let kernels that tune single rows know which ones they are to draw."""
+        adaptation = self.streams.adaptation
+        adaptation.n_rows, adaptation.rows = self.n_rows, rows
 
     def _chunks(self):
         for start in range(0, self.n_rows, ROWS_PER_CHUNK):
@@ -156,10 +171,11 @@ class Expectation:
         """
         X = self.take(rows)
         Z = None if self.chains is None else self.chains.get(rows)
-        adaptation = self.streams.adaptation
-        adaptation.n_rows, adaptation.rows = self.n_rows, rows
+        self._say_rows(rows)
         Z, info = self.sampler.draw(self.model, X, Z, params, self.streams, iteration)
         self.rows_visited += len(X)
+        if not self.checked:
+            self._check(X, Z, params, iteration)
         if self.chains is not None:
             self.chains.put(rows, Z)
             self.acceptance[0] += info.acceptance_rate * len(X)
@@ -168,6 +184,22 @@ class Expectation:
             self.events.update(info.events)
         annotate = getattr(self.model, "annotate", None)
         return Z if annotate is None else annotate(Z, params)
+
+    def _check(self, X, Z, params, iteration) -> None:
+        """Check the first latents and what the model makes of them."""
+        model, sampler = self.model, self.sampler
+        self.checked = True
+        name = sampler.requires[0] if sampler.requires else "the sampler"
+        draws_at = getattr(sampler, "draws_at", None)
+        n_draws = None if draws_at is None else draws_at(iteration)
+        if not sampler.markov:
+            check_latents(model, name, Z, len(X), n_draws)
+        annotate = getattr(model, "annotate", None)
+        one = Z if annotate is None else annotate(Z, params)
+        if not model.averages_draws:
+            one = one[:, 0]
+        few = np.arange(min(len(X), ROWS_TO_CHECK))
+        checked_mean_statistics(model, X[few], one[few], name, Z.shape)
 
     def of(self, batch: Batch, Z: np.ndarray) -> np.ndarray:
         """Return ``sum_i c_i S(x_i, z_i)`` for given latents.

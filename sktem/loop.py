@@ -8,11 +8,12 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.compatibility import check_compatible
+from sktem.contract import has_nan
 from sktem.expectation import Expectation
 from sktem.iterates import IterateRule
 from sktem.kernels.registry import find
 from sktem.monitor import Monitor
-from sktem.progress import end_epoch
+from sktem.progress import end_epoch, sound_epoch
 from sktem.run_state import RunSettings, RunState
 from sktem.schedules import steps_from
 from sktem.solvers.selection import RowSelector
@@ -54,11 +55,13 @@ def run(
     try:
         if state.solver.iteration == 0:
             loop.start()
-        while not state.converged and loop.epoch():
+        while not state.converged and sound_epoch(loop):
             end_epoch(loop)
             if on_epoch is not None and on_epoch(state):
                 state.stopped = True
                 break
+        if not (len(state.history) or state.failure) and settings.monitor:
+            loop.record_start(on_epoch)
         loop.finish()
     except KeyboardInterrupt:
         state.interrupted = True
@@ -80,10 +83,9 @@ class _Loop:
         self.n = state.n_rows = self.expectation.n_rows
         solver = settings.solver
         self.full_batch = solver.n_index_sets == 0
-        self.rho = solver.step_rho(self.n, settings.batch_size)
-        self.cost = solver.rows_per_iteration(
-            self.n, settings.batch_size, settings.sampler
-        )
+        size = self.selector().mean_size
+        self.rho = solver.step_rho(self.n, size)
+        self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
         plain = settings.batch_size == 1 and settings.sampling == "fixed"
@@ -100,20 +102,36 @@ class _Loop:
     def start(self):
         """Set up chains, batches and the initial pass."""
         state, settings = self.state, self.settings
+        if has_nan(state.params):
+            raise ValueError(
+                f"the starting parameters of {type(settings.model).__name__} are NaN: "
+                f"{state.params!r}"
+            )
         state.monitor = Monitor(self.n, state.streams.monitoring)
         state.iterates = IterateRule(settings.average)
-        state.selectors = [
-            RowSelector(
-                self.n, settings.batch_size, settings.sampling, self.expectation.weights
-            )
-            for _ in range(settings.solver.n_index_sets)
-        ]
+        state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
             settings.solver.start(
                 state.solver, self.expectation, state.params, settings.batch_size
             )
         state.finished_epoch = (state.params, state.solver.s)
+
+    def record_start(self, on_epoch) -> None:
+        """Make a record of what the initial pass has given, when no pass is left."""
+        if self.state.solver.s is None:
+            return
+        self.maximize()
+        end_epoch(self)
+        if on_epoch is not None:
+            on_epoch(self.state)
+
+    def selector(self) -> RowSelector:
+        """Return what draws the rows of one index set."""
+        settings = self.settings
+        return RowSelector(
+            self.n, settings.batch_size, settings.sampling, self.expectation.weights
+        )
 
     def epoch(self) -> bool:
         """Run the iterations of one epoch; False if no pass is left."""
@@ -127,6 +145,8 @@ class _Loop:
                 left -= self.n if due else 0
                 count = min(count, period - recursion.iteration % period)
             count = min(count, int(left / self.cost + 1e-9))
+            if recursion.iteration == 0:
+                count = min(count, 1)  # it shows whether the model can do it
             if count <= 0:
                 break
             if period and due:
@@ -136,6 +156,8 @@ class _Loop:
                 )
             self.segment(count)
             done += count
+            if recursion.iteration == 1 and has_nan(self.state.params):
+                break
         return done > 0
 
     def segment(self, count: int) -> None:
@@ -217,6 +239,8 @@ class _Loop:
         if state.solver.s is None:
             return
         s = state.returned
+        if state.failure:
+            return
         if s is not state.solver.s or state.solver.iteration == 0:
             state.params = model.maximize(s, state.params)
 

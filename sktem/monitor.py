@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sktem.contract import check_each_row
 from sktem.models.base import average_statistics
 
 __all__ = ["Monitor", "objective_of"]
@@ -139,4 +140,5 @@ class Monitor:
         if log_likelihood is None:
             return mean, float("nan")
         values = log_likelihood(X, params)
+        check_each_row(model, "log_likelihood", values, len(X))
         return mean, float(np.average(values, weights=share))

@@ -1,4 +1,4 @@
-"""What happens at the end of an epoch: a record, and the check of convergence."""
+"""What happens around an epoch: a guard, a record, and the check of convergence."""
 
 from __future__ import annotations
 
@@ -6,9 +6,54 @@ import time
 
 import numpy as np
 
+from sktem.contract import has_nan, nan_message
+from sktem.convergence import check_change, check_gap
+from sktem.iterates import IterateRule
 from sktem.monitor import objective_of
 
-__all__ = ["end_epoch"]
+__all__ = ["end_epoch", "sound_epoch"]
+
+
+def sound_epoch(loop) -> bool:
+    """Run an epoch, and go back by one if the M-step has given NaN.
+
+    Parameters
+    ----------
+    loop : object
+        The loop, between two epochs.
+
+    Returns
+    -------
+    bool
+        False if no pass was left, or if the run cannot go on.
+
+    Raises
+    ------
+    ValueError
+        If the first M-step gives NaN.
+    """
+    state, model = loop.state, loop.settings.model
+    error = None
+    try:
+        if not loop.epoch():
+            return False
+    except Exception as caught:
+        error = caught
+    if not has_nan(state.params):
+        if error is not None:
+            raise error
+        return True
+    message = nan_message(model, state.solver.s)
+    if state.solver.iteration <= 1:
+        raise ValueError(message) from error
+    state.failure = (
+        f"{message}, in iteration {state.solver.iteration} or before. The run has "
+        f"stopped with the parameters after {len(state.history)} epochs."
+    )
+    state.params, state.solver.s = state.finished_epoch
+    state.solver.S_tts = state.solver.s
+    state.iterates = IterateRule(False)
+    return False
 
 
 def end_epoch(loop) -> None:
@@ -33,7 +78,7 @@ def end_epoch(loop) -> None:
         passes=expectation.rows_visited / loop.n,
         monitor_passes=state.monitor.rows_visited / loop.n,
         n_iterations=recursion.iteration,
-        step_size=float(settings.step_size(recursion.iteration)),
+        step_size=float(settings.step_size(max(recursion.iteration, 1))),
         objective=objective,
         mean_field=mean_field,
         acceptance_rate=accepted / visits if visits else float("nan"),
@@ -41,8 +86,11 @@ def end_epoch(loop) -> None:
         cpu_time=state.cpu_time,
     )
     if settings.tol > 0:
-        full_batch = loop.full_batch and settings.sampler.deterministic
-        _check_convergence(state, settings, objective, mean_field, exact or full_batch)
+        em = loop.full_batch and settings.sampler.deterministic
+        if settings.stopping == "gap" and not np.isnan(objective):
+            check_gap(state, settings, em)
+        else:
+            check_change(state, settings, objective, mean_field, exact or em)
     state.finished_epoch = (state.params, recursion.s)
 
 
@@ -64,20 +112,3 @@ def _measure(loop) -> tuple[float, float, bool]:
     field = expectation.full_mean - s
     with np.errstate(over="ignore"):  # the square of statistics of huge data
         return objective, float(field @ field), True
-
-
-def _check_convergence(state, settings, objective, mean_field, exact) -> None:
-    """Stop when the objective (or, without one, the mean field) says so."""
-    if np.isnan(objective):
-        scale = float(state.solver.s @ state.solver.s)
-        # The estimate has noise and can be negative: far below zero it says as
-        # little as far above.
-        stale = abs(mean_field) < settings.tol**2 * scale
-    elif exact:
-        stale = abs(objective - state.best_objective) < settings.tol
-        state.best_objective = objective
-    else:
-        stale = objective < state.best_objective + settings.tol
-        state.best_objective = max(state.best_objective, objective)
-    state.stale_epochs = state.stale_epochs + 1 if stale else 0
-    state.converged = state.stale_epochs >= (1 if exact else settings.patience)

@@ -38,11 +38,13 @@ class RunSettings:
         Threshold of the convergence check; 0 turns it off.
     patience : int
         Epochs without progress before a noisy run counts as converged.
-    average : bool, int or "random"
+    average : bool, int, "tail" or "random"
         Which iterate is returned, see :class:`sktem.iterates.IterateRule`.
     monitor : bool
         Whether objective and mean field are measured at the end of each epoch, which
         costs draws of their own.
+    stopping : {"change", "gap"}
+        Whether ``tol`` bounds the change in an epoch or what is left to gain.
     """
 
     model: Any
@@ -56,6 +58,7 @@ class RunSettings:
     patience: int = 3
     average: Any = False
     monitor: bool = True
+    stopping: str = "change"
 
 
 @dataclass
@@ -70,6 +73,8 @@ class RunState:
         Random streams.
     solver : SolverState
         State of the recursion.
+    failure : str
+        What stopped the run short, for the user; empty if nothing did.
     trace : object
         What an estimator keeps of the run for itself.
     """
@@ -91,6 +96,7 @@ class RunState:
     stopped: bool = False
     interrupted: bool = False
     finished_epoch: tuple[Any, Any] = (None, None)
+    failure: str = ""
     trace: Any = None
 
     @property

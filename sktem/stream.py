@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sktem.compatibility import check_compatible
+from sktem.contract import has_nan, nan_message
 from sktem.expectation import Batch, Expectation
 from sktem.iterates import IterateRule
 from sktem.loop import run
@@ -40,7 +41,8 @@ class StreamState:
     iterates : IterateRule
         Average of the iterates, if asked for.
     events : dict
-        Infeasible proxies and degenerate M-steps, counted.
+        Infeasible proxies, degenerate M-steps, and steps left out because the M-step
+        gave NaN, counted.
     """
 
     params: Any
@@ -52,7 +54,7 @@ class StreamState:
     pending_mass: float = 0.0
     n_steps: int = 0
     events: dict[str, int] = field(
-        default_factory=lambda: {"infeasible": 0, "degenerate": 0}
+        default_factory=lambda: {"infeasible": 0, "degenerate": 0, "nan": 0}
     )
 
 
@@ -120,7 +122,17 @@ class Stream:
         return float(-np.expm1(left))
 
     def _advance(self, state: StreamState, s: np.ndarray, mass: float, gamma: float):
-        """Take over merged statistics; the caller does the M-step."""
+        """Take over merged statistics and do the M-step, unless it gives NaN."""
+        model = self.settings.model
+        params = model.maximize(s, state.params)
+        if has_nan(params):
+            if state.n_steps == 0:
+                raise ValueError(nan_message(model, s))
+            state.events["nan"] += 1
+            return
+        state.params = params
+        if hasattr(model, "degeneracies"):
+            state.events["degenerate"] += model.degeneracies(params)
         state.s = s
         state.mass += mass
         state.n_steps += 1
@@ -130,18 +142,13 @@ class Stream:
         if state.iterates.averaging(state.n_steps - 1):
             state.iterates.add(s)
 
-    def _maximize(self, state: StreamState) -> None:
-        model = self.settings.model
-        state.params = model.maximize(state.s, state.params)
-        if hasattr(model, "degeneracies"):
-            state.events["degenerate"] += model.degeneracies(state.params)
-
     def _update_batches(self, state, X, sample_weight):
         settings = self.settings
         expectation = Expectation(
             settings.model, settings.sampler, X, None, state.streams
         )
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        expectation.checked = state.n_steps > 0
         ends = np.cumsum(weights)
         start = 0
         while start < len(X):
@@ -161,7 +168,6 @@ class Stream:
                 merged = _towards(state.s, state.pending / mass, gamma)
                 state.pending, state.pending_mass = None, 0.0
                 self._advance(state, merged, mass, gamma)
-                self._maximize(state)
             start = stop
 
     def _update_population(self, state, X, sample_weight):
@@ -177,16 +183,19 @@ class Stream:
             settings.sampling,
             max(1, settings.max_passes),
             tol=0.0,
+            monitor=False,
         )
         inner = RunState(state.params, state.streams)
         inner = run(chunk, X, inner, sample_weight=sample_weight)
         for name in state.events:
-            state.events[name] += inner.history.events[name]
+            state.events[name] += inner.history.events.get(name, 0)
         if inner.interrupted:
             raise KeyboardInterrupt
+        if inner.failure:
+            state.events["nan"] += 1
+            return
         merged = _towards(state.s, inner.solver.s, gamma)
         self._advance(state, merged, mass, gamma)
-        self._maximize(state)
 
     def published(self, state: StreamState) -> tuple[Any, np.ndarray | None]:
         """Return parameters and statistics that count every row seen.
@@ -208,7 +217,12 @@ class Stream:
             gamma = self._step(state, state.pending_mass)
             s = _towards(s, state.pending / state.pending_mass, gamma)
         chosen = state.iterates.result(s)
-        return self.settings.model.maximize(chosen, state.params), chosen
+        params = self.settings.model.maximize(chosen, state.params)
+        if has_nan(params):
+            if state.s is None:
+                raise ValueError(nan_message(self.settings.model, chosen))
+            return state.params, state.s
+        return params, chosen
 
 
 def _towards(running, target, gamma):

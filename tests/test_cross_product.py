@@ -22,6 +22,9 @@ from tests.oracles import (
     ula_fixed_point,
 )
 
+#: All solvers are given the same settings, and one sampler accepts everything.
+pytestmark = pytest.mark.filterwarnings("ignore:.*no effect", "ignore:.* accepted 100")
+
 X = random_intercept_data(7, n_rows=200)
 MLE = closed_form_mle(X)
 N_SEEDS = 12

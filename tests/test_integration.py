@@ -136,6 +136,7 @@ def test_weights_are_routed_through_a_pipeline(X):
     assert np.abs(plain.weights_ - direct.weights_).max() > 0.01
 
 
+@pytest.mark.filterwarnings("ignore:.*no effect")
 @pytest.mark.parametrize("solver", ["em", "online", "iem", "vrttem", "fittem"])
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_threads_do_not_change_a_bit(solver, kind):

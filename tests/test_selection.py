@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.solvers.selection import SAMPLING_SCHEMES, RowSelector
+from sktem.solvers.selection import SAMPLING_SCHEMES, RowSelector, batch_edges
 from tests.oracles import LIMIT, chi_square_p, standard_errors
 
 N = 12
@@ -107,7 +107,7 @@ def test_shuffle_visits_all_rows_once_in_a_pass():
     orders = []
     for _ in range(20):
         batches = [selector.next(rng) for _ in range(3)]
-        assert [len(batch.rows) for batch in batches] == [5, 5, 2]
+        assert [len(batch.rows) for batch in batches] == [4, 4, 4]
         for batch in batches:
             np.testing.assert_allclose(batch.coefficients.sum(), 1.0)
         order = np.concatenate([batch.rows for batch in batches])
@@ -122,3 +122,22 @@ def test_all_rows_in_a_batch(scheme):
     batch = selector.next(np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(batch.rows), np.arange(N))
     np.testing.assert_allclose(batch.coefficients, 1 / N)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 50, 1000, 1001, 2001, 5001, 20481])
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 500, 1000, 1024, 30000])
+def test_batches_are_nearly_equal(n_rows, batch_size):
+    sizes = np.diff(batch_edges(n_rows, batch_size))
+    assert sizes.sum() == n_rows
+    assert len(sizes) == -(-n_rows // batch_size)
+    assert sizes.max() <= batch_size
+    assert sizes.min() >= max(sizes.max() - 1, 1)
+
+
+@pytest.mark.parametrize("scheme", SAMPLING_SCHEMES)
+def test_mean_size(scheme):
+    """A pass of equal batches visits every row once."""
+    selector = RowSelector(1001, 1000, scheme)
+    assert selector.mean_size == (500.5 if scheme == "shuffle" else 1000)
+    weighted = RowSelector(1001, 1000, scheme, np.full(1001, 1 / 1001))
+    assert weighted.mean_size == 1000

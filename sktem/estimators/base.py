@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -11,10 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import ConvergenceWarning
 
-from sktem.compatibility import check_compatible, resolve_part
-from sktem.exceptions import FitWarning
+from sktem.compatibility import check_compatible, missing_methods, resolve_part
+from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
 from sktem.iterates import check_average
 from sktem.loop import run
 from sktem.run_state import RunSettings, RunState
@@ -132,9 +130,20 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
         for name in ("exact", "mc"):
             if all(hasattr(model, method) for method in SAMPLERS[name].requires):
                 return name
+        fitting = [
+            name
+            for name, sampler in self._samplers.items()
+            if not missing_methods(model, sampler())
+        ]
+        advice = (
+            "it has no sampler that works either: give the model one of these methods, "
+            "or initial_latents and log_joint for Markov samplers"
+        )
+        if fitting:
+            advice = f"choose one of the samplers that work for it: {fitting}"
         raise ValueError(
-            f"{type(model).__name__} offers neither posterior nor draw_posterior: "
-            f"choose a Markov sampler among {sorted(SAMPLERS)}"
+            f"{type(model).__name__} offers neither posterior nor draw_posterior, so "
+            f'that sampler="auto" has no answer; {advice}'
         )
 
     def _with_settings(self, sampler, model):
@@ -186,6 +195,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
         ``new_run(progress)`` makes the state of a start. Also returns whether the user
         interrupted: the caller takes the result and then raises it again.
         """
+        warn_of_unused(self, settings, USER_FRAME)
         context = self._callback_context(n_init)
         for callback in getattr(self, "_skl_callbacks", []):
             if hasattr(callback, "restore"):
@@ -261,24 +271,7 @@ class LoopEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _warn(self, state, settings):
         """Warn once about what went wrong in a fit."""
-        ran_out = not (state.converged or state.stopped)
-        if ran_out and settings.max_passes > 0 and settings.tol > 0:
-            warnings.warn(
-                "The run used up its passes over the data before it converged. "
-                "Increase max_iter or tol, try another start, or check for degenerate "
-                "data.",
-                ConvergenceWarning,
-                stacklevel=USER_FRAME,
-            )
-        mended = {name: count for name, count in state.history.events.items() if count}
-        if mended:
-            told = ", ".join(f"{count} {name}" for name, count in mended.items())
-            warnings.warn(
-                f"The fit had to mend something and went on: {told} (see "
-                "history_.events). The result is finite, but check it.",
-                FitWarning,
-                stacklevel=USER_FRAME,
-            )
+        warn_of_run(state, settings, USER_FRAME)
 
     def _after_epoch(self, state):
         """Return whether the estimator has a reason of its own to stop."""

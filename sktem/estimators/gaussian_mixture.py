@@ -50,9 +50,9 @@ class StochasticEMGaussianMixture(
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
         The start. "kmeans" and "random" are scikit-learn's to the bit. "k-means++" and
-        "random_from_data" put the means on rows and, unlike scikit-learn, start from
-        the covariance of the data. A callable gets ``(X, n_components, random_state)``
-        and returns responsibilities (n_samples, n_components) or labels (n_samples,).
+        "random_from_data" assign each row to the nearest of the chosen ones. A callable
+        gets ``(X, n_components, random_state)`` and returns responsibilities
+        (n_samples, n_components) or labels (n_samples,).
     init_size : int or None, default=None
         Rows, drawn at random, from which the start is made; None means all. On
         millions of rows, k-means costs more than the fit.
@@ -316,7 +316,7 @@ class StochasticEMGaussianMixture(
             state.streams.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
             if warm:
-                state.best_objective = self.lower_bound_
+                state.best_objective = self._bound_to_beat(settings)
             return state
 
         n_init = 1 if warm else self.n_init

@@ -8,13 +8,67 @@ from sklearn.utils import check_array
 from sktem.models.gaussian_mixture import GaussianMixtureParams
 
 __all__ = [
+    "as_dtype",
     "central_point",
     "check_given_parameters",
+    "check_magnitude",
     "override_start",
 ]
 
 #: Rows from which the centre of the statistics is taken.
 CENTRE_ROWS = 4096
+
+#: Squares of larger values, summed over the rows, do not fit into a float64.
+LARGEST_VALUE = 1e150
+
+
+def check_magnitude(X, names=None) -> None:
+    """Refuse values whose squares overflow: a covariance could not hold them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows, all finite.
+    names : ndarray of shape (n_features,) or None, default=None
+        Names of the features.
+
+    Raises
+    ------
+    ValueError
+        Naming the column.
+    """
+    if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
+        return
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+    column = int(largest.argmax())
+    if largest[column] > LARGEST_VALUE:
+        name = f"column {column}" if names is None else f"column {names[column]!r}"
+        raise ValueError(
+            f"X has values whose squares overflow: in {name} the largest is "
+            f"{largest[column]:g} in absolute value, more than {LARGEST_VALUE:g}. "
+            "Divide the column by a constant."
+        )
+
+
+def as_dtype(values, dtype) -> np.ndarray:
+    """Convert to a dtype, unless the values are too large or too small for it.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Values.
+    dtype : dtype
+        The dtype.
+
+    Returns
+    -------
+    ndarray
+        A copy, of float64 where ``dtype`` cannot hold the values.
+    """
+    limits = np.finfo(dtype)
+    size = np.abs(values)
+    fits = ((size <= limits.max) & ((size >= limits.tiny) | (size == 0))).all()
+    return values.astype(dtype if fits else np.float64)
 
 
 def central_point(X) -> np.ndarray:

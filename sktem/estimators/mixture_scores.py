@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.models.gaussian_mixture import GaussianMixtureModel, GaussianMixtureParams
 
@@ -70,13 +70,8 @@ class MixtureScores:
         float
             Mean log-likelihood.
         """
-        model, params = self._fitted_model()
-        X, _ = self._validate(X, reset=False)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        return float(np.average(model.log_likelihood(X, params), weights=sample_weight))
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return total / n_samples
 
     def predict(self, X):
         """Return the most probable component of each row.
@@ -110,7 +105,13 @@ class MixtureScores:
         """
         model, params = self._fitted_model()
         X, _ = self._validate(X, reset=False)
-        return model.posterior(X, params).astype(X.dtype, copy=False)
+        probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
+        # Rounding makes ties, in which the label would not be the first of the largest.
+        labels = model.predict(X, params)
+        tied = np.flatnonzero(probabilities.argmax(axis=1) != labels)
+        largest = probabilities[tied].max(axis=1)
+        probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
+        return probabilities
 
     def sample(self, n_samples=1):
         """Draw rows from the fitted mixture.
@@ -150,44 +151,56 @@ class MixtureScores:
         )
         return X.astype(self.means_.dtype), np.repeat(np.arange(K), counts)
 
+    def _total_log_likelihood(self, X, sample_weight):
+        """Return the log-likelihood of all rows, and how many rows that is."""
+        model, params = self._fitted_model()
+        X, weights = self._validate(X, sample_weight, reset=False)
+        values = model.log_likelihood(X, params)
+        if weights is None:
+            return float(values.sum()), float(len(values))
+        return float(values @ weights), float(weights.sum())
+
     def _n_parameters(self):
         model, _ = self._fitted_model()
         return model.n_parameters(self.means_.shape[1])
 
-    def bic(self, X):
+    def bic(self, X, sample_weight=None):
         """Return the Bayesian information criterion; lower is better.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
 
         Returns
         -------
         float
             The criterion.
         """
-        log_density = self.score_samples(X)
-        penalty = self._n_parameters() * np.log(len(log_density))
-        return float(-2 * log_density.sum(dtype=np.float64) + penalty)
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + self._n_parameters() * float(np.log(n_samples))
 
-    def aic(self, X):
+    def aic(self, X, sample_weight=None):
         """Return Akaike's information criterion; lower is better.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
 
         Returns
         -------
         float
             The criterion.
         """
-        log_density = self.score_samples(X)
-        return float(-2 * log_density.sum(dtype=np.float64) + 2 * self._n_parameters())
+        total, _ = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + 2 * self._n_parameters()
 
-    def icl(self, X):
+    def icl(self, X, sample_weight=None):
         """Return the integrated completed likelihood criterion; lower is better.
 
         It is BIC plus twice the entropy of the posterior probabilities, and so prefers
@@ -197,15 +210,21 @@ class MixtureScores:
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
 
         Returns
         -------
         float
             The criterion.
         """
-        probabilities = self.predict_proba(X).astype(np.float64)
+        model, params = self._fitted_model()
+        rows, weights = self._validate(X, sample_weight, reset=False)
+        probabilities = model.posterior(rows, params)
         with np.errstate(divide="ignore", invalid="ignore"):
             terms = np.where(
                 probabilities > 0, probabilities * np.log(probabilities), 0.0
             )
-        return self.bic(X) - 2 * float(terms.sum())
+        if weights is not None:
+            terms = terms * weights[:, None]
+        return self.bic(X, sample_weight) - 2 * float(terms.sum())

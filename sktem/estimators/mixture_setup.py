@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from sktem.estimators.base import USER_FRAME
+from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.mixture_parameters import (
+    as_dtype,
     central_point,
     check_given_parameters,
+    check_magnitude,
     override_start,
 )
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.exceptions import FitWarning
 from sktem.models.covariances import COVARIANCES
 from sktem.models.gaussian_mixture import GaussianMixtureModel
 from sktem.models.mixture_start import START_METHODS, start_statistics
@@ -62,6 +68,7 @@ class MixtureSetup:
             order="C",
             ensure_min_samples=ensure_min_samples,
         )
+        check_magnitude(X, getattr(self, "feature_names_in_", None))
         if sample_weight is None:
             return X, None
         sample_weight = _check_sample_weight(
@@ -98,10 +105,16 @@ class MixtureSetup:
 
     def _goes_on(self, n_features):
         """Return whether ``fit`` goes on from a previous one, which has to match."""
-        if not (self.warm_start and hasattr(self, "converged_")):
+        if not (self.warm_start and hasattr(self, "means_")):
             return False
-        self._check_same(self._stream.model, n_features)
+        self._check_same(self._stream.current_model, n_features)
         return True
+
+    def _bound_to_beat(self, settings):
+        """Return what EM compares its first lower bound with when a fit goes on."""
+        # On other data or a sample of rows, what was reached before says nothing.
+        comparable = settings.solver.n_index_sets == 0 and not hasattr(self, "n_steps_")
+        return getattr(self, "lower_bound_", -np.inf) if comparable else -np.inf
 
     def _check_same(self, model, n_features):
         """Check that what was learned is a mixture of the same kind."""
@@ -148,6 +161,31 @@ class MixtureSetup:
             s = model.statistics_of(params)
         return params, s
 
+    def _warn(self, state, settings):
+        warn_of_run(state, settings, USER_FRAME)
+        columns = self._swamped(settings.model, state.params)
+        if len(columns):
+            warnings.warn(
+                f"reg_covar={self.reg_covar:g} is most of the variance that was found "
+                f"in column(s) {', '.join(map(str, columns))}: divide the columns by "
+                "their standard deviations, or choose a smaller reg_covar.",
+                FitWarning,
+                stacklevel=USER_FRAME,
+            )
+
+    def _swamped(self, model, params):
+        """Return the columns in which all components are as wide as `reg_covar`."""
+        structure = model.structure(params.means.shape[1])
+        if structure.known or self.reg_covar == 0:
+            return []
+        diagonals = structure.diagonals(params.covariances)
+        spherical = self.covariance_type == "spherical"
+        diagonals = diagonals.reshape(-1, 1 if spherical else params.means.shape[1])
+        rest = (diagonals - self.reg_covar) / self.reg_covar
+        # Constant columns have nothing but rounding errors.
+        found = (rest < 1).all(axis=0) & (rest > 1e-9).any(axis=0)
+        return np.flatnonzero(found).tolist()
+
     def _fitted_attributes(self, settings, state, X):
         history = state.history
         lower_bounds = [float(value) for value in history.objective]
@@ -168,7 +206,7 @@ class MixtureSetup:
         return {
             "weights_": params.weights.astype(dtype),
             "means_": (params.means + model.centre).astype(dtype),
-            "covariances_": params.covariances.astype(dtype),
-            "precisions_cholesky_": factors.astype(dtype),
-            "precisions_": structure.precisions(factors).astype(dtype),
+            "covariances_": as_dtype(params.covariances, dtype),
+            "precisions_cholesky_": as_dtype(factors, dtype),
+            "precisions_": as_dtype(structure.precisions(factors), dtype),
         }

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.kept_rows import KeptRows
 from sktem.exceptions import FitWarning
 from sktem.iterates import IterateRule
@@ -83,6 +84,11 @@ class MixtureStream:
         return stream
 
     @property
+    def current_model(self):
+        """Model of what has been published."""
+        return self.preview[0] if self.model is None else self.model
+
+    @property
     def n_steps(self):
         """Steps done."""
         return 0 if self.state is None else self.state.n_steps
@@ -122,6 +128,8 @@ class MixtureStream:
     def _begin(self, estimator, rows, weights):
         """Make the start from the kept rows."""
         self.model, params, s = self._best_start(estimator, rows, weights)
+        settings = estimator._settings(self.model, STREAM_BATCH)
+        warn_of_unused(estimator, settings, 4, on_stream=True)
         self.state = StreamState(
             params=params,
             s=s,

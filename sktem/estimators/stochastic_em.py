@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,13 @@ from sklearn.utils.validation import (
 )
 
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.exceptions import FitWarning
 from sktem.iterates import IterateRule, check_average
 from sktem.models.base import LatentModel
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
+from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 from sktem.stream import Stream, StreamState
 
@@ -47,6 +51,8 @@ class StochasticEM(LoopEstimator):
         "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`.
         "auto" is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
         "biased-saem": ula), else exact expectations or draws if the model has them.
+        By name, Markov samplers learn the length of their moves; chains begin with
+        some draws at the starting parameters, which do not count as passes.
     n_draws : int, callable or None, default=None
         Draws per visit for ``sampler="mc"``, or a function of the iteration number;
         None means 10. Used by that sampler only.
@@ -59,21 +65,25 @@ class StochasticEM(LoopEstimator):
         independently with probability ``batch_size / n``.
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation. "auto": 1 with exact expectations,
-        ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" and on a stream.
+        ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" and on a stream, and
+        for "saem" with Markov chains 1 for half of the passes, then ``k ** -0.6``.
     rho : float or "auto", default="auto"
         Step of the variance reduction, used by "vrttem" and "fittem"; "auto" is ``(n /
         batch_size) ** (-2 / 3)``.
-    average : bool, int or "random", default=False
+    average : bool, int, "tail" or "random", default=False
         Returned iterate: False is the last, an integer the average of the statistics
-        from that epoch on (True means 1; on a stream it counts batches), "random" is
+        from that epoch on (True means 1; on a stream it counts batches), "tail" a
+        running average over about the last quarter of the iterates, "random" is
         iterate k with probability proportional to its step.
     max_iter : int, default=100
         Passes over the data, at most. The initial pass, anchor passes and the second
         index set of "fittem" count.
     tol : float, default=1e-4
-        With "em", the run stops when the objective changes by less. Other solvers stop
-        when it has not risen by ``tol`` for ``n_iter_no_change`` epochs on a fixed
-        sample of rows. Without a likelihood, the relative root of the mean field is
+        The run stops when the objective has less than this left to gain, per row. With
+        exact expectations of all rows that is extrapolated from the last changes;
+        otherwise the mean over the last quarter of the epochs (``n_iter_no_change`` at
+        least) must not differ by more, or by more than its noise, from that over the
+        quarter before. Without a likelihood, the relative root of the mean field is
         compared with ``tol``. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``.
@@ -255,6 +265,7 @@ class StochasticEM(LoopEstimator):
         )
         stream = Stream(self._stream_settings())
         if first:
+            warn_of_unused(self, stream.settings, 2, on_stream=True)
             streams = spawn_streams(self.random_state)
             params = getattr(self, "params_", None)
             if params is None:
@@ -266,9 +277,26 @@ class StochasticEM(LoopEstimator):
                 iterates=IterateRule(check_average(self.average)),
                 mass=getattr(self, "_fitted_mass", 0.0),
             )
+        left_out = self._stream_state.events["nan"]
         stream.update(self._stream_state, X, sample_weight)
+        if self._stream_state.events["nan"] > left_out:
+            warnings.warn(
+                f"maximize of {type(self.model).__name__} returned NaN: what it was "
+                "made from has been left out of the stream.",
+                FitWarning,
+                stacklevel=2,
+            )
         self.params_, self.statistics_ = stream.published(self._stream_state)
         return self
+
+    def _settings(self, model, n_rows):
+        settings = super()._settings(model, n_rows)
+        full = settings.solver.n_index_sets == 0 and self.solver != "mcem"
+        if full and settings.sampler.markov and isinstance(self.step_size, str):
+            # Chains forget the first parameters only if the statistics do.
+            step_size = BurnInThenDecay(n_burn_in=self.max_iter // 2, alpha=0.6)
+            settings = replace(settings, step_size=step_size)
+        return replace(settings, stopping="gap")
 
     def _stream_settings(self):
         """Return settings of a stream, which do not depend on the chunks."""

@@ -21,6 +21,7 @@ _PUBLIC = {
     "RobustPoissonModel": "sktem.models.robust_poisson",
     "RobustPoissonParams": "sktem.models.robust_poisson",
     "STRUCTURAL_MODELS": "sktem.models.structural",
+    "check_model": "sktem.models.checking",
 }
 
 __all__ = sorted(_PUBLIC)

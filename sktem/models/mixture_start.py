@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
 
 __all__ = ["START_METHODS", "start_statistics"]
 
@@ -37,18 +37,24 @@ def _random(model, X, random_state, sample_weight):
 
 
 def _random_from_data(model, X, random_state, sample_weight):
-    """Means at random rows, covariances of the data."""
+    """Hard assignment of the rows to the nearest of random rows."""
     share = None if sample_weight is None else sample_weight / sample_weight.sum()
     rows = random_state.choice(len(X), model.n_components, replace=False, p=share)
-    return _around_points(model, X, X[rows], sample_weight)
+    points = X[rows]
+    if len(np.unique(points, axis=0)) < len(points):
+        # A point that is there twice would leave one of its components without rows.
+        order = random_state.choice(len(X), len(X), replace=False, p=share)
+        _, first = np.unique(X[order], axis=0, return_index=True)
+        points = X[order[np.sort(first)[: model.n_components]]]
+    return _from_points(model, X, points, sample_weight)
 
 
 def _kmeans_plusplus(model, X, random_state, sample_weight):
-    """Means at rows chosen by k-means++, covariances of the data."""
+    """Hard assignment of the rows to the nearest of those that k-means++ chooses."""
     points, _ = kmeans_plusplus(
         X, model.n_components, sample_weight=sample_weight, random_state=random_state
     )
-    return _around_points(model, X, points, sample_weight)
+    return _from_points(model, X, points, sample_weight)
 
 
 #: Starts by the name that ``init_params`` accepts. A start is added by one line.
@@ -128,20 +134,18 @@ def _from_labels(model, X, labels, sample_weight):
     return _averaged(model, X, lambda rows: identity[labels[rows]], sample_weight)
 
 
-def _around_points(model, X, points, sample_weight):
-    K = model.n_components
-    single = clone(model).set_params(n_components=1)
-    s = _averaged(
-        single, X, lambda rows: np.ones((rows.stop - rows.start, 1)), sample_weight
-    )
-    whole = single.maximize(s, None)
-    spread = whole.covariances
-    if model.covariance_type != "tied":
-        spread = np.repeat(spread, K, axis=0)
-    centre = 0.0 if model.centre is None else model.centre
-    params = whole._replace(
-        weights=np.full(K, 1.0 / K),
-        means=np.asarray(points, dtype=np.float64) - centre,
-        covariances=spread,
-    )
-    return model.statistics_of(params)
+def _from_points(model, X, points, sample_weight):
+    """Hard assignment to the nearest point: what EM from narrow components begins with.
+
+    Components as wide as the data, the other start that the points suggest, end in far
+    worse optima when each component has a covariance of its own.
+    """
+    identity = np.eye(model.n_components, dtype=np.uint8)
+    centre = np.median(points, axis=0)
+
+    def latents(rows):
+        # About a point among the data, squares of distances keep their digits.
+        nearest = pairwise_distances_argmin(X[rows] - centre, points - centre)
+        return identity[nearest]
+
+    return _averaged(model, X, latents, sample_weight)

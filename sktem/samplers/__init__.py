@@ -16,9 +16,6 @@ from sktem.samplers.random_walk import RandomWalk
 
 __all__ = [
     "DEFORMATION_SAMPLERS",
-    "MALA",
-    "SAMPLERS",
-    "ULA",
     "DeformationGibbs",
     "DeformationMALA",
     "DeformationRandomWalk",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,14 +19,14 @@ class SamplerInfo(NamedTuple):
     ----------
     acceptance_rate : float
         Mean acceptance, NaN for exact samplers.
-    events : collections.Counter
+    events : mapping
         What had to be mended, by name.
     bias : float
         How far a transition is from one that leaves the target alone, NaN if it does.
     """
 
     acceptance_rate: float = float("nan")
-    events: Counter = Counter()
+    events: Mapping[str, int] = MappingProxyType({})
     bias: float = float("nan")
 
 
@@ -37,18 +38,27 @@ class Sampler(BaseEstimator):
     Attributes
     ----------
     requires : tuple of str
-        Methods that the model must offer.
+        Methods that the model must offer; a property where settings decide.
     deterministic : bool
         True if the latents stand for exact expectations, the same at every call with
         the same parameters.
     markov : bool
         True if a draw starts from the row's previous latents, so that the chains have
         to be kept.
+    accepts : bool
+        True if moves are accepted or rejected, so that the acceptance rate says
+        whether the steps have a good length.
     """
 
-    requires: ClassVar[tuple[str, ...]] = ()
+    requires: tuple[str, ...] = ()
     deterministic: ClassVar[bool] = False
     markov: ClassVar[bool] = False
+    accepts: ClassVar[bool] = False
+
+    @property
+    def warm_up(self) -> int:
+        """Draws with which new chains begin, before anything is learned from them."""
+        return 0
 
     def start(self, model, X, params, rng) -> np.ndarray | None:
         """Return initial chain states of the rows, None for exact samplers.

@@ -89,6 +89,7 @@ class ComponentWalk(Sampler):
 
     requires = ("initial_latents", "log_joint")
     markov = True
+    accepts = True
 
     def __init__(
         self,

@@ -35,7 +35,8 @@ class DeformationSampler(MarkovSampler):
         Parallel chains per image; the statistics are averaged over them.
     """
 
-    requires: ClassVar[tuple[str, ...]] = ("start_chains", "move_chains")
+    requires: tuple[str, ...] = ("start_chains", "move_chains")
+    accepts = False  # every chain sees to its own rate
 
     #: What the model calls the transitions, and the acceptance rate aimed at.
     kind: ClassVar[str] = ""

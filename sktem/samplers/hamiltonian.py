@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
+from sktem.samplers.tuning import WARM_UP, is_auto, tuned
 
 __all__ = ["HMC"]
 
@@ -20,13 +21,16 @@ class HMC(MarkovSampler):
 
     Parameters
     ----------
-    step : float, array-like or callable, default=0.1
+    step : float, array-like, callable or "auto", default="auto"
         Leapfrog step: a number, one per coordinate (the same as a diagonal mass
-        matrix), or a function of the iteration number that returns either.
+        matrix), or a function of the iteration number that returns either. "auto"
+        learns it during the run: in proportion to the spread of the latents over the
+        rows, for an acceptance rate of 0.651, by steps that vanish.
     n_leapfrog : int, default=5
         Leapfrog steps per transition.
-    n_steps : int, default=1
-        Transitions per draw.
+    n_steps : int or "auto", default="auto"
+        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
+        a number that grows with the coordinates of a latent.
     n_chains : int, default=1
         Parallel chains per row.
 
@@ -44,25 +48,40 @@ class HMC(MarkovSampler):
 
     requires = ("initial_latents", "log_joint", "grad_log_joint")
 
-    def __init__(self, step=0.1, n_leapfrog=5, n_steps=1, n_chains=1):
+    def __init__(self, step="auto", n_leapfrog=5, n_steps="auto", n_chains=1):
         super().__init__(n_steps=n_steps, n_chains=n_chains)
         self.step = step
         self.n_leapfrog = n_leapfrog
+
+    @property
+    def warm_up(self):
+        """Draws with which new chains begin: some where the step is learned."""
+        return WARM_UP if is_auto(self.step) else 0
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         if self.n_leapfrog < 1:
             raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
+        if is_auto(self.step):
+            return self._draw_tuned(model, X, Z, params, streams, iteration)
         step = self.step(iteration) if callable(self.step) else self.step
         sampler = copy.copy(self)
         sampler.step = np.asarray(step, dtype=float)
         return super(HMC, sampler).draw(model, X, Z, params, streams, iteration)
 
+    def _draw_tuned(self, model, X, Z, params, streams, iteration):
+        def move(sampler, length, units):
+            sampler.step = 0.5 * length * units
+            moved, info = sampler.draw(model, X, Z, params, streams, iteration)
+            return moved, info, info.acceptance_rate
+
+        return tuned(self, 0.651, 5, Z, streams, move)
+
     def _start_chain(self, model, X, Z, params):
         return (
             Z,
-            model.log_joint(X, Z, params),
-            model.grad_log_joint(X, Z, params),
+            self._log_joint(model, X, Z, params),
+            self._gradient(model, X, Z, params),
         )
 
     def _transition(self, model, X, state, params, streams):

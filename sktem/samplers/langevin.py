@@ -8,11 +8,18 @@ import numpy as np
 
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
+from sktem.samplers.tuning import WARM_UP, is_auto, tuned
 
 __all__ = ["MALA", "ULA"]
 
 #: A drift of so many standard deviations of the noise is an explosion.
 LARGEST_DRIFT = 100.0
+
+#: Step of ULA where nothing says how long it may be.
+DEFAULT_STEP = 0.1
+
+#: Methods behind the preconditioners that have a name.
+NEEDS_OF = {"prior": "prior_moments", "curvature": "curvature_scale"}
 
 
 def _row_sum(values):
@@ -26,10 +33,28 @@ def _column(values, ndim):
 class _Langevin(MarkovSampler):
     """What the two share: the step, its schedule and the preconditioner."""
 
-    def __init__(self, step=0.1, n_steps=1, n_chains=1, preconditioner=None):
+    def __init__(self, step="auto", n_steps="auto", n_chains=1, preconditioner=None):
         super().__init__(n_steps=n_steps, n_chains=n_chains)
         self.step = step
         self.preconditioner = preconditioner
+
+    @property
+    def warm_up(self):
+        """Draws with which new chains begin: some where the step is learned."""
+        return WARM_UP if is_auto(self.step) else 0
+
+    def _draw_tuned(self, target, model, X, Z, params, streams, iteration):
+        """Move with a step that is learned from the acceptance of its proposals."""
+
+        def move(sampler, length, units):
+            units = units if self.preconditioner is None else 1.0
+            sampler.step = 0.5 * (length * units) ** 2
+            moved, info = sampler.draw(model, X, Z, params, streams, iteration)
+            biased = np.isfinite(info.bias)
+            return moved, info, 1 - info.bias if biased else info.acceptance_rate
+
+        n_steps = int(5 * np.ceil(np.cbrt(np.prod(Z.shape[2:]))))
+        return tuned(self, target, n_steps, Z, streams, move)
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
@@ -41,6 +66,13 @@ class _Langevin(MarkovSampler):
         # The copy serves one draw, during which the preconditioner stays.
         sampler._scale = self._scaled(model, X, params)
         return super(_Langevin, sampler).draw(model, X, Z, params, streams, iteration)
+
+    def _preconditioner_needs(self):
+        """Return the methods that a preconditioner given by name asks of the model."""
+        given = self.preconditioner
+        return (
+            (NEEDS_OF[given],) if isinstance(given, str) and given in NEEDS_OF else ()
+        )
 
     def _scaled(self, model, X, params):
         """Return functions that multiply by L, L L' and the inverse of L."""
@@ -100,12 +132,15 @@ class ULA(_Langevin):
 
     Parameters
     ----------
-    step : float, array-like or callable, default=0.1
+    step : float, array-like, callable or "auto", default="auto"
         Langevin step eta: a number, one per coordinate, or a function of the iteration
         number (such as a schedule of :mod:`sktem.schedules`) that returns either.
-        (Codes that write the drift as ``h / 2`` have ``h = 2 * step``.)
-    n_steps : int, default=1
-        Transitions per draw.
+        (Codes that write the drift as ``h / 2`` have ``h = 2 * step``.) "auto" learns
+        it during the run, by steps that vanish, so that an accept test would reject
+        one move in fifty; for models without ``log_joint`` it is 0.1.
+    n_steps : int or "auto", default="auto"
+        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
+        a number that grows with the coordinates of a latent.
     n_chains : int, default=1
         Parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
@@ -129,11 +164,27 @@ class ULA(_Langevin):
     0.1
     """
 
-    requires = ("initial_latents", "grad_log_joint")
+    accepts = False
+
+    def draw(self, model, X, Z, params, streams, iteration=1):
+        """Move every chain by ``n_steps`` transitions, and learn of the step."""
+        given = (model, X, Z, params, streams, iteration)
+        if not is_auto(self.step):
+            return super().draw(*given)
+        if callable(getattr(model, "log_joint", None)):
+            return self._draw_tuned(0.98, *given)
+        sampler = copy.copy(self)
+        sampler.step = DEFAULT_STEP
+        return sampler.draw(*given)
+
+    @property
+    def requires(self):  # type: ignore[override]
+        """Methods that the model must offer."""
+        return ("initial_latents", "grad_log_joint", *self._preconditioner_needs())
 
     def _start_chain(self, model, X, Z, params):
         with np.errstate(over="ignore", invalid="ignore"):
-            return Z, model.grad_log_joint(X, Z, params)
+            return Z, self._gradient(model, X, Z, params)
 
     def _transition(self, model, X, state, params, streams):
         Z, gradient = state
@@ -178,20 +229,23 @@ class MALA(_Langevin):
 
     Parameters
     ----------
-    step : float, array-like or callable, default=0.1
+    step : float, array-like, callable or "auto", default="auto"
         Langevin step eta: a number, one per coordinate, or a function of the iteration
-        number, as in :class:`ULA`.
-    n_steps : int, default=1
-        Transitions per draw.
+        number, as in :class:`ULA`. "auto" learns it during the run: in proportion to
+        the variances of the latents over the rows (unless there is a preconditioner),
+        for the acceptance rate ``target``, by steps that vanish.
+    n_steps : int or "auto", default="auto"
+        Transitions per draw; "auto" is 1 for a given step, and for one that is learned
+        a number that grows with the coordinates of a latent.
     n_chains : int, default=1
         Parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
         Matrix that multiplies the drift, and the noise by its root, as in
         :class:`ULA`.
     adapt : float or None, default=None
-        Exponent alpha of the adaptation: after draw k the logarithm of the step changes
-        by ``k ** -alpha`` times the excess of the acceptance rate over ``target``, so
-        that the chains converge. None keeps the step.
+        Exponent alpha of the adaptation of a given step: after draw k its logarithm
+        changes by ``k ** -alpha`` times the excess of the acceptance rate over
+        ``target``, so that the chains converge. None keeps a given step.
     target : float, default=0.574
         Acceptance rate at which the adaptation aims, the best one in many dimensions
         (Roberts and Rosenthal 1998).
@@ -211,12 +265,16 @@ class MALA(_Langevin):
     MALA(n_steps=5, step=0.05)
     """
 
-    requires = ("initial_latents", "log_joint", "grad_log_joint")
+    @property
+    def requires(self):  # type: ignore[override]
+        """Methods that the model must offer."""
+        methods = ("initial_latents", "log_joint", "grad_log_joint")
+        return (*methods, *self._preconditioner_needs())
 
     def __init__(
         self,
-        step=0.1,
-        n_steps=1,
+        step="auto",
+        n_steps="auto",
         n_chains=1,
         preconditioner=None,
         adapt=None,
@@ -230,6 +288,9 @@ class MALA(_Langevin):
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
+        if is_auto(self.step):
+            given = (model, X, Z, params, streams, iteration)
+            return self._draw_tuned(self.target, *given)
         if self.adapt is None:
             return super().draw(model, X, Z, params, streams, iteration)
         learnt = streams.adaptation.values
@@ -249,8 +310,8 @@ class MALA(_Langevin):
     def _start_chain(self, model, X, Z, params):
         return (
             Z,
-            model.log_joint(X, Z, params),
-            model.grad_log_joint(X, Z, params),
+            self._log_joint(model, X, Z, params),
+            self._gradient(model, X, Z, params),
         )
 
     def _transition(self, model, X, state, params, streams):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import ClassVar
 
 import numpy as np
 
+from sktem.contract import check_each_row
 from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.tuning import is_auto
 
 __all__ = ["MarkovSampler"]
 
@@ -25,8 +26,9 @@ class MarkovSampler(Sampler):
         Parallel chains per row; the statistics are averaged over them.
     """
 
-    requires: ClassVar[tuple[str, ...]] = ("initial_latents",)
+    requires: tuple[str, ...] = ("initial_latents",)
     markov = True
+    accepts = True
 
     def __init__(self, n_steps=1, n_chains=1):
         self.n_steps = n_steps
@@ -42,8 +44,11 @@ class MarkovSampler(Sampler):
 
     def _check_counts(self):
         for name in ("n_steps", "n_chains"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+            value = getattr(self, name)
+            if name == "n_steps" and is_auto(value):
+                continue
+            if value < 1:
+                raise ValueError(f"{name} must be >= 1, got {value!r}")
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
@@ -65,7 +70,7 @@ class MarkovSampler(Sampler):
         events: Counter = Counter()
         for m in range(Z.shape[1]):
             state = self._start_chain(model, X, Z[:, m], params)
-            for _ in range(self.n_steps):
+            for _ in range(1 if is_auto(self.n_steps) else self.n_steps):
                 state, accepted, mended = self._transition(
                     model, X, state, params, streams
                 )
@@ -74,6 +79,20 @@ class MarkovSampler(Sampler):
             Z_new[:, m] = state[0]
             biases.append(self._bias(model, X, params))
         return Z_new, SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
+
+    @staticmethod
+    def _log_joint(model, X, Z, params):
+        """Return the log-density at the start of a draw, of a shape that is checked."""
+        values = model.log_joint(X, Z, params)
+        check_each_row(model, "log_joint", values, len(Z))
+        return values
+
+    @staticmethod
+    def _gradient(model, X, Z, params):
+        """Return the gradient at the start of a draw, of a shape that is checked."""
+        values = model.grad_log_joint(X, Z, params)
+        check_each_row(model, "grad_log_joint", values, len(Z), like=Z)
+        return values
 
     def _bias(self, model, X, params):
         """Return how far the last transition is from an exact one, NaN if it is one."""

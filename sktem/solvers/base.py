@@ -125,15 +125,15 @@ class Solver(BaseEstimator):
         """
         raise TypeError(f"{type(self).__name__} does not define proxy")
 
-    def step_rho(self, n_rows: int, batch_size: int) -> float:
+    def step_rho(self, n_rows: int, batch_size: float) -> float:
         """Return the step rho of the Inc-step (8).
 
         Parameters
         ----------
         n_rows : int
             Rows of the data.
-        batch_size : int
-            Rows per batch.
+        batch_size : float
+            Rows per batch, on average.
 
         Returns
         -------
@@ -142,21 +142,21 @@ class Solver(BaseEstimator):
         """
         return 1.0
 
-    def rows_per_iteration(self, n_rows: int, batch_size: int, sampler) -> int:
+    def rows_per_iteration(self, n_rows: int, batch_size: float, sampler) -> float:
         """Return the number of row visits of one iteration.
 
         Parameters
         ----------
         n_rows : int
             Rows of the data.
-        batch_size : int
-            Rows per batch.
+        batch_size : float
+            Rows per batch, on average.
         sampler : Sampler
             The sampler.
 
         Returns
         -------
-        int
+        float
             Row visits, passes at anchors not included.
         """
         return self.n_index_sets * batch_size if self.n_index_sets else n_rows

@@ -6,10 +6,33 @@ import numpy as np
 
 from sktem.expectation import Batch
 
-__all__ = ["SAMPLING_SCHEMES", "RowSelector"]
+__all__ = ["SAMPLING_SCHEMES", "RowSelector", "batch_edges"]
 
 #: Names of the sampling schemes.
 SAMPLING_SCHEMES = ("fixed", "shuffle", "inclusion")
+
+
+def batch_edges(n_rows: int, batch_size: int) -> np.ndarray:
+    """Cut rows into batches whose sizes differ by one at most.
+
+    A batch takes a whole step, so that one of the few rows that are left over would
+    bring far more noise than the others: five rows more than a thousand make two
+    batches of half the size, not one of five.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    batch_size : int
+        Rows per batch, at most.
+
+    Returns
+    -------
+    ndarray of int of shape (n_batches + 1,)
+        Batch k has the rows from ``edges[k]`` to ``edges[k + 1]``.
+    """
+    n_batches = -(-n_rows // batch_size)
+    return np.arange(n_batches + 1) * n_rows // n_batches
 
 
 class RowSelector:
@@ -24,8 +47,8 @@ class RowSelector:
     scheme : {"fixed", "shuffle", "inclusion"}
         "fixed": ``batch_size`` rows uniformly without replacement, independently of
         other iterations; a batch of one is the paper's index. "shuffle": the rows in a
-        random order that is drawn anew for each pass. "inclusion": each row on its own
-        with probability ``batch_size / n``.
+        random order that is drawn anew for each pass, cut into batches of nearly equal
+        size. "inclusion": each row on its own with probability ``batch_size / n``.
     weights : ndarray of shape (n_rows,) or None
         Normalised weights. Rows are then drawn with probability proportional to their
         weight, with replacement for the first two schemes: what drawing from rows
@@ -42,8 +65,17 @@ class RowSelector:
         if weights is not None:
             self.cumulative = np.cumsum(weights)
             self.inclusion = np.minimum(1.0, batch_size * weights)
+        plain = scheme == "shuffle" and weights is None
+        self.edges = batch_edges(n_rows, batch_size) if plain else np.empty(0, int)
         self.permutation = None
         self.position = 0
+
+    @property
+    def mean_size(self) -> float:
+        """Mean number of rows of a batch."""
+        if len(self.edges) == 0:
+            return self.batch_size
+        return self.n_rows / (len(self.edges) - 1)
 
     def next(self, rng: np.random.Generator) -> Batch:
         """Draw the next batch.
@@ -75,12 +107,12 @@ class RowSelector:
         return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
 
     def _shuffled(self, rng):
-        if self.permutation is None or self.position >= self.n_rows:
+        if self.permutation is None or self.position == len(self.edges) - 1:
             self.permutation = rng.permutation(self.n_rows)
             self.position = 0
-        rows = self.permutation[self.position : self.position + self.batch_size]
-        self.position += self.batch_size
-        return rows
+        start, stop = self.edges[self.position : self.position + 2]
+        self.position += 1
+        return self.permutation[start:stop]
 
     def _weighted(self, rng, cumulative):
         uniforms = rng.random(self.batch_size) * cumulative[-1]

@@ -360,6 +360,7 @@ def test_every_solver_comes_to_the_optimum_of_em(solver):
     assert start < best - 0.1
 
 
+@pytest.mark.filterwarnings("ignore:.*no effect")
 @pytest.mark.parametrize("batch_size", [1, 7, "auto"])
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_passes_are_counted(solver, batch_size):
@@ -370,7 +371,7 @@ def test_passes_are_counted(solver, batch_size):
         assert max([*passes, 0]) <= max_iter
         assert fitted.n_iter_ <= max_iter
         assert (np.diff(passes) > 0).all()
-        assert len(fitted.lower_bounds_) == len(passes)
+        assert len(fitted.lower_bounds_) == len(passes) > 0
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -755,6 +756,7 @@ def interrupt(monkeypatch, at, method="expected_statistics"):
     monkeypatch.setattr(GaussianMixtureModel, method, interrupted)
 
 
+@pytest.mark.filterwarnings("ignore:.*no effect")
 @pytest.mark.parametrize("at", [1, 7, 100])
 @pytest.mark.parametrize("solver", ["em", "online", "vrttem", "fittem"])
 def test_interrupt_leaves_the_last_finished_epoch(solver, at, monkeypatch):
@@ -773,7 +775,7 @@ def test_interrupt_leaves_the_last_finished_epoch(solver, at, monkeypatch):
     # As if it had been told to stop there.
     shorter = mixture(**{**settings, "max_iter": fitted.n_iter_}).fit(X)
     assert_same(fitted, shorter)
-    assert fitted.lower_bounds_ == shorter.lower_bounds_
+    assert not epochs or fitted.lower_bounds_ == shorter.lower_bounds_
     # And it is usable.
     assert np.isfinite(fitted.score(X)) and len(fitted.predict(X)) == len(X)
     fitted.partial_fit(X)

@@ -228,6 +228,7 @@ PASSES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*no effect")
 @pytest.mark.parametrize("sampling", ["fixed", "shuffle", "inclusion"])
 @pytest.mark.parametrize("kind", [*KINDS, "unit"])
 @pytest.mark.parametrize("solver", sorted(PASSES))

@@ -10,8 +10,15 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sktem import StochasticEM
 from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
-from sktem.samplers import MALA, SAMPLERS, ULA, ExactDraws, GrowingDraws, RandomWalk
-from sktem.schedules import Polynomial
+from sktem.samplers import (
+    MALA,
+    SAMPLERS,
+    ULA,
+    ExactDraws,
+    GrowingDraws,
+    RandomWalk,
+)
+from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import FITTEM, ISAEM, SOLVERS, VRTTEM, FullBatch
 from tests.oracles import (
     Counting,
@@ -26,6 +33,10 @@ from tests.oracles import (
 
 X = random_intercept_data(8, n_rows=200)
 MODEL = RandomInterceptModel()
+
+
+#: What four passes of SAEM with Markov chains have by default.
+BURN_IN = BurnInThenDecay(2, 0.6)
 
 
 def estimator(**options):
@@ -63,7 +74,14 @@ def test_default_fit_of_every_solver(solver):
         ({"sampler": "rwm"}, {"sampler": RandomWalk()}),
         ({"sampler": "mc", "n_draws": 4}, {"sampler": ExactDraws(4)}),
         ({"sampler": "mc"}, {"sampler": ExactDraws(10)}),
-        ({"sampler": "mala"}, {"sampler": MALA(), "step_size": Polynomial(0.5)}),
+        (
+            {"sampler": "mala"},
+            {"sampler": MALA(), "step_size": BurnInThenDecay(2, 0.6)},
+        ),
+        (
+            {"solver": "isaem", "sampler": "mala"},
+            {"solver": ISAEM(), "sampler": MALA()},
+        ),
         ({"solver": "online"}, {"solver": "online", "step_size": Polynomial(0.6, 2)}),
         ({"solver": "isaem"}, {"solver": "isaem", "batch_size": 10}),
     ],
@@ -196,6 +214,7 @@ def test_a_fit_leaves_parameters_alone():
     assert em.solver is parts["solver"]
 
 
+@pytest.mark.filterwarnings("ignore:MALA accepted")
 def test_nested_parameters():
     em = estimator(solver=FITTEM(), sampler=MALA(), step_size=Polynomial(), max_iter=3)
     em.set_params(solver__rho=0.3, sampler__step=0.02, step_size__alpha=0.9)
@@ -381,6 +400,7 @@ def test_prints(capsys):
 # ------------------------------------------------------------------------- interrupts
 
 
+@pytest.mark.filterwarnings("ignore:.*no effect")
 @pytest.mark.parametrize("solver", ["em", "online", "isaem", "vrttem", "fittem"])
 def test_interrupt_leaves_a_usable_estimator(solver):
     options = {"solver": solver, "batch_size": 20, "tol": 0, "random_state": 0}

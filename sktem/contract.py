@@ -1,0 +1,185 @@
+"""Checks of what a user's model returns, with errors that name the method."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "check_each_row",
+    "check_latents",
+    "checked_mean_statistics",
+    "has_nan",
+    "nan_message",
+]
+
+
+def has_nan(params: Any) -> bool:
+    """Return whether numbers in parameters are NaN.
+
+    Parameters
+    ----------
+    params : object
+        Arrays and numbers, or tuples, lists, dicts and dataclasses of them; what else
+        there may be is not looked at.
+
+    Returns
+    -------
+    bool
+        Whether one is.
+    """
+    if isinstance(params, (float, complex, np.floating)):
+        return params != params
+    if isinstance(params, np.ndarray):
+        return params.dtype.kind in "fc" and bool(np.isnan(params).any())
+    if isinstance(params, dict):
+        return any(has_nan(value) for value in params.values())
+    if isinstance(params, (tuple, list)):
+        return any(has_nan(value) for value in params)
+    if is_dataclass(params) and not isinstance(params, type):
+        return any(has_nan(getattr(params, one.name)) for one in fields(params))
+    return False
+
+
+def nan_message(model, s) -> str:
+    """Return what to say of an M-step whose result is NaN.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    s : ndarray
+        Statistics of the M-step.
+
+    Returns
+    -------
+    str
+        The message, naming the method.
+    """
+    where = "statistics that are finite"
+    if not np.isfinite(s).all():
+        where = "statistics that are not finite: look at mean_statistics, too"
+    return f"maximize of {type(model).__name__} returned NaN for {where}"
+
+
+def check_each_row(model, name: str, values, n_rows: int, like=None) -> None:
+    """Check that a method has returned one number (or latent) for each row.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    name : str
+        Name of the method.
+    values : object
+        What it returned.
+    n_rows : int
+        Number of rows.
+    like : ndarray or None, default=None
+        What has the same shape; None for one number per row.
+
+    Raises
+    ------
+    ValueError
+        Naming the method and both shapes.
+    """
+    expected = (n_rows,) if like is None else like.shape
+    if np.shape(values) != expected:
+        what = "(n,)" if like is None else "that of the latents"
+        raise ValueError(
+            f"{name} of {type(model).__name__} must return the shape {what}, here "
+            f"{expected}; got {np.shape(values)}"
+        )
+
+
+def check_latents(model, name: str, Z, n_rows: int, n_draws: int | None = None):
+    """Check the shape of latents.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    name : str
+        Name of the method that returned them.
+    Z : object
+        What it returned.
+    n_rows : int
+        Number of rows.
+    n_draws : int or None, default=None
+        Number of draws, if the method was asked for some.
+
+    Raises
+    ------
+    ValueError
+        Naming the method and both shapes.
+    """
+    shape = np.shape(Z)
+    axes = "(n, ...)"
+    fits = len(shape) >= 1 and shape[0] == n_rows
+    if not model.averages_draws and name != "initial_latents":
+        axes = "(n, n_draws, ...)"
+        fits = fits and len(shape) >= 2 and n_draws in (None, shape[1])
+    if not (isinstance(Z, np.ndarray) and fits):
+        count = "" if n_draws is None else f" and n_draws = {n_draws}"
+        hint = ""
+        if axes == "(n, n_draws, ...)":
+            hint = (
+                ". Where one latent per row stands for the average over draws, set "
+                "averages_draws = True"
+            )
+        raise ValueError(
+            f"{name} of {type(model).__name__} must return an array of shape {axes} "
+            f"with n = {n_rows}{count}; got {shape if shape else type(Z).__name__}"
+            f"{hint}"
+        )
+
+
+def checked_mean_statistics(model, X, Z, source: str, came: tuple) -> None:
+    """Look at what ``mean_statistics`` returns.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    X : array-like
+        Rows.
+    Z : ndarray
+        One latent per row.
+    source : str
+        Method that the latents come from.
+    came : tuple of int
+        Shape in which they came from there.
+
+    Raises
+    ------
+    ValueError
+        Naming the methods and the shapes.
+    """
+    given = (
+        f"mean_statistics of {type(model).__name__}, called for {len(Z)} rows with "
+        f"latents of shape {Z.shape} ({source} returned {came}, averages_draws = "
+        f"{model.averages_draws})"
+    )
+    try:
+        s = model.mean_statistics(X, Z, None)
+        shape = np.shape(s)
+        alone = None
+        if shape == (len(Z),) and 1 < len(Z) and isinstance(X, np.ndarray):
+            alone = np.shape(model.mean_statistics(X[1:], Z[1:], None))
+    except (ValueError, IndexError, TypeError) as error:
+        hint = ""
+        if not model.averages_draws and source != "initial_latents":
+            hint = (
+                ". The second axis of what it gets was taken for draws: if it is not, "
+                "set averages_draws = True"
+            )
+        raise ValueError(f"{given}, failed: {error}{hint}") from error
+    if len(shape) != 1 or alone not in (None, shape):
+        raise ValueError(
+            f"{given}, must return an average over the rows of shape (n_statistics,), "
+            f"which does not depend on their number; got {shape}"
+        )
+    if np.isnan(s).any():
+        raise ValueError(f"{given}, returned NaN")

@@ -1,0 +1,122 @@
+"""What a fit warns of: parameters without effect, passes used up, chains that stand."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.exceptions import FitWarning
+from sktem.samplers import ExactDraws
+from sktem.solvers.base import VarianceReducedSolver
+
+__all__ = ["warn_of_run", "warn_of_unused"]
+
+#: Acceptance rates outside of these bounds mean steps of a wrong length.
+ACCEPTANCE = (0.05, 0.99)
+
+
+def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> None:
+    """Warn of parameters that were set and have no effect with this solver.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Holds the parameters.
+    settings : RunSettings
+        The parts that follow from them.
+    stacklevel : int
+        Frames from here to the user.
+    on_stream : bool, default=False
+        Whether rows come in chunks, which all solvers gather in batches.
+    """
+    solver, sampler = settings.solver, settings.sampler
+    unused = []
+    if not isinstance(solver, VarianceReducedSolver):
+        unused.append("rho")
+    if not isinstance(sampler, ExactDraws):
+        unused.append("n_draws")
+    if solver.n_index_sets == 0 and not on_stream:
+        unused.append("batch_size")
+    defaults = inspect.signature(type(estimator).__init__).parameters
+    found = [
+        name
+        for name in unused
+        if name in defaults
+        and not _same(getattr(estimator, name), defaults[name].default)
+    ]
+    if found:
+        how = f"solver={estimator.solver!r} (sampler {type(sampler).__name__})"
+        warnings.warn(
+            f"{how} does not use {' and '.join(found)}: what was set has no effect.",
+            FitWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _same(value, default):
+    return value is default or (type(value) is type(default) and value == default)
+
+
+def warn_of_run(state, settings, stacklevel: int) -> None:
+    """Warn of what went wrong in a run.
+
+    Parameters
+    ----------
+    state : RunState
+        Its final state.
+    settings : RunSettings
+        Its settings.
+    stacklevel : int
+        Frames from here to the user.
+    """
+    stacklevel += 1
+    if state.failure:
+        warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)
+    ran_out = not (state.converged or state.stopped or state.failure)
+    if ran_out and settings.max_passes > 0 and settings.tol > 0:
+        warnings.warn(
+            "The run used up its passes over the data before it converged. "
+            "Increase max_iter or tol, try another start, or check for degenerate "
+            "data.",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+    mended = {name: count for name, count in state.history.events.items() if count}
+    if mended:
+        told = ", ".join(f"{count} {name}" for name, count in mended.items())
+        warnings.warn(
+            f"The fit had to mend something and went on: {told} (see "
+            "history_.events). The result is finite, but check it.",
+            FitWarning,
+            stacklevel=stacklevel,
+        )
+    _warn_of_acceptance(state, settings, stacklevel + 1)
+
+
+def _warn_of_acceptance(state, settings, stacklevel):
+    """Warn of Metropolis chains that reject or accept nearly everything."""
+    if not settings.sampler.accepts:
+        return
+    rates = state.history.acceptance_rate
+    last = np.array(rates[-max(1, len(rates) // 5) :])
+    last = last[np.isfinite(last)]
+    if not len(last) or ACCEPTANCE[0] <= last.mean() <= ACCEPTANCE[1]:
+        return
+    few = last.mean() < ACCEPTANCE[0]
+    effect = (
+        "hardly move, so that the parameters follow from where they began. Use a "
+        "shorter step"
+        if few
+        else "take very short steps, so that they explore the latents slowly. Use a "
+        "longer step"
+    )
+    warnings.warn(
+        f"{type(settings.sampler).__name__} accepted {last.mean():.2%} of its moves at "
+        f"the end of the fit: the chains {effect} (or its default, which adapts), more "
+        "n_steps per draw, or another sampler, and fit again.",
+        FitWarning,
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,176 @@
+"""Lengths of Markov moves that are learned during a run, by steps that vanish."""
+
+from __future__ import annotations
+
+import copy
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["WARM_UP", "Tuning", "is_auto", "tuned"]
+
+#: Rows whose latents count as much as all rows before them.
+MEMORY = 5000.0
+
+#: Draws of new chains at the starting parameters, before the first M-step: the length
+#: is found, and the chains forget where they began.
+WARM_UP = 10
+
+#: Exponent of the steps by which the logarithm of a length changes.
+EXPONENT = 0.6
+
+
+class Tuning(NamedTuple):
+    """What a run has learned of the length of its moves.
+
+    Attributes
+    ----------
+    length : float
+        Length of a move, on the scale of the latents; 0 before the first draw.
+    turns : int
+        How often the acceptance rate has crossed its target.
+    sign : float
+        On which side it was at the last draw.
+    mass : float
+        Rows behind the moments.
+    mean, variance : ndarray
+        Moments of the latents over rows and time, by coordinate.
+    """
+
+    length: float = 0.0
+    turns: int = 0
+    sign: float = 0.0
+    mass: float = 0.0
+    mean: np.ndarray = np.zeros(())
+    variance: np.ndarray = np.zeros(())
+
+    def seen(self, Z: np.ndarray) -> Tuning:
+        """Return the tuning after a look at chain states.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_chains, ...)
+            Chain states.
+
+        Returns
+        -------
+        Tuning
+            With the moments of the latents, and a first length.
+        """
+        rows = np.asarray(Z, dtype=float).reshape(-1, *Z.shape[2:])
+        if len(rows) == 0:
+            return self
+        mass = min(self.mass, MEMORY) + len(rows)
+        share = len(rows) / mass
+        here = rows.mean(axis=0)
+        mean = self.mean + share * (here - self.mean)
+        spread = rows.var(axis=0) + (here - self.mean) * (here - mean)
+        variance = self.variance + share * (spread - self.variance)
+        found = self._replace(mass=mass, mean=mean, variance=variance)
+        if found.length:
+            return found
+        return found._replace(length=_typical(np.sqrt(variance)) or 1.0)
+
+    @property
+    def units(self) -> np.ndarray:
+        """Relative spread of the coordinates, with a geometric mean of one."""
+        spread = np.sqrt(self.variance)
+        typical = _typical(spread)
+        if not typical:
+            return np.ones(spread.shape)
+        return np.where(spread > 0, spread, typical) / typical
+
+    def learned(self, rate: float, target: float) -> Tuning:
+        """Return the tuning after a draw.
+
+        The logarithm of the length changes by one at most, and by less and less once
+        the rate has crossed its target: the gain falls with the number of crossings
+        (Kesten 1958), so that a start that is off by orders of magnitude costs a few
+        draws, and the chains still converge.
+
+        Parameters
+        ----------
+        rate : float
+            Acceptance rate of the draw.
+        target : float
+            Rate aimed at.
+
+        Returns
+        -------
+        Tuning
+            The new one.
+        """
+        if not np.isfinite(rate):
+            return self
+        excess = np.clip((rate - target) / min(target, 1 - target), -1.0, 1.0)
+        sign = float(np.sign(excess))
+        turns = self.turns + (sign * self.sign < 0)
+        gain = (1.0 + turns) ** -EXPONENT
+        length = float(np.clip(self.length * np.exp(gain * excess), 1e-150, 1e150))
+        return self._replace(length=length, turns=turns, sign=sign)
+
+
+def _typical(spread):
+    """Return the geometric mean of what is positive, 0 if nothing is."""
+    positive = spread[spread > 0]
+    return float(np.exp(np.log(positive).mean())) if len(positive) else 0.0
+
+
+def is_auto(value) -> bool:
+    """Return whether a setting is left to the run.
+
+    Parameters
+    ----------
+    value : object
+        The setting.
+
+    Returns
+    -------
+    bool
+        Whether it is "auto".
+
+    Raises
+    ------
+    ValueError
+        If it is another text.
+    """
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f'must be "auto" or a number, got {value!r}')
+    return isinstance(value, str)
+
+
+def tuned(sampler, target: float, n_steps: int, Z: np.ndarray, streams, move):
+    """Draw with the learned length of moves, and learn of it.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Whose moves are tuned.
+    target : float
+        Acceptance rate aimed at.
+    n_steps : int
+        Transitions per draw where the sampler leaves them open.
+    Z : ndarray of shape (n, n_chains, ...)
+        Chain states.
+    streams : Streams
+        Streams of the run, which carry the tuning.
+    move : callable
+        ``move(copy, length, units)`` draws with a copy of the sampler of which it
+        sets the step; it returns chain states, a :class:`sktem.samplers.SamplerInfo`
+        and the rate that counts.
+
+    Returns
+    -------
+    Z : ndarray
+        New chain states.
+    info : SamplerInfo
+        What happened.
+    """
+    values, name = streams.adaptation.values, type(sampler).__name__
+    tuning = values.get(name, Tuning()).seen(Z)
+    copied = copy.copy(sampler)
+    if isinstance(sampler.n_steps, str):
+        copied.n_steps = n_steps
+    Z, info, rate = move(copied, tuning.length, tuning.units)
+    values[name] = tuning.learned(rate, target)
+    return Z, info

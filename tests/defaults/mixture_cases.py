@@ -1,0 +1,245 @@
+"""Data sets for StochasticEMGaussianMixture and StochasticEM with their defaults."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.decomposition import FactorAnalysis
+from sklearn.mixture import GaussianMixture
+
+from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.models import RandomInterceptModel, RandomInterceptParams
+from tests.defaults.harness import Case
+from tests.defaults.mixture_models import (
+    FactorModel,
+    ProbitModel,
+    ProbitParams,
+    ZeroInflatedPoisson,
+    ZipParams,
+    answers,
+)
+
+MIXTURE, OWN = "StochasticEMGaussianMixture", "StochasticEM"
+#: Nats per row that a user would not miss; a tenth of what a component brings.
+NATS = 0.003
+
+
+def blobs(seed, n, d=2, K=3, distance=5.0, weights=None, stretch=1.0):
+    """Return n rows of K clusters in d dimensions."""
+    rng = np.random.default_rng(1000 + seed)
+    means = distance * rng.standard_normal((K, d))
+    labels = rng.choice(K, size=n, p=weights)
+    scales = np.geomspace(stretch, 1.0, d)
+    return means[labels] * scales + scales * rng.standard_normal((n, d))
+
+
+def with_outliers(seed, n):
+    X = blobs(seed, n)
+    X[:: n // 5] *= 1e3
+    return X
+
+
+def duplicated(seed, n):
+    return np.repeat(blobs(seed, n // 4), 4, axis=0)
+
+
+def reference_score(X, K, seed, kind="full"):
+    """Return scikit-learn's score, from the same start to a tight tolerance."""
+    peer = GaussianMixture(
+        K, covariance_type=kind, tol=1e-9, max_iter=5000, random_state=seed
+    )
+    return peer.fit(X).score(X)
+
+
+def mixture_gap(
+    seed, data, n, K=3, offset=0.0, scale=1.0, dtype=float, stream=0, model=None, **own
+):
+    """Return how far the score on the data is below scikit-learn's."""
+    X = data(seed, n) if model is None else data(seed, n, **model)
+    reference = reference_score(X, K, seed, own.get("covariance_type", "full"))
+    reference -= X.shape[1] * np.log(scale)
+    X = (offset + scale * X).astype(dtype)
+    mixture = StochasticEMGaussianMixture(K, random_state=seed, **own)
+    if not stream:
+        return reference - mixture.fit(X).score(X)
+    for _ in range(5):
+        order = np.random.default_rng(seed).permutation(len(X))
+        for start in range(0, len(X), stream):
+            mixture.partial_fit(X[order[start : start + stream]])
+    return reference - mixture.score(X)
+
+
+def real_gap(seed, name, K, n, **own):
+    """The same for rows of real data, as they are."""
+    folder = Path(os.environ.get("SKTEM_SHARED_DATA", "../shared/data")) / "mixture"
+    path = folder / f"{name}.npz"
+    if not path.exists():
+        pytest.skip(f"{path} is not there")
+    X = np.load(path)["X"].astype(float)
+    X = X[np.random.default_rng(seed).choice(len(X), n, replace=False)]
+    mixture = StochasticEMGaussianMixture(K, random_state=seed, **own).fit(X)
+    return reference_score(X, K, seed) - mixture.score(X)
+
+
+def case(name, unit="nats per row", limit=NATS, estimator=MIXTURE, **options):
+    distance = options.pop("distance")
+    reference = options.pop("reference", "scikit-learn, tight tolerance")
+    return Case(name, estimator, reference, unit, limit, distance, **options)
+
+
+def fitted(name, data, n, **settings):
+    outer = {k: settings.pop(k) for k in ("may_warn", "slow", "limit") if k in settings}
+    return case(
+        name, distance=partial(mixture_gap, data=data, n=n, **settings), **outer
+    )
+
+
+SOLVERS = ("em", "mcem", "saem", "online", "iem", "isaem", "vrttem", "fittem")
+SHAPES = [
+    fitted("50 rows", blobs, 50),
+    fitted("one column", blobs, 500, model={"d": 1}),
+    fitted("30 columns", blobs, 3000, model={"d": 30}),
+    fitted("offset 1e6", blobs, 1001, offset=1e6),
+    fitted("scale 1e6", blobs, 1001, scale=1e6),
+    fitted("scale 1e-6", blobs, 1001, scale=1e-6, may_warn=True),
+    fitted("columns of scales 1 to 1000", blobs, 2001, model={"stretch": 1e3}),
+    fitted("weights 1 to 90 %", blobs, 5001, model={"weights": [0.9, 0.09, 0.01]}),
+    fitted("float32", blobs, 2001, dtype=np.float32),
+    fitted("float32, offset 1000", blobs, 2001, dtype=np.float32, offset=1e3,
+           limit=0.01),
+    fitted("rows four times each", duplicated, 1000),
+    fitted("five outliers", with_outliers, 1001, K=4),
+    fitted("overlapping", blobs, 2001, model={"distance": 1.5}, limit=0.005),
+    fitted("50,000 rows", blobs, 50_000, slow=True),
+    *(fitted(f"{kind} covariances", blobs, 2001, covariance_type=kind)
+      for kind in ("tied", "diag", "spherical")),
+    *(fitted(f"start {start}", blobs, 1001, init_params=start, n_init=5)
+      for start in ("k-means++", "random_from_data")),
+]  # fmt: skip
+#: Odd numbers of rows, where the last batch of a pass would be short.
+SIZES = [
+    fitted(f"{n} rows, solver {name}", blobs, n, solver=name, slow=n > 6000 or name in
+           ("mcem", "saem"))
+    for name in SOLVERS[1:]
+    for n in (1001, 5001, 20481)
+]  # fmt: skip
+CUTS = [
+    fitted(f"{n} rows in batches of {b}, solver {name}", blobs, n, solver=name,
+           batch_size=b)
+    for name in ("online", "vrttem", "fittem")
+    for n, b in ((5001, 1000), (1025, 1024))
+]  # fmt: skip
+STREAMS = [
+    fitted(f"stream in chunks of {chunk}, {name}", blobs, 5001, solver=name,
+           stream=chunk, limit=0.01, slow=name != "em")
+    for name in ("em", "isaem", "vrttem", "fittem")
+    for chunk in (101, 1000)
+]  # fmt: skip
+
+
+def likelihood_gap(model, X, params, best):
+    return float(best - model.log_likelihood(X, params).mean())
+
+
+def zip_gap(seed, n, zeros=0.3, rate=2.0, **own):
+    rng = np.random.default_rng(seed)
+    structural = rng.random((n, 1)) < zeros
+    X = np.where(structural, 0, rng.poisson(rate, size=(n, 1))).astype(float)
+    model = ZeroInflatedPoisson()
+    best = -minimize(
+        lambda t: -model.log_likelihood(X, ZipParams(*t)).mean(),
+        x0=[zeros, rate],
+        bounds=[(1e-6, 1 - 1e-6), (1e-6, 1e3)],
+    ).fun
+    em = StochasticEM(model, random_state=seed, **own).fit(X)
+    return likelihood_gap(model, X, em.params_, best)
+
+
+def factor_gap(seed, n, d=6, k=2, offset=0.0, scale=1.0, **own):
+    rng = np.random.default_rng(seed)
+    loadings, noise = rng.standard_normal((k, d)), rng.uniform(0.2, 1.5, d)
+    X = rng.standard_normal((n, k)) @ loadings + np.sqrt(noise) * rng.standard_normal(
+        (n, d)
+    )
+    peer = FactorAnalysis(k, tol=1e-10, max_iter=20_000, svd_method="lapack").fit(X)
+    best = peer.score(X) - d * np.log(scale)
+    model, X = FactorModel(k), offset + scale * X
+    em = StochasticEM(model, random_state=seed, **own).fit(X)
+    return likelihood_gap(model, X, em.params_, best)
+
+
+def probit_gap(seed, n, unit=1.0, variance=1.44, **own):
+    model, X = ProbitModel(unit), answers(seed, n, variance)
+    best = -minimize(
+        lambda t: -model.log_likelihood(X, ProbitParams(t[0], np.exp(t[1]))).mean(),
+        x0=[0.5, 0.0],
+    ).fun
+    em = StochasticEM(model, random_state=seed, **own).fit(X)
+    return likelihood_gap(model, X, em.params_, best)
+
+
+def intercept_gap(seed, n, m=5, scale=1.0, offset=0.0, share=1.0, **own):
+    """Against the maximum in closed form, for equal numbers of measurements."""
+    rng = np.random.default_rng(seed)
+    X = share * rng.standard_normal((n, 1)) + rng.standard_normal((n, m))
+    X = offset + scale * X
+    means = X.mean(axis=1)
+    within = ((X - means[:, None]) ** 2).sum() / (n * (m - 1))
+    between = max(means.var() - within / m, 1e-12 * within)
+    model = RandomInterceptModel()
+    exact = RandomInterceptParams(means.mean(), between, within)
+    best = model.log_likelihood(X, exact).mean()
+    em = StochasticEM(model, random_state=seed, **own).fit(X)
+    return likelihood_gap(model, X, em.params_, best)
+
+
+def own_model(name, gap, reference, **settings):
+    outer = {k: settings.pop(k) for k in ("may_warn", "slow", "limit") if k in settings}
+    distance = partial(gap, **settings)
+    return case(name, estimator=OWN, distance=distance, reference=reference, **outer)
+
+
+ZIP = partial(own_model, gap=zip_gap, reference="direct maximisation")
+FACTORS = partial(own_model, gap=factor_gap, reference="scikit-learn's FactorAnalysis")
+PROBIT = partial(own_model, gap=probit_gap, reference="quadrature")
+INTERCEPT = partial(own_model, gap=intercept_gap, reference="closed form")
+OWN_MODELS = [
+    ZIP("zero-inflated counts, 50 rows", n=50),
+    ZIP("zero-inflated counts, 5001 rows", n=5001),
+    ZIP("rare zeros", n=2001, zeros=0.02, rate=1.0),
+    ZIP("large counts", n=1001, zeros=0.6, rate=200.0),
+    *(ZIP(f"zero-inflated counts, solver {s}", n=2001, solver=s) for s in SOLVERS),
+    *(ZIP(f"zero-inflated counts, solver {s}, draws", n=2001, solver=s, sampler="mc")
+      for s in ("saem", "isaem", "vrttem", "fittem")),
+    FACTORS("two factors, 1001 rows", n=1001, may_warn=True),
+    FACTORS("two factors, 200 rows", n=200, may_warn=True),
+    FACTORS("offset 100", n=1001, offset=100.0, may_warn=True),
+    FACTORS("five factors of 30 columns", n=2001, d=30, k=5, may_warn=True, slow=True),
+    FACTORS("two factors, draws", n=1001, sampler="mc", may_warn=True, slow=True),
+    PROBIT("answers, random walk", n=500, sampler="rwm"),
+    PROBIT("answers, Langevin", n=500, sampler="mala"),
+    PROBIT("answers, Hamiltonian", n=500, sampler="hmc", slow=True, may_warn=True),
+    *(PROBIT(f"answers, latents of scale {u:g}, {s}", n=300, unit=u, sampler=s,
+             slow=True)
+      for u in (1e-3, 1e3) for s in ("rwm", "mala")),
+    INTERCEPT("intercepts", n=1001),
+    INTERCEPT("intercepts, two measurements", n=201, m=2),
+    INTERCEPT("intercepts, scale 1e-3", n=501, scale=1e-3),
+    INTERCEPT("intercepts, scale 1e3", n=501, scale=1e3),
+    INTERCEPT("small intercepts", n=501, share=0.1, may_warn=True),
+    *(INTERCEPT(f"intercepts, {s}", n=301, sampler=s)
+      for s in ("rwm", "mala", "hmc", "ula")),
+    *(INTERCEPT(f"intercepts, {s}, scale {u:g}", n=301, sampler=s, scale=u, slow=True)
+      for s in ("rwm", "mala", "hmc", "ula") for u in (1e-3, 1e3)),
+]  # fmt: skip
+REAL = [
+    case(f"{name}, {n} rows", slow=n > 4001, distance=partial(
+        real_gap, name=name, K=3, n=n))
+    for name in ("ecoli_flow", "shuttle") for n in (4001, 30_001)
+]  # fmt: skip
+CASES = [*REAL, *SHAPES, *SIZES, *CUTS, *STREAMS, *OWN_MODELS]
