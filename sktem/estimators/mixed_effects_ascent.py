@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.evaluation.conditional import conditional_modes
-from sktem.evaluation.louis import louis_information
+from sktem.evaluation.louis import LouisInformation, louis_information
 from sktem.evaluation.marginal_likelihood import importance_draws, quadrature_draws
 from sktem.evaluation.observed_information import (
     entries,
@@ -129,6 +129,8 @@ class Ascent(NamedTuple):
         Whether the modes of all subjects were found.
     modes : ndarray of shape (n, d)
         These modes.
+    information : LouisInformation or None
+        Information about the parameters where the last step began.
     """
 
     params: object
@@ -137,6 +139,7 @@ class Ascent(NamedTuple):
     promise: float
     reliable: bool
     modes: np.ndarray
+    information: LouisInformation | None = None
 
 
 def climb(model, rows, params, rng, start=None):
@@ -212,7 +215,7 @@ def ascend(
     value, draws, modes, sure = likelihood_at(
         model, rows, params, modes, seed, most_points
     )
-    first, promise = value, np.inf
+    first, promise, found = value, np.inf, None
     for _ in range(most_steps if np.isfinite(value) else 0):
         found = louis_information(model, rows, params, draws)
         if not np.isfinite(found.observed).all():
@@ -230,7 +233,7 @@ def ascend(
         if value - before < least_gain:
             break
     gain = float(value - first) if np.isfinite(first) else -np.inf
-    return Ascent(params, gain, float(value), float(promise), sure, modes)
+    return Ascent(params, gain, float(value), float(promise), sure, modes, found)
 
 
 def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):

@@ -12,9 +12,11 @@ __all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
 MOST_STEPS, MOST_TRIALS, LEAST_GAIN = 60, 10, 1e-9
 #: Longest step of a parameter on a logarithmic or logistic scale.
 LONGEST = 2.0
-#: Random places that are looked at, descents from the best of them, and how near two
-#: optima are the same one.
-N_PLACES, N_DESCENTS, SAME = 150, 4, 0.05
+#: Random places that are looked at, how many more for each parameter whose size is not
+#: known, and the most.
+N_PLACES, MORE_PLACES, MOST_PLACES = 150, 150, 600
+#: Descents from the best of them, and how near two optima are the same one.
+N_DESCENTS, SAME = 4, 0.05
 #: Rows on which all this is done, at most.
 MOST_ROWS = 3000
 #: Errors of a model function far from its parameters: the place is left.
@@ -322,21 +324,23 @@ def _places(problem, start):
         places.append(place)
     columns, y = problem.rows.inputs.T, problem.rows.y
     spread = np.ptp(y) if np.ptp(y) > 0 else 1.0
-    for _ in range(N_PLACES if problem.is_intercept.any() else 0):
+    count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
+    for _ in range(count if problem.is_intercept.any() else 0):
         place = start.copy()
         width = rng.choice([2.0, 6.0])
         place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
         for j in np.flatnonzero(plain):
             column = columns[rng.integers(len(columns))]
             width = np.ptp(column) if np.ptp(column) > 0 else 1.0
+            sign = rng.choice([-1, 1])
             place[j] = (
-                start[j] * np.exp(rng.uniform(-5, 5)),
                 rng.uniform(column.min(), column.max()),
                 rng.uniform(y.min(), y.max()),
-                rng.choice([-1, 1]) * spread / width * np.exp(rng.uniform(-2, 2)),
-                rng.choice([-1, 1]) * width * np.exp(rng.uniform(-3, 0)),
-                rng.choice([-1, 1]) / width * np.exp(rng.uniform(-2, 3)),
-            )[rng.integers(6)]
+                sign * width * np.exp(rng.uniform(-3, 0)),
+                sign * spread / width * np.exp(rng.uniform(-2, 2)),
+                sign / width * np.exp(rng.uniform(-2, 3)),
+                start[j] * np.exp(rng.uniform(-5, 5)),
+            )[rng.choice(6, p=[0.25, 0.25, 0.2, 0.1, 0.1, 0.1])]
         places.append(place)
     return places
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sktem.estimators.mixed_effects_ascent import (
     ascend,
     can_climb,
@@ -10,6 +12,7 @@ from sktem.estimators.mixed_effects_ascent import (
 )
 from sktem.estimators.mixed_effects_bounds import to_the_bounds
 from sktem.estimators.mixed_effects_trace import complete_data_errors
+from sktem.evaluation.observed_information import natural_units, parameter_names
 
 __all__ = ["MixedEffectsRun"]
 
@@ -23,6 +26,8 @@ MOST_CLIMBS = 2
 #: Newton steps at the end, at most, on how many points of a subject at most, and the
 #: gain for which they go on; what another one may promise at a maximum.
 MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6, 0.01
+#: Information about a parameter, in units of its own, that is none.
+FLAT = 1e-9
 #: By how much the likelihood that is reached from the start must be larger.
 LARGER = 0.01
 
@@ -114,7 +119,7 @@ class MixedEffectsRun:
         if other.value > found.value + LARGER or not found.value > -float("inf"):
             found = other
         found = to_the_bounds(model, rows, found, rng, **options)
-        trace.doubt = _doubt(found)
+        trace.doubt = _doubt(model, rows, found)
         if found.value > -float("inf"):
             state.params = found.params
         # Noise of the chains does not matter where Newton steps have arrived.
@@ -122,7 +127,7 @@ class MixedEffectsRun:
         state.converged = settled and not trace.doubt
 
 
-def _doubt(found):
+def _doubt(model, rows, found):
     """Return why the end of Newton steps may not be a maximum, empty if it is."""
     if not found.value > -float("inf"):
         return "The likelihood is not finite at the estimates."
@@ -133,4 +138,9 @@ def _doubt(found):
             "The estimates are not at a maximum of the likelihood: a Newton step would "
             f"raise its logarithm by about {found.promise:.2g}."
         )
+    units = natural_units(model, found.params, rows.covariates)
+    told = np.diag(found.information.complete) * units**2
+    flat = np.array(parameter_names(model))[told < FLAT].tolist()
+    if flat:
+        return f"The likelihood does not depend on {flat} at the estimates."
     return ""

@@ -177,7 +177,8 @@ def _observation_part(model, rows, Z, params, w):
         moved = vector.copy()
         moved[first : first + k] += shift
         changed = from_vector(model, params, moved)
-        value = model.log_conditional(rows, Z, changed)
+        # Where there is no density the weight is zero, and differences stay finite.
+        value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
         squares = np.zeros(len(Z))
         if closed:
             numeric = np.broadcast_to(changed.numeric, (len(Z), k))

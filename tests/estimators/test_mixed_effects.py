@@ -278,10 +278,10 @@ def test_history_tells_of_the_bias_of_ula():
     told = []
     for sampler in (ULA(0.01, 5, 4, "prior"), ULA(0.0025, 5, 4, "prior"), MALA(0.01)):
         fit = NonlinearMixedEffectsRegressor(
-            **BOLUS, sampler=sampler, max_iter=40, tol=0, random_state=0
+            **BOLUS, sampler=sampler, max_iter=150, tol=0, random_state=0
         ).fit(X, y, groups=groups)
-        assert len(fit.history_.bias) == len(fit.history_.acceptance_rate) == 40
-        told.append(np.mean(fit.history_.bias[20:]))
+        assert len(fit.history_.bias) == len(fit.history_.acceptance_rate) == 150
+        told.append(np.mean(fit.history_.bias[75:]))
     assert 4 < told[0] / told[1] < 16  # a step to the power of 1.5: eight
     assert 0 < told[1] < told[0] < 1 and np.isnan(told[2])
 
