@@ -435,7 +435,7 @@ CASES = [
     *(
         lost(f"theophylline, start x{factor:g}", oral_distance(theophylline, factor),
              slow=slow)
-        for factor, slow in ((1.0, False), (0.01, True), (0.1, True), (100.0, True))
+        for factor, slow in ((1.0, True), (0.01, True), (0.1, True), (100.0, True))
     ),
     lost("bolus from 0.01", bolus_distance(bolus, (0.01, 0.01))),
     lost("bolus, y*1e6", bolus_distance(
