@@ -27,6 +27,8 @@ __all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood
 #: at all.
 MOST_OF_ONE, MOST_NODES, LEAST_NODES = 41, 15, 3
 ENOUGH_POINTS, MOST_POINTS = 60_000, 100_000
+#: Evaluations of points for differences, at most.
+MOST_DIFFERENCES = 4_000_000
 #: Importance draws per subject where there would be more quadrature points.
 N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
@@ -63,7 +65,7 @@ def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
     return nodes, nodes**d
 
 
-def can_climb(n: int, d: int) -> bool:
+def can_climb(n: int, d: int, k: int = 0) -> bool:
     """Return whether a climb is worth its time: never without random effects.
 
     Parameters
@@ -72,13 +74,16 @@ def can_climb(n: int, d: int) -> bool:
         Subjects.
     d : int
         Random effects.
+    k : int, default=0
+        Parameters without a closed form, which take differences of pairs.
 
     Returns
     -------
     bool
         Whether the points are not too many.
     """
-    return d > 0 and n * n_points(n, d)[1] <= MOST_POINTS
+    points = n * n_points(n, d)[1]
+    return d > 0 and points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
 
 
 def hidden_share(model, rows, params, start=None) -> float:

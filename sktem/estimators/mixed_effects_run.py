@@ -72,10 +72,9 @@ class MixedEffectsRun:
         return hidden_share(model, rows, params, _chain_means(state)) >= SLOW_SHARE
 
     def _can_climb(self, state):
-        trace = state.trace
-        return bool(self.tol) and can_climb(
-            len(trace.rows), len(trace.model.design.random)
-        )
+        rows, design = state.trace.rows, state.trace.model.design
+        sizes = len(rows), len(design.random), len(design.numeric)
+        return bool(self.tol) and can_climb(*sizes)
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""

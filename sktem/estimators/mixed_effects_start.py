@@ -194,7 +194,7 @@ def start_from_data(estimator, model, rows):
     starts = [_start_at(estimator, model, problem, one, rows) for one in found]
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
     some = rows[np.unique(chosen)]
-    if not can_climb(len(some), len(model.design.random)):
+    if not can_climb(len(some), len(model.design.random), len(model.design.numeric)):
         return starts[0]
     reached = [
         ascend(model, some, params, np.random.default_rng(0), most_steps=N_STEPS)

@@ -104,7 +104,7 @@ def test_one_event_per_subject_hardly_tells_of_a_variance(climbs, monkeypatch):
     )  # fmt: skip
     if not climbs:
         for module in (mixed_effects_run, mixed_effects_start):
-            monkeypatch.setattr(module, "can_climb", lambda n, d: False)
+            monkeypatch.setattr(module, "can_climb", lambda n, d, k=0: False)
     fit.fit(X, y, groups=groups)
     psi = fit.population_parameters_
     theta = [np.log(psi["scale"]), np.log(psi["shape"]), np.log(fit.omega_[0, 0])]
@@ -135,6 +135,7 @@ def test_number_of_points():
     assert n_points(12, 8) == (0, 300)
     assert can_climb(100, 2) and not can_climb(100, 0)
     assert can_climb(3000, 3) and not can_climb(5000, 3)
+    assert can_climb(100, 2, 3) and not can_climb(100, 2, 100)
 
 
 def test_more_effects_than_quadrature_can_do():

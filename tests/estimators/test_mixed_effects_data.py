@@ -43,7 +43,8 @@ def line_data(seed=0, n=N, m=M):
 # ------------------------------------------------------------------------------- scales
 
 
-@pytest.mark.parametrize("factor", [1e-6, 1e-3, 1e6])
+@pytest.mark.filterwarnings("ignore:Standard errors")  # the correlation is one
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
 @pytest.mark.parametrize("of", ["X", "y"])
 def test_units_of_the_data_do_not_matter(of, factor):
     X, y, groups = line_data()
