@@ -82,8 +82,10 @@ def can_climb(n: int, d: int, k: int = 0) -> bool:
     bool
         Whether the points are not too many.
     """
+    if d == 0:
+        return False
     points = n * n_points(n, d)[1]
-    return d > 0 and points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
+    return points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
 
 
 def hidden_share(model, rows, params, start=None) -> float:
