@@ -250,7 +250,9 @@ def test_constant_observations(value):
 def test_a_variance_at_its_bound_is_the_same_for_all_seeds():
     rng = np.random.default_rng(4)
     X, _, groups = line_data()
-    y = 1 + 2 * X[:, 0] + rng.normal(size=N)[groups] + 0.5 * rng.normal(size=N * M)
+    x, noise = X[:M, 0], 0.5 * rng.normal(size=(N, M))
+    noise -= np.outer(noise @ x / (x @ x), x)  # all subjects have the same slope
+    y = 1 + 2 * X[:, 0] + rng.normal(size=N)[groups] + noise.ravel()
     found = []
     for seed in range(3):
         fit = line().set_params(random_state=seed)
