@@ -235,7 +235,9 @@ def deviance(fit, params, n_nodes):
     """Return -2 log-likelihood by adaptive quadrature."""
     model, rows = fit._model, fit._rows
     start = fit._conditional()[0]
-    draws = quadrature_draws(*conditional_modes(model, rows, params, start), n_nodes)
+    draws = quadrature_draws(
+        *conditional_modes(model, rows, params, start)[:2], n_nodes
+    )
     log_joint = draws.log_conditional(model, rows, params)
     log_joint += draws.log_prior(model, rows, params)
     return -2 * draws.log_likelihood(log_joint)[0].sum()

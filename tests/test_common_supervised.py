@@ -23,6 +23,7 @@ REGRESSORS = [
         "linear",
         parameters={"intercept": 0.0, "slope": 1.0},
         transforms="normal",
+        omega=[],
         tol=0.0,
         max_iter=12,
     ),

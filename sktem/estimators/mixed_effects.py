@@ -14,8 +14,15 @@ from sktem.estimators.base import (
     FitProgress,
     with_callbacks,
 )
+from sktem.estimators.mixed_effects_checks import unusual
+from sktem.estimators.mixed_effects_columns import blank_columns, subjects_of
 from sktem.estimators.mixed_effects_likelihood import MixedEffectsLikelihoods
-from sktem.estimators.mixed_effects_parts import LEAST_CHAINS, MixedEffectsParts
+from sktem.estimators.mixed_effects_parts import (
+    ENOUGH_CHAINS,
+    LEAST_CHAINS,
+    MOST_CHAIN_ROWS,
+    MixedEffectsParts,
+)
 from sktem.estimators.mixed_effects_results import MixedEffectsResults
 from sktem.estimators.mixed_effects_run import MixedEffectsRun
 from sktem.estimators.mixed_effects_setup import (
@@ -25,6 +32,7 @@ from sktem.estimators.mixed_effects_setup import (
 )
 from sktem.estimators.mixed_effects_stream import MixedEffectsStream
 from sktem.estimators.mixed_effects_trace import Trace
+from sktem.exceptions import FitWarning
 from sktem.random import spawn_streams
 from sktem.run_state import RunState
 
@@ -56,9 +64,13 @@ class NonlinearMixedEffectsRegressor(
         data frame an object whose columns can be had by name). None with
         ``log_density``, if nothing has to be predicted.
     parameters : dict
-        Names and start values of the parameters, on the natural scale.
+        Names and start values of the parameters, on the natural scale. Their order of
+        magnitude need not be right: the fit begins at an optimum of the regression
+        without random effects.
     inputs : list of str or int, or None, default=None
-        Columns of X that a model of the library takes; None means the first ones.
+        Columns of X that a model of the library takes; None means those of a data frame
+        that are called like its inputs, and the first ones of an array. The others may
+        hold anything that is not read.
     transforms : str or dict, default="log-normal"
         "normal", "log-normal", "logit" or "probit": how a Gaussian parameter becomes
         psi; one for all, or by name (the others are "log-normal").
@@ -67,14 +79,16 @@ class NonlinearMixedEffectsRegressor(
         They may vary within a subject.
     omega : {"diagonal", "full"}, list of str or array-like, default="diagonal"
         Covariance of the random effects: a list names the parameters that have one
-        (diagonal); a matrix of zeros and ones, in the order of ``parameters`` (of the
-        model, for one of the library), is 0 on the diagonal for parameters without.
+        (diagonal), none with an empty list; a matrix of zeros and ones, in the order of
+        ``parameters`` (of the model, for one of the library), is 0 on the diagonal for
+        parameters without.
     fixed : list of str, dict or None, default=None
         What stays at its start, or (a dict) at the given value, by the names of
         ``monte_carlo_errors_``: population values such as "CL", effects of covariates
         that are constant within subjects ("beta_weight(CL)"), variances of random
         effects without covariances ("omega2_CL"), and "a" and "b" of the residual
-        error, which need a value.
+        error, which need a value ("residual_a" and "residual_b" where a parameter of
+        the model is called "a" or "b").
     residual_error : {"constant", "proportional", "combined", "exponential"}, \
 default="constant"
         Standard deviation ``a``, ``b |f|``, ``sqrt(a^2 + b^2 f^2)``, or ``a`` on the
@@ -86,8 +100,8 @@ default="constant"
         ``gradient(psi, X)``, a dict with the derivatives of the model by the
         parameters, for the samplers "mala" and "ula"; None means finite differences.
     omega_start : float, dict or None, default=None
-        Variances of the random effects at the start; None means 1, or the squared half
-        of the start value for "normal" parameters.
+        Variances of the random effects at the start; None means what the residuals of
+        the regression without random effects suggest.
     solver : str or Solver, default="saem"
         "saem", "isaem", "vrttem", "fittem", "online", "biased-saem" (SAEM with "ula"),
         or an instance of a class of :mod:`sktem.solvers`.
@@ -96,8 +110,8 @@ default="constant"
         "ula", or an instance of a class of :mod:`sktem.samplers`. "auto" is what the
         solver implies, else "rwm".
     n_chains : int or "auto", default="auto"
-        Parallel chains per subject; "auto" makes 240 in all at least. Not for an
-        instance, which has its own number.
+        Parallel chains per subject; "auto" makes 240 in all, or fewer where subjects
+        have many rows. Not for an instance, which has its own number.
     batch_size : int or "auto", default="auto"
         Subjects per iteration, for solvers that do not visit all. "auto" is a twentieth
         of the subjects.
@@ -118,8 +132,8 @@ default="constant"
     tol : float, default=0.2
         The fit stops when the Monte Carlo error of each averaged estimate is below
         ``tol`` times the standard error that it would have if the random effects were
-        seen. 0 means never, and no Newton steps on the likelihood at the end either,
-        which otherwise take what EM and its noise leave to gain.
+        seen. Newton steps on the likelihood then take what EM and its noise leave to
+        gain. 0 means never, and no Newton steps.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     n_jobs : int or None, default=None
@@ -142,7 +156,9 @@ default="constant"
     residual_error_ : dict
         Parameters of the residual error.
     monte_carlo_errors_ : dict
-        Monte Carlo error of each estimate (of coefficients on the Gaussian scale).
+        Monte Carlo error of each estimate (of coefficients on the Gaussian scale,
+        unlike standard errors) before the Newton steps at the end, which leave next to
+        nothing of it.
     trace_ : dict
         Estimates after each epoch.
     params_ : MixedEffectsParams
@@ -156,7 +172,8 @@ default="constant"
     n_iter_ : int
         Passes over the subjects.
     converged_ : bool
-        Whether the Monte Carlo error fell below ``tol``.
+        Whether the Newton steps at the end have arrived at a maximum of the likelihood;
+        without them, whether the Monte Carlo error fell below ``tol``.
     n_features_in_ : int
         Number of columns of X.
 
@@ -260,19 +277,14 @@ default="constant"
 
     def _validated(self, X, y, groups, *, reset=True):
         """Return X, y and (labels, numbers of the subjects)."""
+        X = blank_columns(self, X)
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=reset
         )
         y = np.asarray(y, dtype=np.float64)
         if groups is None:
             return X, y, (np.arange(len(y)), None)
-        labels = np.asarray(groups)
-        if labels.shape != (len(y),):
-            raise ValueError(
-                f"groups must have one label per row, shape ({len(y)},), got "
-                f"{labels.shape}"
-            )
-        return X, y, np.unique(labels, return_inverse=True)
+        return X, y, subjects_of(groups, len(y))
 
     @with_callbacks
     def fit(self, X, y, groups=None):
@@ -285,7 +297,7 @@ default="constant"
         y : array-like of shape (n_samples,)
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
-            Label of the subject of each row, in any order. None means that there are no
+            Label of the subject of each row, in any order. None needs ``omega=[]``, no
             random effects: plain nonlinear regression.
 
         Returns
@@ -307,19 +319,17 @@ default="constant"
         codes = np.arange(len(y)) if numbers is None else numbers
         rows, order = group_rows(layout, X, y, codes)
         chains = -(-LEAST_CHAINS // len(rows))
+        chains = min(chains, max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // len(rows.y)))
         if len(layout.design.random) == 0:
             chains = 1
-        self._resolved_chains = chains if self.n_chains == "auto" else self.n_chains
         model = self._model_of(structure, layout, rows)
-        settings = self._settings(model, len(rows))
-        del self._resolved_chains
-        self._layout_in_fit, self._rows_in_fit = layout, rows
+        settings = self._with_chains(self._settings(model, len(rows)), chains)
 
         def new_run(progress):
             state = RunState(model.start, spawn_streams(self.random_state))
             longest = max(self.n_burn_in, self.max_iter // 2)
             annealed = model.annealing.n_passes
-            state.trace = Trace(model, self.n_burn_in, annealed, longest)
+            state.trace = Trace(model, rows, self.n_burn_in, annealed, longest)
             if state.trace.end is not None:
                 state.iterates.average = state.trace.first
             return state
@@ -337,7 +347,6 @@ default="constant"
         self._chains = state.chains.values if state.chains is not None else None
         for name, value in self._fitted_attributes(settings, state, rows).items():
             setattr(self, name, value)
-        del self._layout_in_fit, self._rows_in_fit
         if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
@@ -350,17 +359,24 @@ default="constant"
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "converged_": state.converged,
-            **self._described(settings.model, self._layout_in_fit, state.params),
-            **self._traced(settings.model, self._layout_in_fit, state.trace),
+            **self._described(settings.model, state.params),
+            **self._traced(settings.model, state.trace),
         }
 
     def _warn(self, state, settings):
-        super()._warn(state, settings)
-        if self.tol > 0 and not (state.converged or state.stopped):
-            warnings.warn(
+        trace, model = state.trace, settings.model
+        doubt = trace.doubt
+        if not (doubt or state.converged or state.stopped):
+            doubt = (
                 "The Monte Carlo error of an estimate is above tol after max_iter "
-                "passes: see monte_carlo_errors_, and increase max_iter, n_chains or "
-                "tol.",
+                "passes: see monte_carlo_errors_."
+            )
+        if self.tol > 0 and doubt and not state.converged:
+            warnings.warn(
+                f"{doubt} Try other start values, a simpler model (fewer random "
+                "effects), or a larger max_iter, n_chains or tol.",
                 ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )
+        for told in unusual(model, trace.rows, state):
+            warnings.warn(told, FitWarning, stacklevel=USER_FRAME)

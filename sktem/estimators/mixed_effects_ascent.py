@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from sktem.evaluation.conditional import conditional_modes
-from sktem.evaluation.louis import louis_information
+from sktem.evaluation.louis import LouisInformation, louis_information
 from sktem.evaluation.marginal_likelihood import importance_draws, quadrature_draws
 from sktem.evaluation.observed_information import (
+    entries,
     free_omega,
     from_vector,
+    natural_units,
     numerical_hessian,
     to_vector,
 )
 
-__all__ = ["can_climb", "climb", "hidden_share"]
+__all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
 
-#: Quadrature nodes per random effect, most and least; points of all subjects together
-#: for which there are more than the least, and the most at all.
-MOST_NODES, LEAST_NODES, ENOUGH_POINTS, MOST_POINTS = 15, 3, 60_000, 100_000
+#: Quadrature nodes per random effect, most (of a single one, and of several) and least;
+#: points of all subjects together for which there are more than the least, and the most
+#: at all.
+MOST_OF_ONE, MOST_NODES, LEAST_NODES = 41, 15, 3
+ENOUGH_POINTS, MOST_POINTS = 60_000, 100_000
+#: Evaluations of points for differences, at most.
+MOST_DIFFERENCES = 4_000_000
 #: Importance draws per subject where there would be more quadrature points.
 N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
 #: least gain in log-likelihood for which it goes on.
 MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
-#: Curvature, in units of that of the complete data, which counts as none, and that to
-#: which it is shifted then.
+#: Curvature, in units of that of the complete data, which counts as none, and the least
+#: that it gets then.
 LEAST_CURVATURE, SHIFT = 1e-4, 0.05
 #: Subjects from which the hidden share is taken, at most.
 MOST_SUBJECTS = 200
 
 
-def n_points(n: int, d: int) -> tuple[int, int]:
+def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
     """Return quadrature nodes per random effect, 0 for draws, and points per subject.
 
     Parameters
@@ -43,6 +50,8 @@ def n_points(n: int, d: int) -> tuple[int, int]:
         Subjects.
     d : int
         Random effects.
+    most : int, default=300
+        Points of a subject, at most.
 
     Returns
     -------
@@ -51,12 +60,12 @@ def n_points(n: int, d: int) -> tuple[int, int]:
     """
     if LEAST_NODES**d > N_DRAWS:
         return 0, N_DRAWS
-    nodes = int((min(ENOUGH_POINTS / n, N_DRAWS)) ** (1 / d) + 1e-9)
-    nodes = min(max(nodes, LEAST_NODES), MOST_NODES)
+    nodes = int((min(ENOUGH_POINTS / n, most)) ** (1 / d) + 1e-9)
+    nodes = min(max(nodes, LEAST_NODES), MOST_OF_ONE if d == 1 else MOST_NODES)
     return nodes, nodes**d
 
 
-def can_climb(n: int, d: int) -> bool:
+def can_climb(n: int, d: int, k: int = 0) -> bool:
     """Return whether a climb is worth its time: never without random effects.
 
     Parameters
@@ -65,13 +74,18 @@ def can_climb(n: int, d: int) -> bool:
         Subjects.
     d : int
         Random effects.
+    k : int, default=0
+        Parameters without a closed form, which take differences of pairs.
 
     Returns
     -------
     bool
         Whether the points are not too many.
     """
-    return d > 0 and n * n_points(n, d)[1] <= MOST_POINTS
+    if d == 0:
+        return False
+    points = n * n_points(n, d)[1]
+    return points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
 
 
 def hidden_share(model, rows, params, start=None) -> float:
@@ -100,18 +114,43 @@ def hidden_share(model, rows, params, start=None) -> float:
     chosen = np.unique(chosen)
     some = rows[chosen]
     start = model.prior_moments(some, params)[0] if start is None else start[chosen]
-    covariances = conditional_modes(model, some, params, start)[1]
+    covariances = conditional_modes(model, some, params, start).covariances
     variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=0)
     return float((variances / np.diag(params.omega)).max(initial=0.0))
 
 
-def climb(model, rows, params, rng, start=None):
-    """Do Newton steps on the likelihood while it gains.
+class Ascent(NamedTuple):
+    """Where Newton steps on the likelihood have led.
 
-    Slope and information are conditional means over adaptive quadrature points
-    (importance draws, for more than five random effects). The covariance moves by its
-    Cholesky factor, and scales by their logarithms. A step that does not raise the
-    likelihood is halved, and if that does not help, an EM step takes its place.
+    Attributes
+    ----------
+    params : MixedEffectsParams
+        Where they ended.
+    gain : float
+        What the log-likelihood has gained.
+    value : float
+        The log-likelihood there.
+    promise : float
+        What another step should gain; infinite if the likelihood is not finite.
+    reliable : bool
+        Whether the modes of all subjects were found.
+    modes : ndarray of shape (n, d)
+        These modes.
+    information : LouisInformation or None
+        Information about the parameters where the last step began.
+    """
+
+    params: object
+    gain: float
+    value: float
+    promise: float
+    reliable: bool
+    modes: np.ndarray
+    information: LouisInformation | None = None
+
+
+def climb(model, rows, params, rng, start=None):
+    """Do Newton steps on the likelihood while it gains, see :func:`ascend`.
 
     Parameters
     ----------
@@ -133,33 +172,81 @@ def climb(model, rows, params, rng, start=None):
     gain : float
         What the log-likelihood has gained.
     """
+    found = ascend(model, rows, params, rng, start)
+    return found.params, found.gain
+
+
+def ascend(
+    model,
+    rows,
+    params,
+    rng,
+    start=None,
+    most_steps=MOST_STEPS,
+    least_gain=LEAST_GAIN,
+    most_points=N_DRAWS,
+) -> Ascent:
+    """Do Newton steps on the likelihood while it gains.
+
+    Slope and information are conditional means over adaptive quadrature points
+    (importance draws, for more than five random effects). The covariance moves by its
+    Cholesky factor, and scales by their logarithms. A step that does not raise the
+    likelihood is halved, and if that does not help, an EM step takes its place.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where to begin.
+    rng : numpy.random.Generator
+        Source of importance draws.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
+    most_steps : int, default=12
+        Steps, at most.
+    least_gain : float, default=0.02
+        Gain in log-likelihood for which it goes on.
+    most_points : int, default=300
+        Quadrature points of a subject, at most.
+
+    Returns
+    -------
+    Ascent
+        Where it ended, and what it has gained.
+    """
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
-    value, draws, modes = _value(model, rows, params, modes, seed)
-    first = value
-    for _ in range(MOST_STEPS if np.isfinite(value) else 0):
+    value, draws, modes, sure = likelihood_at(
+        model, rows, params, modes, seed, most_points
+    )
+    first, promise, found = value, np.inf, None
+    for _ in range(most_steps if np.isfinite(value) else 0):
         found = louis_information(model, rows, params, draws)
         if not np.isfinite(found.observed).all():
             break
-        before, coordinates = value, _Coordinates(model, params)
+        before, coordinates = value, _Coordinates(model, params, rows)
         step, promise = _newton_step(found, coordinates)
-        if promise < LEAST_GAIN / 2:
+        if promise < least_gain / 2:
             break
         candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
         for changed in chain(candidates, _em_steps(model, rows, params, draws)):
-            new, others, at = _value(model, rows, changed, modes, seed)
-            if new > value:  # False for NaN
-                params, value, draws, modes = changed, new, others, at
+            there = likelihood_at(model, rows, changed, modes, seed, most_points)
+            if there[0] > value:  # False for NaN
+                params, (value, draws, modes, sure) = changed, there
                 break
-        if value - before < LEAST_GAIN:
+        if value - before < least_gain:
             break
-    return params, float(value - first)
+    gain = float(value - first) if np.isfinite(first) else -np.inf
+    return Ascent(params, gain, float(value), float(promise), sure, modes, found)
 
 
-def _value(model, rows, params, modes, seed):
-    """Return the log-likelihood, the points that gave it, and the modes."""
-    modes, covariances = conditional_modes(model, rows, params, modes)
-    nodes, _ = n_points(*modes.shape)
+def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
+    """Return the log-likelihood, its points, the modes, and whether all were found."""
+    modes, covariances, converged = conditional_modes(model, rows, params, modes)
+    nodes, _ = n_points(*modes.shape, most_points)
     if nodes:
         draws = quadrature_draws(modes, covariances, nodes)
     else:
@@ -167,7 +254,8 @@ def _value(model, rows, params, modes, seed):
         draws = importance_draws(modes, covariances, N_DRAWS, rng)
     log_joint = draws.log_conditional(model, rows, params)
     log_joint += draws.log_prior(model, rows, params)
-    return draws.log_likelihood(log_joint)[0].sum(), draws, modes
+    value = draws.log_likelihood(log_joint)[0].sum()
+    return value, draws, modes, bool(converged.all())
 
 
 class _Coordinates:
@@ -177,30 +265,47 @@ class _Coordinates:
     their logarithms; all else moves by the step.
     """
 
-    def __init__(self, model, params):
+    def __init__(self, model, params, rows):
         self.model, self.origin = model, params
         self.vector = to_vector(model, params)
         self.root = np.linalg.cholesky(params.omega)
         self.lower = tuple(free_omega(model.design).T)
-        first = int(model.design.free.sum()) + len(model.design.numeric)
-        self.of_omega = slice(first, first + len(self.lower[0]))
-        residual = [entry.kind == "residual" for entry in model.design.numeric]
-        self.logs = np.zeros(len(self.vector), dtype=bool)
-        self.logs[first - len(residual) : first] = residual
-        self.logs[self.of_omega.stop :] = True
-        self.bounded = self.logs.copy()
-        self.bounded[self.of_omega] = self.lower[0] == self.lower[1]
+        known = entries(model)
+        self.of_omega, self.logs = known.of_omega, known.of_residual
+        self.bounded = known.positive
+        self.units = natural_units(model, params, rows.covariates)
+        # Entries of the root have the size of a standard deviation.
+        spread = np.sqrt(np.diag(params.omega))
+        self.root_units = spread[self.lower[0]]
 
     def natural(self, step):
-        """Return the vector of the parameters after a step."""
+        """Return the vector of the parameters after a step, which has no unit."""
         found = np.where(self.logs, self.vector * np.exp(self.logs * step), 0.0)
-        found += np.where(self.logs, 0.0, self.vector + step)
+        found += np.where(self.logs, 0.0, self.vector + self.units * step)
         j, k = self.lower
         root, change = self.root.copy(), step[self.of_omega]
         growth = np.where(j == k, np.exp(np.where(j == k, change, 0.0)), 1.0)
-        root[j, k] = root[j, k] * growth + np.where(j == k, 0.0, change)
+        change = np.where(j == k, 0.0, self.root_units * change)
+        root[j, k] = root[j, k] * growth + change
         found[self.of_omega] = (root @ root.T)[j, k]
         return found
+
+    def derivatives(self, slope):
+        """Return the vector's derivatives by the step, and bends along a slope."""
+        p, tiny = len(self.vector), 1e-4
+        J, bend = np.diag(self.units), np.zeros((p, p))
+        # Only the covariance and logarithms are not linear in the step.
+        curved = np.flatnonzero(self.of_omega | self.logs)
+        axes = np.eye(p)[curved]
+        for j, axis in zip(curved, axes, strict=True):
+            change = self.natural(tiny * axis) - self.natural(-tiny * axis)
+            J[:, j] = change / (2 * tiny)
+        bend[np.ix_(curved, curved)] = numerical_hessian(
+            lambda step: slope @ (self.natural(step @ axes) - self.vector),
+            np.zeros(len(curved)),
+            np.full(len(curved), tiny),
+        )
+        return J, bend
 
     def params(self, step):
         """Return the parameters after a step."""
@@ -210,25 +315,16 @@ class _Coordinates:
 def _newton_step(found, coordinates):
     """Return Newton's step, and what it should gain.
 
-    Where the likelihood is not concave its curvature is shifted.
+    Directions in which the likelihood is not concave get a curvature.
     """
-    p = len(found.slope)
-    tiny = 1e-4
-    J = np.column_stack([
-        (coordinates.natural(tiny * e) - coordinates.natural(-tiny * e)) / (2 * tiny)
-        for e in np.eye(p)
-    ])  # fmt: skip
+    J, bend = coordinates.derivatives(found.slope)
     slope = J.T @ found.slope
-    bend = numerical_hessian(
-        lambda step: found.slope @ (coordinates.natural(step) - coordinates.vector),
-        np.zeros(p),
-        np.full(p, tiny),
-    )
     units = 1 / np.sqrt(np.abs(np.diag(J.T @ found.complete @ J)) + 1e-300)
     curvature = J.T @ found.observed @ J - bend
     values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
-    if values[0] < LEAST_CURVATURE:
-        values = values - values[0] + SHIFT
+    values = np.where(
+        values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
+    )
     along = vectors.T @ (units * slope)
     step = units * (vectors @ (along / values))
     longest = np.abs(step[coordinates.bounded]).max(initial=0.0)

@@ -10,13 +10,18 @@ from typing import ClassVar
 import numpy as np
 
 from sktem.estimators.base import LoopEstimator
-from sktem.estimators.mixed_effects_start import starting_params
+from sktem.estimators.mixed_effects_start import start_from_data, starting_params
 from sktem.models.mixed_effects import NonlinearMixedEffectsModel
 from sktem.models.mixed_m_step import Annealing
 from sktem.models.residual_error import RESIDUAL_ERRORS
-from sktem.samplers import MALA, ULA, ComponentWalk
+from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 
-__all__ = ["LEAST_CHAINS", "MixedEffectsParts"]
+__all__ = [
+    "ENOUGH_CHAINS",
+    "LEAST_CHAINS",
+    "MOST_CHAIN_ROWS",
+    "MixedEffectsParts",
+]
 
 #: Samplers by name, for latents whose prior is Gaussian.
 SAMPLERS = {"rwm": ComponentWalk, "mala": MALA, "ula": ULA}
@@ -28,6 +33,9 @@ OPTIONS: dict[type, dict] = {
 }
 #: Chains of all subjects together, at least.
 LEAST_CHAINS = 240
+#: Chains of a subject that are enough where subjects have many rows, and rows times
+#: chains for which there are more.
+ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
 #: Exponent of the steps after the burn-in.
 DECAY = 0.7
 
@@ -45,6 +53,14 @@ class _StepAfterBurnIn:
         return 1.0 if end is None else float(max(k - end, 1) ** -DECAY)
 
 
+def _residual_floor(error, y):
+    """Return the least variance of the residuals, a share of that of y."""
+    if error in (1, 3):  # relative errors
+        return 1e-10
+    spread, size = float(np.var(y)), float(np.mean(y**2))
+    return 1e-10 * spread if spread > 1e-20 * size else (1e-16 * size or 1e-20)
+
+
 class MixedEffectsParts(LoopEstimator):
     """Checks settings and makes sampler, solver, schedule and model of them."""
 
@@ -55,7 +71,8 @@ class MixedEffectsParts(LoopEstimator):
 
     def _with_settings(self, sampler, model):
         if isinstance(sampler, type):
-            return sampler(**OPTIONS[sampler], n_chains=self._resolved_chains)
+            chains = 1 if self.n_chains == "auto" else self.n_chains
+            return sampler(**OPTIONS[sampler], n_chains=chains)
         if self.n_chains != "auto":
             raise ValueError(
                 "n_chains is a parameter of the sampler: set it there, not on the "
@@ -90,8 +107,7 @@ class MixedEffectsParts(LoopEstimator):
         full = self.solver in ("saem", "biased-saem")
         batch = min(self._resolved_batch_size(len(rows)), len(rows))
         per_step = 1.0 if full else batch / len(rows)
-        spread = float(np.var(rows.y)) if len(rows.y) > 1 else 0.0
-        return NonlinearMixedEffectsModel(
+        model = NonlinearMixedEffectsModel(
             structure,
             layout.design,
             start,
@@ -101,9 +117,19 @@ class MixedEffectsParts(LoopEstimator):
             annealing=Annealing(
                 0.6 * self.n_burn_in if self.annealing else 0.0, per_step=per_step
             ),
-            residual_floor=1e-10 * max(spread, 1e-10),
+            residual_floor=_residual_floor(error, rows.y),
             n_jobs=self.n_jobs,
         )
+        start, units = start_from_data(self, model, rows)
+        return model.set_params(start=start, numeric_units=units)
+
+    def _with_chains(self, settings, n_chains):
+        """Return settings whose sampler has as many chains, where that is "auto"."""
+        if self.n_chains != "auto" or isinstance(self.sampler, Sampler):
+            return settings
+        sampler = settings.sampler
+        values = {**sampler.get_params(), "n_chains": n_chains}
+        return replace(settings, sampler=type(sampler)(**values))
 
     def _settings(self, model, n_rows):
         settings = super()._settings(model, n_rows)

@@ -7,7 +7,8 @@ from scipy.special import logsumexp
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sktem.estimators.mixed_effects_setup import column_names, group_rows
+from sktem.estimators.mixed_effects_columns import blank_columns
+from sktem.estimators.mixed_effects_setup import group_rows
 from sktem.evaluation.conditional import conditional_modes
 from sktem.evaluation.marginal_likelihood import (
     importance_draws,
@@ -15,6 +16,7 @@ from sktem.evaluation.marginal_likelihood import (
 from sktem.evaluation.observed_information import (
     parameter_names,
 )
+from sktem.models.residual_error import RESIDUAL_ERRORS
 from sktem.models.transforms import TRANSFORMS
 from sktem.random import seed_sequence
 
@@ -28,15 +30,11 @@ class MixedEffectsResults:
 
     def _names(self):
         """Return the names of the estimated parameters."""
-        columns = self._column_names(self._layout)
-        return parameter_names(self._model, *columns)
+        return parameter_names(self._model)
 
-    def _column_names(self, layout):
-        return column_names(layout)
-
-    def _traced(self, model, layout, trace):
+    def _traced(self, model, trace):
         """Return fitted attributes on the path of the estimates."""
-        names = parameter_names(model, *self._column_names(layout))
+        names = parameter_names(model)
         path = np.array(trace.vectors).reshape(-1, len(names))
         errors = trace.monte_carlo_errors()
         if errors is None:
@@ -46,10 +44,10 @@ class MixedEffectsResults:
             "trace_": dict(zip(names, path.T, strict=True)),
         }
 
-    def _described(self, model, layout, params):
+    def _described(self, model, params):
         """Return fitted attributes that name the parameters."""
         design = model.design
-        subject, by_row = self._column_names(layout)
+        subject, by_row = design.covariate_names, design.row_covariate_names
         base = design.constant[:, 0].copy()
         matrix = design.matrix(params.coefficients)
         base[design.random] += matrix[:, 0]
@@ -60,10 +58,8 @@ class MixedEffectsResults:
             if column:
                 name = design.names[design.random[position]]
                 effects[name, subject[column]] = float(value)
-        for label in layout.fixed:  # of parameters without a random effect
-            if label.startswith("beta_") and label not in design.names:
-                column, name = label[len("beta_") : -1].rsplit("(", 1)
-                effects.setdefault((name, column), layout.fixed[label])
+        for name, column, value in design.given_effects:
+            effects[name, column] = value
         residual = {}
         for entry, value in zip(design.numeric, params.numeric, strict=True):
             if entry.kind == "residual":
@@ -75,8 +71,8 @@ class MixedEffectsResults:
                 name = design.names[entry.parameter]
                 effects[name, labels[entry.column]] = float(value)
         if model.error is not None:
-            used = {0: "a", 1: "b", 2: "ab", 3: "a"}[model.error]
-            residual = {n: float(params.sigma["ab".index(n)]) for n in used}
+            used = next(e for e in RESIDUAL_ERRORS.values() if e.code == model.error)
+            residual = {n: float(params.sigma["ab".index(n)]) for n in used.names}
         return {
             "population_parameters_": {
                 name: float(TRANSFORMS[kind].forward(value))
@@ -129,7 +125,9 @@ class MixedEffectsResults:
         check_is_fitted(self)
         if self.model is None:
             raise ValueError("model is None: there is no function to predict with")
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        X = validate_data(
+            self, blank_columns(self, X), reset=False, dtype=np.float64, order="C"
+        )
         rows, _ = group_rows(self._layout, X, np.zeros(len(X)), np.arange(len(X)))
         Z = self._model.prior_moments(rows, self.params_)[0]
         positions = self._positions(groups, len(X))
@@ -172,7 +170,7 @@ class MixedEffectsResults:
             self._cache["modes"] = conditional_modes(
                 self._model, self._rows, self.params_, start
             )
-        return self._cache["modes"]
+        return self._cache["modes"][:2]
 
     def _random_effects(self):
         modes = self._conditional()[0]
@@ -290,7 +288,9 @@ class MixedEffectsResults:
         check_is_fitted(self)
         if self._model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
-        X = validate_data(self, X, reset=False, dtype=np.float64, order="C")
+        X = validate_data(
+            self, blank_columns(self, X), reset=False, dtype=np.float64, order="C"
+        )
         rng = np.random.default_rng(seed_sequence(random_state))
         rows, _ = group_rows(self._layout, X, np.zeros(len(X)), np.arange(len(X)))
         means, root = self._model.prior_moments(rows, self.params_)

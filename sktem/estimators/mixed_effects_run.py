@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from sktem.estimators.mixed_effects_ascent import can_climb, climb, hidden_share
+import numpy as np
+
+from sktem.estimators.mixed_effects_ascent import (
+    ascend,
+    can_climb,
+    climb,
+    hidden_share,
+)
+from sktem.estimators.mixed_effects_bounds import to_the_bounds
 from sktem.estimators.mixed_effects_trace import complete_data_errors
+from sktem.evaluation.observed_information import natural_units, parameter_names
 
 __all__ = ["MixedEffectsRun"]
 
@@ -14,6 +23,13 @@ CHECK_INTERVAL = 10
 SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
+#: Newton steps at the end, at most, on how many points of a subject at most, and the
+#: gain for which they go on; what another one may promise at a maximum.
+MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6, 0.01
+#: Information about a parameter, in units of its own, that is none.
+FLAT = 1e-9
+#: By how much the likelihood that is reached from the start must be larger.
+LARGER = 0.01
 
 
 def _chain_means(state):
@@ -52,19 +68,27 @@ class MixedEffectsRun:
 
     def _is_slow(self, state, params):
         """Whether EM may be too slow for an estimate to have arrived."""
-        model, rows = state.trace.model, self._rows_in_fit
+        model, rows = state.trace.model, state.trace.rows
         return hidden_share(model, rows, params, _chain_means(state)) >= SLOW_SHARE
+
+    def _can_climb(self, state):
+        rows, design = state.trace.rows, state.trace.model.design
+        sizes = len(rows), len(design.random), len(design.numeric)
+        return bool(self.tol) and can_climb(*sizes)
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""
-        trace, rows = state.trace, self._rows_in_fit
-        possible = can_climb(len(rows), len(trace.model.design.random))
-        if not (self.tol and possible) or state.solver.memory is not None:
+        trace = state.trace
+        if not self._can_climb(state) or state.solver.memory is not None:
             return False
         if trace.n_climbs >= MOST_CLIMBS:
             return False
         params, gain = climb(
-            trace.model, rows, params, state.streams.monitoring, _chain_means(state)
+            trace.model,
+            trace.rows,
+            params,
+            state.streams.monitoring,
+            _chain_means(state),
         )
         if gain < WORTHWHILE_GAIN:
             return False
@@ -73,8 +97,49 @@ class MixedEffectsRun:
         return True
 
     def _finish(self, state):
-        """Do Newton steps at the end, for what EM and its noise leave to gain."""
-        state.trace.n_climbs = 0
+        """Do Newton steps at the end, for what EM and its noise leave to gain.
+
+        They also tell whether the estimates are at a maximum of the likelihood.
+        """
+        trace, rng = state.trace, state.streams.monitoring
         stopped = state.stopped and not state.converged
-        if not (stopped or state.interrupted or state.solver.s is None):
-            self._climbed(state, state.params)
+        if stopped or state.interrupted or state.solver.s is None:
+            return
+        if not self._can_climb(state):
+            return
+        model, rows = trace.model, trace.rows
+        options = {
+            "most_steps": MOST_LAST_STEPS,
+            "least_gain": LEAST_LAST_GAIN,
+            "most_points": MOST_LAST_POINTS,
+        }
+        found = ascend(model, rows, state.params, rng, _chain_means(state), **options)
+        other = ascend(model, rows, model.start, rng, **options)
+        if other.value > found.value + LARGER or not found.value > -float("inf"):
+            found = other
+        found = to_the_bounds(model, rows, found, rng, **options)
+        trace.doubt = _doubt(model, rows, found)
+        if found.value > -float("inf"):
+            state.params = found.params
+        # Noise of the chains does not matter where Newton steps have arrived.
+        settled = state.converged or trace.end is not None
+        state.converged = settled and not trace.doubt
+
+
+def _doubt(model, rows, found):
+    """Return why the end of Newton steps may not be a maximum, empty if it is."""
+    if not found.value > -float("inf"):
+        return "The likelihood is not finite at the estimates."
+    if not found.reliable:
+        return "The conditional modes of some subjects were not found."
+    if found.promise > AT_MAXIMUM:
+        return (
+            "The estimates are not at a maximum of the likelihood: a Newton step would "
+            f"raise its logarithm by about {found.promise:.2g}."
+        )
+    units = natural_units(model, found.params, rows.covariates)
+    told = np.diag(found.information.complete) * units**2
+    flat = np.array(parameter_names(model))[told < FLAT].tolist()
+    if flat:
+        return f"The likelihood does not depend on {flat} at the estimates."
+    return ""

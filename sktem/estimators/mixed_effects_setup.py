@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 
+from sktem.estimators.mixed_effects_columns import (
+    column_of,
+    input_columns,
+    listed,
+)
 from sktem.models.grouped_rows import GroupedRows
 from sktem.models.mixed_design import (
     MixedEffectsDesign,
@@ -16,7 +21,7 @@ from sktem.models.residual_error import RESIDUAL_ERRORS
 from sktem.models.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.models.transforms import TRANSFORMS
 
-__all__ = ["Layout", "column_names", "group_rows", "layout_of", "structure_of"]
+__all__ = ["Layout", "group_rows", "layout_of", "structure_of"]
 
 
 class Layout(NamedTuple):
@@ -42,18 +47,6 @@ class Layout(NamedTuple):
     row_columns: list[int]
     design: MixedEffectsDesign
     fixed: dict[str, float]
-
-
-def _column(key, names, n_columns, what):
-    """Return the position of a column given by name or number."""
-    if isinstance(key, Integral) and not isinstance(key, bool):
-        if not 0 <= key < n_columns:
-            raise ValueError(f"{what}: X has {n_columns} columns, got {key!r}")
-        return int(key)
-    if names is None or key not in names:
-        known = "numbers (X has no column names)" if names is None else list(names)
-        raise ValueError(f"{what} must name columns of X: {known}, got {key!r}")
-    return list(names).index(key)
 
 
 def structure_of(model, parameters):
@@ -123,9 +116,7 @@ def _by_name(value, names, known, what):
 def _pattern(omega, names, grouped):
     """Return which parameters are random, and the free entries of their covariance."""
     p = len(names)
-    if not grouped:
-        pattern = np.zeros((p, p), dtype=bool)
-    elif isinstance(omega, str) and omega in ("diagonal", "full"):
+    if isinstance(omega, str) and omega in ("diagonal", "full"):
         pattern = (
             np.eye(p, dtype=bool) if omega == "diagonal" else np.ones((p, p), bool)
         )
@@ -138,11 +129,21 @@ def _pattern(omega, names, grouped):
         pattern = np.asarray(omega)
         if pattern.shape != (p, p) or pattern.dtype.kind not in "bif":
             raise ValueError(
-                'omega must be "diagonal", "full", a list of the random parameters or '
+                'omega must be "diagonal", "full", a list of the random parameters '
+                "(empty for none) or "
                 f"a {p} x {p} matrix of zeros and ones, got {omega!r}"
             )
         pattern = pattern != 0
     random = np.flatnonzero(np.diag(pattern))
+    if len(random) and not grouped:
+        raise ValueError(
+            f"groups is missing: {[names[r] for r in random]} have random effects. "
+            "Pass fit(X, y, groups=...), the subject of each row. Searches and "
+            "cross-validation pass it on after "
+            "sklearn.set_config(enable_metadata_routing=True) and "
+            "set_fit_request(groups=True) on this estimator. omega=[] asks for no "
+            "random effects, that is for plain nonlinear regression."
+        )
     outside = pattern.copy()
     outside[np.ix_(random, random)] = False
     inside = pattern[np.ix_(random, random)]
@@ -156,7 +157,17 @@ def _pattern(omega, names, grouped):
     return random, inside
 
 
-def _fixed(estimator, names, labels, random, pattern):
+def _residual_names(names):
+    """Return what a and b of the residual error are called, not as a parameter is."""
+    found = []
+    for name in "ab":
+        while name in names:
+            name = f"residual_{name}"
+        found.append(name)
+    return tuple(found)
+
+
+def _fixed(estimator, names, labels, random, pattern, residual_names):
     """Return the names of what is fixed, and values of those that have one.
 
     ``labels`` maps each covariate effect that there is to whether it varies by row.
@@ -165,7 +176,8 @@ def _fixed(estimator, names, labels, random, pattern):
     values = dict(given) if isinstance(given, dict) else {}
     residual = ()
     if estimator.log_density is None:
-        residual = RESIDUAL_ERRORS[estimator.residual_error].names
+        used = RESIDUAL_ERRORS[estimator.residual_error].names
+        residual = tuple(residual_names["ab".index(name)] for name in used)
     variances = {f"omega2_{names[p]}": j for j, p in enumerate(random)}
     for name in given:
         if name not in {*names, *labels, *residual, *variances}:
@@ -218,14 +230,7 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
     n_columns = X.shape[1]
     inputs = None
     if isinstance(structure, StructuralModel):
-        wanted = len(structure.inputs)
-        given = range(wanted) if estimator.inputs is None else estimator.inputs
-        inputs = [_column(key, names, n_columns, "inputs") for key in given]
-        if len(inputs) != wanted:
-            raise ValueError(
-                f"model {estimator.model!r} has the inputs {list(structure.inputs)}, "
-                f"got inputs={estimator.inputs!r}"
-            )
+        inputs = input_columns(estimator, structure, names, n_columns)
     elif estimator.inputs is not None:
         raise ValueError("inputs is for models of the library, given by name")
     transforms = _by_name(
@@ -237,25 +242,28 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
         raise ValueError(f"covariates has unknown parameters {unknown}")
     subject_columns: list[int] = []
     row_columns: list[int] = []
+
+    def title(column):
+        return f"x{column}" if names is None else names[column]
+
     found, labels = [], {}
     for p, name in enumerate(parameter_names):
-        columns = covariates.get(name, ())
-        if isinstance(columns, (str, Integral)):
-            columns = (columns,)
         found.append((p, "subject", 0, name))
-        for key in columns:
-            column = _column(key, names, n_columns, "covariates")
+        for key in listed(covariates.get(name, ())):
+            column = column_of(key, names, n_columns, "covariates")
             constant = groups is not None and _is_constant(X[:, column], groups)
             used = subject_columns if constant else row_columns
             if column not in used:
                 used.append(column)
             kind = "subject" if constant else "row"
-            title = f"x{column}" if names is None else names[column]
-            label = f"beta_{title}({name})"
+            label = f"beta_{title(column)}({name})"
             labels[label] = not constant
             found.append((p, kind, used.index(column) + constant, label))
-    fixed, values = _fixed(estimator, parameter_names, labels, random, pattern)
-    terms, free, numeric = [], [], []
+    residual_names = _residual_names(parameter_names)
+    fixed, values = _fixed(
+        estimator, parameter_names, labels, random, pattern, residual_names
+    )
+    terms, free, numeric, given = [], [], [], []
     constant = np.zeros((len(parameter_names), 1 + len(subject_columns)))
     is_random = {p: j for j, p in enumerate(random)}
     for p, kind, column, label in found:
@@ -269,9 +277,13 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
             constant[p, 0] = TRANSFORMS[transforms[p]].inverse(start)
         else:
             constant[p, column] = values.get(label, 0.0)
+            covariate = title(subject_columns[column - 1])
+            given.append((parameter_names[p], covariate, float(constant[p, column])))
     if estimator.log_density is None and estimator.residual_error == "combined":
         numeric += [
-            NumericEntry("residual", j, 0) for j in range(2) if "ab"[j] not in fixed
+            NumericEntry("residual", j, 0)
+            for j in range(2)
+            if residual_names[j] not in fixed
         ]
     positions, columns = np.array(terms, dtype=np.int64).reshape(-1, 2).T
     design = MixedEffectsDesign(
@@ -285,29 +297,25 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
         tuple(numeric),
         constant,
         frozenset(name for name in fixed if name not in (*parameter_names, *labels)),
+        ("intercept", *map(title, subject_columns)),
+        tuple(map(title, row_columns)),
+        residual_names,
+        tuple(given),
     )
+    _check_names(design, labels)
     return Layout(inputs, names, subject_columns, row_columns, design, values)
 
 
-def column_names(layout: Layout) -> tuple[list[str], list[str]]:
-    """Return names of the covariates of subjects, and of those that vary by row.
-
-    Parameters
-    ----------
-    layout : Layout
-        How columns are used.
-
-    Returns
-    -------
-    tuple of list of str
-        Names, the first of the former being that of the intercept.
-    """
-
-    def name(column):
-        return f"x{column}" if layout.names is None else layout.names[column]
-
-    subject = ["intercept", *map(name, layout.subject_columns)]
-    return subject, [name(column) for column in layout.row_columns]
+def _check_names(design, labels):
+    """Raise an error where a parameter is called like something that follows."""
+    random = [design.names[p] for p in design.random]
+    derived = {*labels, *(f"omega2_{name}" for name in random)}
+    derived |= {f"cov_{one}_{other}" for one in random for other in random}
+    if clash := sorted(derived & set(design.names)):
+        raise ValueError(
+            f"parameters must not be called {clash}: estimates that belong to other "
+            "parameters have these names"
+        )
 
 
 def _is_constant(values, groups):

@@ -34,7 +34,7 @@ class MixedEffectsStream:
         y : array-like of shape (n_samples,)
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
-            Subjects; each call brings subjects of its own. None means that there are no
+            Subjects; each call brings subjects of its own. None needs ``omega=[]``, no
             random effects.
 
         Returns
@@ -60,13 +60,11 @@ class MixedEffectsStream:
                 )
         codes = np.arange(len(y)) if numbers is None else numbers
         rows, order = group_rows(layout, X, y, codes)
-        self._resolved_chains = 1 if self.n_chains == "auto" else self.n_chains
         if first:
             self._stream_model = self._model_of(structure, layout, rows)
             self._stream_model.set_params(annealing=NO_ANNEALING)
         model = self._stream_model
         settings = self._settings(model, 20 * BATCH)
-        del self._resolved_chains
         sampler = settings.sampler
         steps = max(SWEEPS, sampler.n_steps)
         settings = replace(
@@ -89,6 +87,6 @@ class MixedEffectsStream:
         self._order, self._cache, self._chains = order, {}, None
         self._known = None if numbers is None else labels
         self.groups_, self.params_, self.statistics_ = labels, params, s
-        for name, value in self._described(model, layout, params).items():
+        for name, value in self._described(model, params).items():
             setattr(self, name, value)
         return self

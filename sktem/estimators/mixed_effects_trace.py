@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.evaluation.observed_information import (
+    entries,
     free_omega,
     from_vector,
-    parameter_names,
     to_vector,
 )
 from sktem.models.mixed_m_step import Moments
@@ -36,6 +36,8 @@ class Trace:
     ----------
     model : NonlinearMixedEffectsModel
         The model.
+    rows : GroupedRows
+        Subjects.
     n_burn_in : int
         Epochs of the burn-in, at least.
     settled_from : float
@@ -54,10 +56,13 @@ class Trace:
     n_jumps, n_climbs : int
         How often the estimates have jumped along a drift, and to where Newton steps on
         the likelihood led; after the latter they jump no more.
+    doubt : str
+        Why the estimates may not be at a maximum of the likelihood.
     """
 
-    def __init__(self, model, n_burn_in, settled_from, longest):
+    def __init__(self, model, rows, n_burn_in, settled_from, longest):
         self.model = model
+        self.rows = rows
         self.n_burn_in = n_burn_in
         self.longest = longest
         self.start = int(np.ceil(settled_from))
@@ -65,6 +70,7 @@ class Trace:
         self.first = PAUSE
         self.next_look = 4 * n_burn_in
         self.n_jumps = self.n_climbs = 0
+        self.doubt = ""
         self.vectors: list[np.ndarray] = []
         self.gains: list[float] = []
 
@@ -129,12 +135,8 @@ class Trace:
 
     def _scaled(self, path):
         """Return the path with variances and residual errors on a log scale."""
-        return np.where(self._positive, np.log(np.maximum(path, 1e-300)), path)
-
-    @property
-    def _positive(self):
-        names = parameter_names(self.model, [""] * 99, [""] * 99)
-        return np.array([n.startswith("omega2_") or n in ("a", "b") for n in names])
+        logs = np.log(np.maximum(path, 1e-300))
+        return np.where(entries(self.model).positive, logs, path)
 
     def drift(self, start) -> np.ndarray:
         """Return which estimates drift.
@@ -171,7 +173,8 @@ class Trace:
         ratio = np.clip(ratio, 0.0, LONGEST_JUMP / (1 + LONGEST_JUMP))
         jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
         vector = to_vector(self.model, params)
-        found = np.where(self._positive, vector * np.exp(jump), vector + jump)
+        positive = entries(self.model).positive
+        found = np.where(positive, vector * np.exp(jump * positive), vector + jump)
         new = from_vector(self.model, params, found)
         # Correlations stay as they are.
         scale = np.sqrt(np.diag(new.omega) / np.diag(params.omega))
@@ -235,7 +238,9 @@ def complete_data_errors(model, params, s, n_subjects):
     if len(positions):
         precision = np.linalg.inv(omega)[positions[:, None], positions]
         normal = precision * moments.covariates[columns[:, None], columns]
-        parts.append(np.diag(np.linalg.pinv(normal)))
+        scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
+        inverse = np.linalg.pinv(normal / scale[:, None] / scale)
+        parts.append(np.diag(inverse) / scale**2)
     if len(design.numeric):
         curvature = np.maximum(np.diag(moments.curvature), 1e-300)
         scale = [

@@ -2,17 +2,45 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-__all__ = ["conditional_modes"]
+__all__ = ["ConditionalModes", "conditional_modes"]
 
 #: Newton iterations at most, and the length of a step that ends them, in prior
 #: standard deviations.
-MOST_ITERATIONS, SHORTEST_STEP = 60, 1e-6
+MOST_ITERATIONS, SHORTEST_STEP = 80, 1e-6
+#: Longest first step, in prior standard deviations, and by what it grows when a step of
+#: full length was good.
+LONGEST_STEP, GROWTH = 2.0, 4.0
+#: Twice the gain of a step below which a search is at its mode.
+SMALLEST_GAIN = 1e-4
 
 
-def conditional_modes(model, X, params, Z):
+class ConditionalModes(NamedTuple):
+    """Where the conditional densities of the latents are largest.
+
+    Attributes
+    ----------
+    modes : ndarray of shape (n, d)
+        Modes.
+    covariances : ndarray of shape (n, d, d)
+        Inverses of the negative Hessians there, made positive definite.
+    converged : ndarray of bool of shape (n,)
+        Whether the last step of a row was short.
+    """
+
+    modes: np.ndarray
+    covariances: np.ndarray
+    converged: np.ndarray
+
+
+def conditional_modes(model, X, params, Z) -> ConditionalModes:
     """Find the modes of ``log_joint`` of all rows at once, by damped Newton steps.
+
+    Each search begins at the given place or at the prior mean, whichever has the larger
+    density.
 
     Parameters
     ----------
@@ -27,37 +55,45 @@ def conditional_modes(model, X, params, Z):
 
     Returns
     -------
-    modes : ndarray of shape (n, d)
-        Modes.
-    covariances : ndarray of shape (n, d, d)
-        Inverses of the negative Hessians there, made positive definite.
+    ConditionalModes
+        Modes, covariances and which searches have converged.
     """
     n, d = Z.shape
     if d == 0:
-        return Z, np.empty((n, 0, 0))
-    root = model.prior_moments(X, params)[1]
+        return ConditionalModes(Z, np.empty((n, 0, 0)), np.ones(n, dtype=bool))
+    means, root = model.prior_moments(X, params)
     units = np.sqrt((root**2).sum(axis=1))
-    Z = Z.copy()
     value = model.log_joint(X, Z, params)
-    damping = np.zeros(n)
+    central = model.log_joint(X, means, params)
+    # Also where the given place has no density at all.
+    better = ~(value >= central)
+    Z = np.where(better[:, None], means, Z)
+    value = np.where(better, central, value)
+    damping, longest = np.zeros(n), np.full(n, LONGEST_STEP)
     for _ in range(MOST_ITERATIONS):
         slope, hessian = _derivatives(model, X, params, Z, value, units)
         curvature = _positive(-hessian)
         damped = curvature + damping[:, None, None] * np.eye(d)
         step = np.linalg.solve(damped, slope[:, :, None])[:, :, 0]
         lengths = np.linalg.norm(step, axis=1).clip(1e-300)
-        step *= np.minimum(1.0, 2.0 / lengths)[:, None]
+        step *= np.minimum(1.0, longest / lengths)[:, None]
         proposed = Z + step * units
         new = model.log_joint(X, proposed, params)
         better = new >= value  # False for NaN
         Z = np.where(better[:, None], proposed, Z)
         value = np.where(better, new, value)
         damping = np.where(better, damping / 10, np.maximum(damping, 0.1) * 10)
-        if np.abs(step).max() < SHORTEST_STEP:
+        longest = np.where(better & (lengths >= longest), GROWTH * longest, longest)
+        longest = np.where(better, longest, np.maximum(longest / GROWTH, LONGEST_STEP))
+        short = np.abs(step).max(axis=1) < SHORTEST_STEP
+        if short.all():
             break
     slope, hessian = _derivatives(model, X, params, Z, value, units)
-    covariances = np.linalg.inv(_positive(-hessian)) * units[:, None] * units
-    return Z, covariances
+    curvature = _positive(-hessian)
+    covariances = np.linalg.inv(curvature) * units[:, None] * units
+    # What another step would gain; a search that rounding has ended is at its mode too.
+    gain = np.einsum("ni,nij,nj->n", slope, np.linalg.inv(curvature), slope)
+    return ConditionalModes(Z, covariances, short | (gain < SMALLEST_GAIN))
 
 
 def _derivatives(model, X, params, Z, value, units):

@@ -12,13 +12,14 @@ from sktem.evaluation.observed_information import (
     closed_residual,
     free_omega,
     from_vector,
+    natural_units,
     to_vector,
 )
 
 __all__ = ["LouisInformation", "louis_information"]
 
-#: Step of the differences in what the observations depend on, relative and least.
-STEP, LEAST_STEP = 1e-4, 1e-2
+#: Step of the differences in what the observations depend on, in units of the model.
+STEP = 1e-3
 
 
 class LouisInformation(NamedTuple):
@@ -170,13 +171,14 @@ def _observation_part(model, rows, Z, params, w):
     k = len(params.numeric)
     vector = to_vector(model, params)
     first = int(model.design.free.sum())
-    steps = STEP * np.maximum(np.abs(vector[first : first + k]), LEAST_STEP)
+    steps = STEP * natural_units(model, params)[first : first + k]
 
     def shifted(shift):
         moved = vector.copy()
         moved[first : first + k] += shift
         changed = from_vector(model, params, moved)
-        value = model.log_conditional(rows, Z, changed)
+        # Where there is no density the weight is zero, and differences stay finite.
+        value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
         squares = np.zeros(len(Z))
         if closed:
             numeric = np.broadcast_to(changed.numeric, (len(Z), k))

@@ -230,7 +230,8 @@ def linearized_log_likelihood(model, X, params, modes):
     """
     means, root = model.prior_moments(X, params)
     f = model.predict_rows(X, modes, params.numeric)
-    step = 1e-5 * np.sqrt((root**2).sum(axis=1)).clip(1e-3)
+    step = 1e-5 * np.sqrt((root**2).sum(axis=1))
+    step = np.maximum(step, 1e-9 * np.abs(modes).max(axis=0, initial=0.0))
     slopes = np.empty((len(X.y), modes.shape[1]))
     for j in range(modes.shape[1]):
         shift = np.zeros(modes.shape[1])

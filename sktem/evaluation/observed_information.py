@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 __all__ = [
+    "Entries",
+    "entries",
     "from_vector",
+    "natural_units",
     "numerical_hessian",
     "observed_information",
     "parameter_names",
     "to_vector",
 ]
+
+
+class Entries(NamedTuple):
+    """Masks over the vector of the estimated parameters.
+
+    Attributes
+    ----------
+    of_omega, of_residual, variances : ndarray of bool of shape (p,)
+        Entries of the covariance, residual parameters, and the diagonal of the former.
+    """
+
+    of_omega: np.ndarray
+    of_residual: np.ndarray
+    variances: np.ndarray
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Which entries are positive, so that they have a logarithm."""
+        return self.variances | self.of_residual
 
 
 def free_omega(design):
@@ -29,15 +53,13 @@ def closed_residual(model):
     return [] if closed is None else [closed]
 
 
-def parameter_names(model, covariate_names, row_covariate_names):
+def parameter_names(model):
     """Return the names of the estimated parameters, in the order of the vector.
 
     Parameters
     ----------
     model : NonlinearMixedEffectsModel
         The model.
-    covariate_names, row_covariate_names : list of str
-        Names of the covariates, the first of the former being that of the intercept.
 
     Returns
     -------
@@ -55,19 +77,88 @@ def parameter_names(model, covariate_names, row_covariate_names):
     terms = zip(design.positions, design.columns, design.free, strict=True)
     for position, column, free in terms:
         if free:
-            term(random[position], column, covariate_names, True)
+            term(random[position], column, design.covariate_names, True)
     for entry in design.numeric:
         if entry.kind == "residual":
-            names.append("ab"[entry.parameter])
+            names.append(design.residual_names[entry.parameter])
         else:
             by_row = entry.kind == "row"
-            labels = row_covariate_names if by_row else covariate_names
+            labels = design.row_covariate_names if by_row else design.covariate_names
             term(design.names[entry.parameter], entry.column, labels, not by_row)
     for j, k in free_omega(design):
         names.append(
             f"omega2_{random[j]}" if j == k else f"cov_{random[k]}_{random[j]}"
         )
-    return names + ["ab"[j] for j in closed_residual(model)]
+    return names + [design.residual_names[j] for j in closed_residual(model)]
+
+
+def entries(model):
+    """Return where the parts of the vector are.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+
+    Returns
+    -------
+    Entries
+        Masks over the vector.
+    """
+    design = model.design
+    lower = free_omega(design)
+    residual = [entry.kind == "residual" for entry in design.numeric]
+    n_closed = len(closed_residual(model))
+    before = int(design.free.sum()) + len(residual)
+    p = before + len(lower) + n_closed
+    of_omega, of_residual = np.zeros(p, dtype=bool), np.zeros(p, dtype=bool)
+    of_omega[before : before + len(lower)] = True
+    of_residual[before - len(residual) : before] = residual
+    of_residual[before + len(lower) :] = True
+    variances = np.zeros(p, dtype=bool)
+    variances[of_omega] = lower[:, 0] == lower[:, 1]
+    return Entries(of_omega, of_residual, variances)
+
+
+def natural_units(model, params, covariates=None):
+    """Return a size of each entry of the vector, by which steps can be chosen.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    params : MixedEffectsParams
+        Where.
+    covariates : ndarray of shape (n, n_covariates) or None, default=None
+        Covariates of the subjects; None means that they are of order one.
+
+    Returns
+    -------
+    ndarray of shape (p,)
+        Standard deviations of random effects over the size of the covariate, what the
+        model knows of parameters without a closed form, products of standard
+        deviations, and residual errors themselves.
+    """
+    design = model.design
+    spread = np.sqrt(np.diag(params.omega))
+    width = np.ones(design.constant.shape[1])
+    if covariates is not None:
+        width = np.sqrt((covariates**2).mean(axis=0))
+        width = np.where(width > 0, width, 1.0)
+    free = design.free
+    numeric = [
+        np.exp(value) if entry.kind == "residual" else unit
+        for entry, value, unit in zip(
+            design.numeric, params.numeric, model.units_of_numeric(), strict=True
+        )
+    ]
+    j, k = free_omega(design).T
+    return np.concatenate([
+        spread[design.positions[free]] / width[design.columns[free]],
+        np.array(numeric, dtype=float),
+        spread[j] * spread[k],
+        params.sigma[closed_residual(model)],
+    ])  # fmt: skip
 
 
 def to_vector(model, params):
@@ -203,8 +294,6 @@ def observed_information(model, X, params, draws):
         return draws.log_likelihood(log_joint)[0].sum()
 
     vector = to_vector(model, params)
-    steps = 1e-3 * np.maximum(np.abs(vector), 1e-2)
-    n_coefficients = int(model.design.free.sum())
-    units = np.sqrt(np.diag(params.omega))[model.design.positions[model.design.free]]
-    steps[:n_coefficients] = 1e-2 * units
+    steps = 1e-3 * natural_units(model, params, X.covariates)
+    steps[: int(model.design.free.sum())] *= 10
     return -numerical_hessian(log_likelihood, vector, steps)

@@ -79,6 +79,13 @@ class MixedEffectsDesign(NamedTuple):
         Coefficients that stay: fixed parameters without a random effect.
     held : frozenset of str, default=frozenset()
         Variances and residual parameters that stay, such as "omega2_CL" or "a".
+    covariate_names, row_covariate_names : tuple of str
+        Names of the covariates of subjects, the first being that of the intercept, and
+        of those that vary within a subject.
+    residual_names : tuple of str, default=("a", "b")
+        What the parameters a and b of the residual error are called among the others.
+    given_effects : tuple of (str, str, float), default=()
+        Parameter, covariate and value of effects that are part of ``constant``.
     """
 
     names: tuple[str, ...]
@@ -91,6 +98,10 @@ class MixedEffectsDesign(NamedTuple):
     numeric: tuple[NumericEntry, ...]
     constant: np.ndarray
     held: frozenset = frozenset()
+    covariate_names: tuple[str, ...] = ("intercept",)
+    row_covariate_names: tuple[str, ...] = ()
+    residual_names: tuple[str, str] = ("a", "b")
+    given_effects: tuple[tuple[str, str, float], ...] = ()
 
     @property
     def held_variances(self) -> np.ndarray:

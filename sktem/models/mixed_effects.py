@@ -6,7 +6,12 @@ import numpy as np
 
 from sktem.models.mixed_design import MixedEffectsDesign, MixedEffectsParams
 from sktem.models.mixed_likelihood import MixedEffectsLikelihood
-from sktem.models.mixed_m_step import Annealing, Moments, maximize_moments
+from sktem.models.mixed_m_step import (
+    Annealing,
+    Moments,
+    maximize_moments,
+    solve_scaled,
+)
 from sktem.models.residual_error import squared_residuals
 
 __all__ = ["NonlinearMixedEffectsModel"]
@@ -51,6 +56,9 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         Least residual variance.
     n_jobs : int or None, default=None
         Threads of the compiled sweeps.
+    numeric_units : ndarray of shape (k,) or None, default=None
+        Sizes of what parameters without a closed form change the observations by
+        noticeably, for differences and longest steps; None means ones.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         annealing=NO_ANNEALING,
         residual_floor=1e-12,
         n_jobs=None,
+        numeric_units=None,
     ):
         self.structure = structure
         self.design = design
@@ -74,6 +83,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         self.annealing = annealing
         self.residual_floor = residual_floor
         self.n_jobs = n_jobs
+        self.numeric_units = numeric_units
 
     # ------------------------------------------------------------------- parameters
 
@@ -83,6 +93,18 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         intercepts = design.columns == 0
         centre[design.positions[intercepts]] = self.start.coefficients[intercepts]
         return centre
+
+    def units_of_numeric(self):
+        """Return the sizes of the parameters without a closed form.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Units, ones where nothing is known.
+        """
+        if self.numeric_units is None:
+            return np.ones(len(self.design.numeric))
+        return self.numeric_units
 
     def sizes(self):
         """Return the numbers of covariates, random and numeric parameters.
@@ -115,8 +137,9 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
     def closed_residual(self):
         """Which residual parameter has a closed-form M-step, None without."""
         closed = {0: 0, 1: 1, 3: 0}.get(self.error)
-        held = closed is not None and "ab"[closed] in self.design.held
-        return None if held else closed
+        if closed is None or self.design.residual_names[closed] in self.design.held:
+            return None
+        return closed
 
     # ------------------------------------------------------------------------- walk
 
@@ -243,8 +266,9 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
             Slopes by central differences, 0 where there is none.
         """
         scores = np.empty((len(X.y), numeric.shape[1]))
+        units = self.units_of_numeric()
         for e in range(numeric.shape[1]):
-            step = 1e-5 * np.maximum(np.abs(numeric[:, e]), 1.0)
+            step = np.maximum(1e-4 * units[e], 1e-9 * np.abs(numeric[:, e]))
             above, below = numeric.copy(), numeric.copy()
             above[:, e] += step
             below[:, e] -= step
@@ -272,20 +296,28 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         moments = Moments.of(inside, n_covariates, d, k)
         left = False
         if d:
-            matrix = np.linalg.lstsq(moments.covariates, moments.cross, rcond=None)[0].T
+            matrix = solve_scaled(moments.covariates, moments.cross).T
             spread = moments.spread(matrix)
-            floor = self._variance_floors()
-            values, vectors = np.linalg.eigh(spread)
-            if values[0] < floor.min():
+            # In units of the floors, since parameters have scales of their own.
+            units = np.sqrt(self.variance_floors())
+            values, vectors = np.linalg.eigh(spread / units[:, None] / units)
+            if values[0] < 1.0:
                 left = True
-                mended = (vectors * np.maximum(values, floor.min())) @ vectors.T
-                moments.second[...] += mended - spread
+                mended = (vectors * np.maximum(values, 1.0)) @ vectors.T
+                moments.second[...] += mended * units[:, None] * units - spread
         if self.error is not None and moments.residual[0] < 0:
             left = True
             moments.residual[0] = 0.0
         return inside, left
 
-    def _variance_floors(self):
+    def variance_floors(self):
+        """Return the least variances of the random effects.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            Shares of those at the start.
+        """
         return 1e-6 * np.diag(self.start.omega)
 
     def maximize(self, s, params):
@@ -296,12 +328,27 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
             params,
             self.design,
             self._centre,
-            (self._variance_floors(), self.residual_floor),
+            (self.variance_floors(), self.residual_floor),
             self.annealing,
             closed,
+            self.units_of_numeric(),
         )
+
+    def at_floor(self, params):
+        """Return which variances are at their floor.
+
+        Parameters
+        ----------
+        params : MixedEffectsParams
+            Parameters.
+
+        Returns
+        -------
+        ndarray of bool of shape (d,)
+            Whether each is.
+        """
+        return np.diag(params.omega) <= 1.001 * self.variance_floors()
 
     def degeneracies(self, params):
         """Return how many variances are at their floor."""
-        at_floor = np.diag(params.omega) <= 1.001 * self._variance_floors()
-        return int(at_floor.sum())
+        return int(self.at_floor(params).sum())

@@ -243,7 +243,8 @@ class MixedEffectsLikelihood(LatentModel):
         gradient = -np.linalg.solve(params.omega, (Z - means).T).T
         if self.gradient is not None and self.error is not None:
             return gradient + self._supplied_gradient(X, Z, params)
-        step = 1e-5 * np.sqrt((root**2).sum(axis=1)).clip(1e-3)
+        step = 1e-5 * np.sqrt((root**2).sum(axis=1))
+        step = np.maximum(step, 1e-9 * np.abs(means).max(axis=0, initial=0.0))
         for j in range(Z.shape[1]):
             shift = np.zeros(Z.shape[1])
             shift[j] = step[j]

@@ -9,10 +9,16 @@ import numpy as np
 
 from sktem.models.mixed_design import MixedEffectsDesign, MixedEffectsParams
 
-__all__ = ["Annealing", "Moments", "maximize_moments"]
+__all__ = [
+    "Annealing",
+    "Moments",
+    "maximize_moments",
+    "repaired_covariance",
+    "solve_scaled",
+]
 
-#: A Newton step of a parameter without a closed form is at most this long, or this
-#: share of its value.
+#: A Newton step of a parameter without a closed form is at most this many units long,
+#: or this share of its value.
 LONGEST_STEP = 0.5
 
 
@@ -109,6 +115,7 @@ def maximize_moments(
     floors: tuple[np.ndarray, float],
     annealing: Annealing,
     closed_error: int | None,
+    units: np.ndarray | float = 1.0,
 ) -> MixedEffectsParams:
     """Do the M-step.
 
@@ -128,6 +135,8 @@ def maximize_moments(
         Bounds at the start.
     closed_error : int or None
         Which residual parameter is the root of the mean squared residual, if one is.
+    units : ndarray of shape (k,) or float, default=1.0
+        Sizes of the parameters without a closed form.
 
     Returns
     -------
@@ -145,7 +154,7 @@ def maximize_moments(
             matrix = design.matrix(coefficients)
             matrix[:, 0] -= centre
             omega = np.where(design.pattern, moments.spread(matrix), 0.0)
-            omega = _repaired(omega, floors[0])
+            omega = repaired_covariance(omega, floors[0])
             held = np.flatnonzero(design.held_variances)
             omega[held, held] = params.omega[held, held]
     sigma = params.sigma.copy()
@@ -161,7 +170,7 @@ def maximize_moments(
             variance = max(variance, least * sigma[closed_error] ** 2)
     if closed_error is not None:
         sigma[closed_error] = np.sqrt(variance)
-    numeric = _newton(moments, params.numeric)
+    numeric = _newton(moments, params.numeric, units)
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
             least_log = 0.5 * np.log(floors[1])
@@ -193,12 +202,25 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
     right = right[free] - normal[free][:, ~free] @ coefficients[~free]
     solved = coefficients.copy()
     # Covariates that are constant or collinear leave a coefficient open.
-    solved[free] = np.linalg.lstsq(normal[free][:, free], right, rcond=1e-12)[0]
+    solved[free] = solve_scaled(normal[free][:, free], right)
     return solved
 
 
-def _repaired(omega, floor):
-    """Return a covariance with variances above the floor."""
+def repaired_covariance(omega, floor):
+    """Return a covariance with variances above the floor, and definite.
+
+    Parameters
+    ----------
+    omega : ndarray of shape (d, d)
+        A symmetric matrix.
+    floor : ndarray of shape (d,)
+        Least variances.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Covariance whose correlations have eigenvalues of at least 1e-6.
+    """
     variances = np.maximum(np.diag(omega), floor)
     if np.count_nonzero(omega) == len(omega):
         return np.diag(variances)
@@ -213,7 +235,29 @@ def _repaired(omega, floor):
     return correlation * root[:, None] * root
 
 
-def _newton(moments, value):
+def solve_scaled(matrix, right):
+    """Return a least-squares solution of normal equations of variables of any scale.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+        A matrix that is positive semidefinite.
+    right : ndarray of shape (p,) or (p, k)
+        Right-hand side.
+
+    Returns
+    -------
+    ndarray of the shape of the right-hand side
+        The solution; collinear variables share what they explain.
+    """
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = np.where(scale > 0, scale, 1.0)
+    shaped = scale if np.ndim(right) == 1 else scale[:, None]
+    scaled = matrix / scale[:, None] / scale
+    return np.linalg.lstsq(scaled, right / shaped, rcond=1e-12)[0] / shaped
+
+
+def _newton(moments, value, units):
     """Return the maximum of the averaged quadratic surrogate, not too far away."""
     if len(value) == 0:
         return value
@@ -222,6 +266,6 @@ def _newton(moments, value):
     scaled = curvature / scale[:, None] / scale + 1e-8 * np.eye(len(value))
     slope = (moments.linear - curvature @ value) / scale
     step = np.linalg.lstsq(scaled, slope, rcond=1e-10)[0] / scale
-    bound = np.maximum(LONGEST_STEP, LONGEST_STEP * np.abs(value))
+    bound = LONGEST_STEP * np.maximum(units, np.abs(value))
     step = np.where(np.isfinite(step), step, 0.0)
     return value + step / max(1.0, float(np.max(np.abs(step) / bound)))

@@ -93,8 +93,10 @@ def test_linear_mixed_model(omega):
     assert ours - best.fun < 1e-3
     for method in ("quadrature", "linearized"):
         assert -2 * fit.log_likelihood(method) == pytest.approx(ours, abs=1e-4)
-    value, error = fit.log_likelihood(return_error=True)
+    value, error = fit.log_likelihood("importance", return_error=True)
     assert abs(-2 * value - ours) < 2 * LIMIT * error < 1.0
+    value, error = fit.log_likelihood(return_error=True)
+    assert -2 * value == pytest.approx(ours, abs=1e-6) and error < 1e-6
 
 
 THEOPHYLLINE = {
@@ -133,24 +135,38 @@ def test_theophylline(shared_data, global_random_seed):
     found = np.array([list(values_of(fit).values()) for fit in fits])
     assert list(values_of(fits[0])) == list(THEOPHYLLINE)
     exact = np.array(list(THEOPHYLLINE.values()))
+    errors = np.array(list(ERRORS.values()))
+    # Newton steps at the end leave nothing to the seed.
+    assert (np.abs(found - exact) / errors).max() < 5e-3
+    assert all(fit.converged_ for fit in fits)
+    deviance = -2 * fits[0].log_likelihood()
+    assert deviance == pytest.approx(345.43483, abs=1e-3)
+    value, error = fits[0].log_likelihood("importance", return_error=True)
+    assert abs(-2 * value - deviance) < 2 * LIMIT * error < 1
+    for name, exact in ERRORS.items():
+        assert fits[0].standard_errors_[name] == pytest.approx(exact, rel=5e-3)
+
+
+def test_theophylline_by_draws_alone(shared_data, global_random_seed):
+    """Without the Newton steps, within Monte Carlo errors."""
+    options = {"tol": 0, "max_iter": 300}
+    fits = [
+        theophylline(shared_data, random_state=100 * global_random_seed + s, **options)
+        for s in range(8)
+    ]
+    found = np.array([list(values_of(fit).values()) for fit, *_ in fits])
+    exact = np.array(list(THEOPHYLLINE.values()))
     spread = np.array(list(ERRORS.values()))
     assert standard_errors(found, exact).max() < student_limit(8)
     assert (found.std(axis=0) / spread).max() < 0.2
     assert (np.abs(found.mean(axis=0) - exact) / spread).max() < 0.1
-    deviance = -2 * fits[0].log_likelihood("quadrature")
-    assert 345.434 < deviance < 345.55
-    value, error = fits[0].log_likelihood(return_error=True)
-    assert abs(-2 * value - deviance) < 2 * LIMIT * error < 1
-    for name, exact in ERRORS.items():
-        assert fits[0].standard_errors_[name] == pytest.approx(exact, rel=0.12)
 
 
 def test_theophylline_by_mala(shared_data):
     """The named sampler needs no tuning."""
     exact = np.array(list(THEOPHYLLINE.values()))
-    fits = [
-        theophylline(shared_data, sampler="mala", random_state=s)[0] for s in range(3)
-    ]
+    options = {"sampler": "mala", "tol": 0, "max_iter": 200}
+    fits = [theophylline(shared_data, random_state=s, **options)[0] for s in range(3)]
     found = np.array([list(values_of(fit).values()) for fit in fits])
     assert standard_errors(found, exact).max() < student_limit(3)
     errors = np.array(list(ERRORS.values()))
@@ -262,10 +278,10 @@ def test_history_tells_of_the_bias_of_ula():
     told = []
     for sampler in (ULA(0.01, 5, 4, "prior"), ULA(0.0025, 5, 4, "prior"), MALA(0.01)):
         fit = NonlinearMixedEffectsRegressor(
-            **BOLUS, sampler=sampler, max_iter=40, tol=0, random_state=0
+            **BOLUS, sampler=sampler, max_iter=150, tol=0, random_state=0
         ).fit(X, y, groups=groups)
-        assert len(fit.history_.bias) == len(fit.history_.acceptance_rate) == 40
-        told.append(np.mean(fit.history_.bias[20:]))
+        assert len(fit.history_.bias) == len(fit.history_.acceptance_rate) == 150
+        told.append(np.mean(fit.history_.bias[75:]))
     assert 4 < told[0] / told[1] < 16  # a step to the power of 1.5: eight
     assert 0 < told[1] < told[0] < 1 and np.isnan(told[2])
 
@@ -487,14 +503,14 @@ def test_criteria(bolus):
 
 
 def test_monte_carlo_errors(bolus):
-    """They tell how far fits with other seeds are, up to a factor of three."""
+    """They tell how far averages with other seeds are, up to a factor of three."""
     X, y, groups = bolus_data()
     found, told = [], []
     for seed in range(6):
-        fit = clone(bolus).set_params(random_state=seed).fit(X, y, groups=groups)
+        fit = clone(bolus).set_params(random_state=seed, tol=0, max_iter=130)
+        fit.fit(X, y, groups=groups)
         found.append(to_vector(fit._model, fit.params_))
         told.append(list(fit.monte_carlo_errors_.values()))
-        assert fit.converged_
     ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
     assert ((ratio > 1 / 3) & (ratio < 3)).all()
 
@@ -534,7 +550,7 @@ def test_constant_response():
 
 def test_without_groups_it_is_nonlinear_regression():
     X, y, _ = bolus_data()
-    fit = NonlinearMixedEffectsRegressor(**BOLUS, random_state=0).fit(X, y)
+    fit = NonlinearMixedEffectsRegressor(**BOLUS, omega=[], random_state=0).fit(X, y)
     best, _ = optimize.curve_fit(
         lambda x, V, CL: bolus_function({"V": V, "CL": CL}, x), X, y, [15, 1.5]
     )

@@ -55,7 +55,7 @@ def test_without_random_effects_residuals_are_those_of_the_regression():
     X, y, _ = line_rows()
     fit = NonlinearMixedEffectsRegressor(
         "linear", parameters={"intercept": 1.0, "slope": 1.0}, transforms="normal",
-        tol=0, max_iter=100, random_state=0,
+        omega=[], tol=0, max_iter=100, random_state=0,
     ).fit(X, y)  # fmt: skip
     expected = (y - fit.predict(X)) / fit.residual_error_["a"]
     np.testing.assert_allclose(individual_residuals(fit, X, y), expected)

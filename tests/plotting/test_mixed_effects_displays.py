@@ -203,7 +203,7 @@ def test_predictions_without_random_effects(pyplot):
     X, y, _ = bolus_rows()
     fit = NonlinearMixedEffectsRegressor(
         "one_compartment_iv", parameters={"V": 10.0, "CL": 2.0}, tol=0, max_iter=10,
-        n_burn_in=2, random_state=0,
+        omega=[], n_burn_in=2, random_state=0,
     ).fit(X, y)  # fmt: skip
     display = PredictionDisplay.from_estimator(fit, X, y)
     assert display.axes_.shape == (1,) and display.individual is None

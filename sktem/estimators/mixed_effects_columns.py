@@ -1,0 +1,183 @@
+"""Which columns of X are what, and which subject a row is of."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+__all__ = ["blank_columns", "column_of", "columns_used", "input_columns", "subjects_of"]
+
+
+def column_of(key, names, n_columns, what):
+    """Return the position of a column given by name or number."""
+    if isinstance(key, Integral) and not isinstance(key, bool):
+        if not 0 <= key < n_columns:
+            raise ValueError(f"{what}: X has {n_columns} columns, got {key!r}")
+        return int(key)
+    if names is None or key not in names:
+        known = "numbers (X has no column names)" if names is None else list(names)
+        raise ValueError(f"{what} must name columns of X: {known}, got {key!r}")
+    return list(names).index(key)
+
+
+def listed(columns):
+    """Return the covariates of a parameter, which may be one name or number."""
+    return (columns,) if isinstance(columns, (str, Integral)) else tuple(columns)
+
+
+def input_columns(estimator, structure, names, n_columns):
+    """Return the columns that a model of the library takes.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        Holds the settings.
+    structure : StructuralModel
+        The model.
+    names : tuple of str or None
+        Names of the columns of X.
+    n_columns : int
+        Their number.
+
+    Returns
+    -------
+    list of int
+        Positions, in the order of ``structure.inputs``.
+
+    Raises
+    ------
+    ValueError
+        If there are too few columns, or their names do not tell which ones to take.
+    """
+    wanted = structure.inputs
+    given = estimator.inputs
+    if given is None:
+        given = range(len(wanted))
+        if names is not None:
+            given = _by_name(estimator, wanted, names)
+    found = [column_of(key, names, n_columns, "inputs") for key in given]
+    if len(found) != len(wanted):
+        raise ValueError(
+            f"model {estimator.model!r} has the inputs {list(wanted)}, got "
+            f"inputs={estimator.inputs!r}"
+        )
+    return found
+
+
+def _by_name(estimator, wanted, names):
+    """Return the columns that are called like inputs, or the only one there is."""
+    if set(wanted) <= set(names):
+        return list(wanted)
+    folded = [str(name).casefold() for name in names]
+    if all(folded.count(name) == 1 for name in wanted):
+        return [folded.index(name) for name in wanted]
+    covariates = estimator.covariates or {}
+    others = {key for keys in covariates.values() for key in listed(keys)}
+    left = [j for j, name in enumerate(names) if name not in others and j not in others]
+    if len(wanted) == len(left) == 1:
+        return left
+    raise ValueError(
+        f"model {estimator.model!r} has the inputs {list(wanted)}, and X has the "
+        f"columns {list(names)}: pass inputs, a list of {len(wanted)} of them in that "
+        "order"
+    )
+
+
+def columns_used(estimator, names):
+    """Return the names of the columns that a model of the library reads.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        Holds the settings.
+    names : list of str
+        Names of the columns of a data frame.
+
+    Returns
+    -------
+    set of str or None
+        Inputs and covariates; None for all, as for a function of the user's own.
+    """
+    if not isinstance(estimator.model, str) or estimator.inputs is None:
+        return None
+    keys = list(estimator.inputs)
+    for columns in (estimator.covariates or {}).values():
+        keys += listed(columns)
+    return {names[k] if isinstance(k, Integral) and k < len(names) else k for k in keys}
+
+
+def blank_columns(estimator, X):
+    """Replace columns of a data frame that are not read by zeros.
+
+    A column of labels may stay in X then.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        Holds the settings.
+    X : object
+        What the user passed.
+
+    Returns
+    -------
+    object
+        A copy of the data frame, or what was passed.
+    """
+    if not (hasattr(X, "columns") and hasattr(X, "assign")):
+        return X
+    used = columns_used(estimator, list(X.columns))
+    if used is None:
+        return X
+    others = [name for name in X.columns if name not in used]
+    return X.assign(**dict.fromkeys(others, 0.0)) if others else X
+
+
+def subjects_of(groups, n_rows):
+    """Return labels and the number of the subject of each row.
+
+    Parameters
+    ----------
+    groups : array-like of shape (n_rows,)
+        Labels.
+    n_rows : int
+        Rows of X.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_subjects,)
+        Sorted labels.
+    numbers : ndarray of int of shape (n_rows,)
+        Position of the label of each row.
+
+    Raises
+    ------
+    ValueError
+        For another shape, or a label that is missing.
+    """
+    labels = np.asarray(groups)
+    if labels.shape != (n_rows,):
+        raise ValueError(
+            f"groups must have one label per row, shape ({n_rows},), got {labels.shape}"
+        )
+    missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
+    if missing.any():
+        raise ValueError(
+            f"groups has no label in {missing.sum()} of {n_rows} rows (None or NaN): "
+            "leave these rows out, or give them a subject"
+        )
+    try:
+        return np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise ValueError(
+            "the labels of groups must be of one type, such as all strings or all "
+            "integers"
+        ) from error
+
+
+def _is_missing(label):
+    """Whether a label is None or differs from itself, as NaN, NaT and NA do."""
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA is neither equal nor different
+        return True

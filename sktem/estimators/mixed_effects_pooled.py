@@ -1,0 +1,370 @@
+"""Regression of all subjects together, from which a mixed-effects fit starts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
+
+#: Steps of a descent, trials of a step, and the relative gain that ends it.
+MOST_STEPS, MOST_TRIALS, LEAST_GAIN = 60, 10, 1e-9
+#: Longest step of a parameter on a logarithmic or logistic scale.
+LONGEST = 2.0
+#: Random places that are looked at, how many more for each parameter whose size is not
+#: known, and the most.
+N_PLACES, MORE_PLACES, MOST_PLACES = 150, 150, 600
+#: Descents from the best of them, and how near two optima are the same one.
+N_DESCENTS, SAME = 4, 0.05
+#: Rows on which all this is done, at most.
+MOST_ROWS = 3000
+#: Errors of a model function far from its parameters: the place is left.
+FAILURES = (ArithmeticError, ValueError, RuntimeError, AssertionError)
+
+
+class Optimum(NamedTuple):
+    """Where a descent ended.
+
+    Attributes
+    ----------
+    vector : ndarray of shape (p,)
+        Parameters, see :class:`PooledRegression`.
+    value : float
+        Sum of squares, or minus the log-density.
+    """
+
+    vector: np.ndarray
+    value: float
+
+
+class PooledRegression:
+    """The model without random effects, as a function of a vector.
+
+    The vector has the free coefficients of the random parameters, and those of the
+    parameters without a closed-form M-step that are not of the residual error, all on
+    the Gaussian scale.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model, with its start.
+    rows : GroupedRows
+        Subjects.
+    """
+
+    def __init__(self, model, rows):
+        share = min(1.0, MOST_ROWS / max(len(rows.y), 1))
+        count = max(1, int(len(rows) * share))
+        if count < len(rows):
+            rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
+        design = model.design
+        self.model, self.rows, self.start = model, rows, model.start
+        self.free = np.flatnonzero(design.free)
+        self.numeric = np.array(
+            [e for e, n in enumerate(design.numeric) if n.kind != "residual"], dtype=int
+        )
+        entries = [design.numeric[e] for e in self.numeric]
+        parameters = [design.random[j] for j in design.positions[self.free]]
+        parameters += [entry.parameter for entry in entries]
+        kinds = [design.transforms[p] for p in parameters]
+        self.plain = np.array([kind == "normal" for kind in kinds], dtype=bool)
+        self.is_intercept = np.array(
+            [column == 0 for column in design.columns[self.free]]
+            + [entry.kind == "subject" and entry.column == 0 for entry in entries],
+            dtype=bool,
+        )
+        self.weights = self._weights()
+
+    def _weights(self):
+        """Return inverse sizes of the errors, None for the logarithm of y."""
+        model, y = self.model, self.rows.y
+        if model.error in (None, 0):
+            return np.ones(len(y))
+        if (y > 0).all() and self._function(self.vector()).min(initial=1.0) > 0:
+            return None if model.error != 2 else 1 / (y + np.sqrt(np.mean(y**2)))
+        size = np.abs(y) + 0.1 * np.sqrt(np.mean(y**2))
+        return 1 / np.where(size > 0, size, 1.0)
+
+    def vector(self, params=None):
+        """Return the vector of given parameters, by default of the start."""
+        params = self.start if params is None else params
+        return np.append(params.coefficients[self.free], params.numeric[self.numeric])
+
+    def params(self, vector):
+        """Return the starting parameters with those of the vector in them."""
+        coefficients = self.start.coefficients.copy()
+        numeric = self.start.numeric.copy()
+        coefficients[self.free] = vector[: len(self.free)]
+        numeric[self.numeric] = vector[len(self.free) :]
+        return self.start._replace(coefficients=coefficients, numeric=numeric)
+
+    def _at(self, vector):
+        params = self.params(vector)
+        means = self.rows.covariates @ self.model.design.matrix(params.coefficients).T
+        return params, means
+
+    def _function(self, vector):
+        params, means = self._at(vector)
+        return self.model.predict_rows(self.rows, means, params.numeric)
+
+    def terms(self, vector, shift=0.0):
+        """Return the residual or the log-density of each row; not finite if it fails.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (p,)
+            Parameters.
+        shift : float or ndarray of shape (d,), default=0.0
+            What is added to the random parameters of all subjects.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Residuals in units of their size, or log-densities.
+        """
+        model, rows = self.model, self.rows
+        params, means = self._at(vector)
+        try:
+            with np.errstate(all="ignore"):
+                if model.error is None:
+                    return model.row_log_likelihood(
+                        rows, means + shift, params.sigma, params.numeric
+                    )
+                f = model.predict_rows(rows, means + shift, params.numeric)
+                if self.weights is None:
+                    return np.log(rows.y) - np.log(f)
+                return (rows.y - f) * self.weights
+        except FAILURES:
+            return np.full(len(rows.y), np.nan)
+
+    def value(self, terms):
+        """Return the sum of squares or minus the log-density of terms."""
+        if not np.isfinite(terms).all():
+            return np.inf
+        with np.errstate(over="ignore"):
+            total = -terms.sum() if self.model.error is None else terms @ terms
+        return float(total) if np.isfinite(total) else np.inf
+
+    def slopes(self, vector, reach):
+        """Return derivatives of the terms, 0 where there is none.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (p,)
+            Where.
+        reach : ndarray of shape (p,)
+            Sizes of the parameters, of which a step is a small share.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, p)
+            Derivatives.
+        """
+        found = np.empty((len(self.rows.y), len(vector)))
+        for j, step in enumerate(1e-5 * reach):
+            shift = np.zeros(len(vector))
+            shift[j] = step
+            change = self.terms(vector + shift) - self.terms(vector - shift)
+            found[:, j] = change / (2 * step)
+        return np.where(np.isfinite(found), found, 0.0)
+
+    def descend(self, vector, chosen=None):
+        """Return the nearest optimum by damped Gauss-Newton steps.
+
+        Log-densities take the sum of squared slopes of rows as curvature.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (p,)
+            Where to begin.
+        chosen : ndarray of bool of shape (p,) or None, default=None
+            Which parameters move; None means all.
+
+        Returns
+        -------
+        Optimum
+            Where it ended.
+        """
+        vector = vector.copy()
+        chosen = np.ones(len(vector), dtype=bool) if chosen is None else chosen
+        terms = self.terms(vector)
+        value = self.value(terms)
+        reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
+        damping = 0.0
+        sign = 1.0 if self.model.error is None else -1.0
+        for _ in range(MOST_STEPS if np.isfinite(value) and chosen.any() else 0):
+            J = self.slopes(vector, reach)[:, chosen]
+            slope = sign * (J.sum(axis=0) if self.model.error is None else J.T @ terms)
+            size = np.sqrt((J**2).sum(axis=0))
+            size = np.where((size > 0) & np.isfinite(size), size, np.inf)
+            scaled = J / size
+            curvature, before = scaled.T @ scaled, value
+            for _ in range(MOST_TRIALS):
+                damped = curvature + (damping + 1e-14) * np.eye(len(size))
+                step = np.linalg.lstsq(damped, slope / size, rcond=1e-13)[0] / size
+                step = self._bounded(step, chosen)
+                trial = vector.copy()
+                trial[chosen] += step
+                others = self.terms(trial)
+                new = self.value(others)
+                if new < value:
+                    reach[chosen] = self._reach(trial, vector, reach)[chosen]
+                    vector, terms, value = trial, others, new
+                    damping = damping / 10 if damping > 1e-6 else 0.0
+                    break
+                damping = max(damping, 1e-4) * 10
+            gain = before - value
+            least = LEAST_GAIN * (1.0 if self.model.error is None else before)
+            if not gain > least:
+                break
+        return Optimum(vector, value)
+
+    def _reach(self, trial, vector, reach):
+        moved = np.maximum(np.abs(trial), np.abs(trial - vector))
+        return np.where(self.plain, np.where(moved > 0, moved, reach), 1.0)
+
+    def _bounded(self, step, chosen):
+        bounded = ~self.plain[chosen] & self.is_intercept[chosen]
+        longest = np.abs(step[bounded]).max(initial=0.0)
+        return step / max(1.0, longest / LONGEST)
+
+    def units(self, vector):
+        """Return how far a random parameter moves the data by their scatter.
+
+        Parameters
+        ----------
+        vector : ndarray of shape (p,)
+            An optimum.
+
+        Returns
+        -------
+        random : ndarray of shape (d,)
+            Standard deviations of random effects that alone would make the residuals
+            that there are, up to a factor; NaN where there is no such effect.
+        numeric : ndarray of shape (k,)
+            The same for the parameters without a closed-form M-step.
+        """
+        terms = self.terms(vector)
+        reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
+        means = self._at(vector)[1]
+        kinds = [self.model.design.transforms[p] for p in self.model.design.random]
+        sizes = np.sqrt((means**2).mean(axis=0))
+        size = 1.0
+        if self.model.error is not None:
+            size = np.sqrt(np.mean(terms**2))
+        random = np.full(len(kinds), np.nan)
+        for j, kind in enumerate(kinds):
+            shift = np.zeros(len(kinds))
+            plain = kind == "normal" and sizes[j] > 0
+            shift[j] = 1e-5 * (sizes[j] if plain else 1.0)
+            change = self.terms(vector, shift) - self.terms(vector, -shift)
+            random[j] = _unit(change / (2 * shift[j]), size)
+        slopes = self.slopes(vector, reach)[:, len(self.free) :]
+        numeric = np.ones(len(self.start.numeric))
+        numeric[self.numeric] = [_unit(slope, size) for slope in slopes.T]
+        return random, numeric
+
+
+def _unit(slope, size):
+    slope = slope[np.isfinite(slope)]
+    steep = np.sqrt(np.mean(slope**2)) if len(slope) else 0.0
+    return size / steep if steep > 0 and size > 0 else np.nan
+
+
+def optima(problem: PooledRegression) -> list[Optimum]:
+    """Return optima of a pooled regression, that of the given start first.
+
+    Parameters
+    ----------
+    problem : PooledRegression
+        The regression.
+
+    Returns
+    -------
+    list of Optimum
+        Different ones, at least one.
+    """
+    start = problem.vector()
+    intercepts = problem.is_intercept
+    first = problem.descend(start, intercepts)
+    found = [first]
+    places = [p for p in _places(problem, start) if p is not None]
+    values = np.array([problem.value(problem.terms(place)) for place in places])
+    for k in np.argsort(values)[:N_DESCENTS]:
+        if not np.isfinite(values[k]):
+            break
+        found.append(problem.descend(places[k], intercepts))
+    different: list[Optimum] = []
+    for one in found:
+        if not any(_same(problem, one, other) for other in different):
+            different.append(one)
+    few = (~intercepts).sum() < len(problem.rows) / 2
+    if few and (~intercepts).any():
+        different = [problem.descend(one.vector) for one in different]
+    return different
+
+
+def _same(problem, one, other):
+    scale = np.where(problem.plain, np.abs(one.vector) + np.abs(other.vector), 1.0)
+    change = np.abs(one.vector - other.vector)
+    return bool((change <= SAME * np.where(scale > 0, scale, 1.0)).all())
+
+
+def _places(problem, start):
+    """Return places that have the start's order of magnitude, or that of the data."""
+    rng = np.random.default_rng(0)
+    logarithmic = problem.is_intercept & ~problem.plain
+    plain = problem.is_intercept & problem.plain
+    places = []
+    for factor in (-4.6, -2.3, 2.3, 4.6):
+        place = start.copy()
+        place[logarithmic] += factor
+        place[plain] *= np.exp(factor)
+        places.append(place)
+    columns, y = problem.rows.inputs.T, problem.rows.y
+    spread = np.ptp(y) if np.ptp(y) > 0 else 1.0
+    count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
+    for _ in range(count if problem.is_intercept.any() else 0):
+        place = start.copy()
+        width = rng.choice([2.0, 6.0])
+        place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
+        for j in np.flatnonzero(plain):
+            column = columns[rng.integers(len(columns))]
+            width = np.ptp(column) if np.ptp(column) > 0 else 1.0
+            sign = rng.choice([-1, 1])
+            place[j] = (
+                rng.uniform(column.min(), column.max()),
+                rng.uniform(y.min(), y.max()),
+                sign * width * np.exp(rng.uniform(-3, 0)),
+                sign * spread / width * np.exp(rng.uniform(-2, 2)),
+                sign / width * np.exp(rng.uniform(-2, 3)),
+                start[j] * np.exp(rng.uniform(-5, 5)),
+            )[rng.choice(6, p=[0.25, 0.25, 0.2, 0.1, 0.1, 0.1])]
+        places.append(place)
+    return places
+
+
+def is_near(problem: PooledRegression, optimum: Optimum, factor: float) -> bool:
+    """Return whether an optimum is where the user expects it.
+
+    Parameters
+    ----------
+    problem : PooledRegression
+        The regression.
+    optimum : Optimum
+        One of its optima.
+    factor : float
+        Longest distance on a logarithmic scale.
+
+    Returns
+    -------
+    bool
+        Whether each value is within ``exp(factor)`` of its start.
+    """
+    start = problem.vector()[problem.is_intercept]
+    found = optimum.vector[problem.is_intercept]
+    plain = problem.plain[problem.is_intercept]
+    kept = np.abs(found - start)[~plain] <= factor
+    ratio = np.abs(found - start)[plain] <= np.expm1(factor) * np.abs(start[plain])
+    return bool(kept.all() and ratio.all())
