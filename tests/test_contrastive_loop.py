@@ -29,8 +29,8 @@ def settings(solver="apcd", posterior=None, **changes):
         model=MODEL,
         solver=CONTRASTIVE_SOLVERS[solver],
         posterior=GibbsPosterior(4) if posterior is None else posterior,
-        step_size_e=StepRule((1.0, 0.2), 3, "step_size_e", 1.0),
-        step_size_m=StepRule((0.2, 0.1), 3, "step_size_m", np.inf),
+        step_size_e=StepRule((1.0, 0.2), "step_size_e", 1.0),
+        step_size_m=StepRule((0.2, 0.1), "step_size_m", np.inf),
         batch_size=10,
         n_epochs=3,
         n_pretrain=0,
@@ -40,6 +40,8 @@ def settings(solver="apcd", posterior=None, **changes):
         n_gibbs_m=2,
         momentum=0.0,
         weight_decay=0.0,
+        adaptive=False,
+        tol=None,
         centering=False,
         rao_blackwell=True,
         binarize=False,
@@ -127,7 +129,7 @@ def test_centred_updates_do_not_depend_on_what_is_called_one(centering, monkeypa
 
 
 def test_pcd_is_apcd_without_averaging():
-    ones = StepRule(1.0, 3, "step_size_e", 1.0)
+    ones = StepRule(1.0, "step_size_e", 1.0)
     one, two = start(), start()
     run_epochs(settings("pcd"), X, one)
     run_epochs(settings("apcd", step_size_e=ones), X, two)
