@@ -20,7 +20,7 @@ __all__ = [
 
 #: Updates of the first round, and the fewest after which a run may stop.
 FIRST_UPDATES = 250
-FEWEST_UPDATES = 1750
+FEWEST_UPDATES = 3000
 #: A rise of the log-likelihood that is not worth a longer run, as a share of the
 #: tolerance and in nats per visible unit.
 SMALL_RISE = 0.01

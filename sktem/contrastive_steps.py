@@ -11,8 +11,9 @@ __all__ = ["m_step"]
 
 #: Share of the past in the average of the squared gradient (Kingma and Ba 2015).
 PAST_SQUARES = 0.999
-#: Keeps quotients finite; gradients are differences of probabilities.
-SMALLEST_ROOT = 1e-8
+#: Added to the root of the averaged squares: about that of a pair of frequent units in
+#: a batch of 100. Rarer ones, whose gradients are mostly noise, get shorter steps.
+TYPICAL_ROOT = 0.03
 
 
 def m_step(settings, state, negative) -> None:
@@ -90,7 +91,7 @@ def _adapted(settings, state, gradient):
     rate = settings.step_size_m(state.n_updates, state.fraction)
     rate *= state.shortened / share
     roots = xp.sqrt(state.second / share_squares)
-    roots += SMALLEST_ROOT
+    roots += TYPICAL_ROOT
     step = state.first / roots
     step *= rate
     if settings.centering:

@@ -92,7 +92,7 @@ class LatentBoltzmannMachine(
         Rows per update.
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
-        16,000 updates for small machines and down to 4,000 for large ones, and at least
+        16,000 updates for small machines and down to 6,000 for large ones, and at least
         7 epochs.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
@@ -155,6 +155,9 @@ class LatentBoltzmannMachine(
         The record of the fit; ``mean_field`` is the squared norm of the difference of
         the statistics at the end of each epoch, ``objective`` the log-likelihood as it
         was last measured, see `tol`.
+    log_partition_ : AISResult
+        log Z with its standard error and effective sample size, as :meth:`score` and
+        :meth:`score_samples` last found it.
     n_iter_ : int
         Epochs, with those of the fits that a warm start goes on from.
     converged_ : bool
@@ -298,7 +301,8 @@ class LatentBoltzmannMachine(
         def new_state():
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
-                return self._stream.goes_on(self.params_, history, X.shape[0])
+                shape = (X.shape[0], self.n_chains_e)
+                return self._stream.goes_on(self.params_, history, shape)
             streams = spawn_streams(seed_sequence(self.random_state))
             if warm:
                 return ContrastiveState(arrays.copy(self.params_), streams)

@@ -112,8 +112,11 @@ class BoltzmannRun(CallbackSupportMixin):
     def _publish(self, model, units, state):
         for name, value in self._attributes(model, units, state).items():
             setattr(self, name, value)
-        if not hasattr(self, "variances_") or not model.gaussian:
-            self.__dict__.pop("variances_", None)
+        stale = ["log_partition_", "_log_partition_of"]
+        if not model.gaussian:
+            stale.append("variances_")
+        for name in stale:
+            self.__dict__.pop(name, None)
 
     def _attributes(self, model, units, state):
         """Return what the fitted machine is."""

@@ -39,6 +39,8 @@ ROWS = 2048
 class BoltzmannScores(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Posterior marginals, free energies and log-likelihoods."""
 
+    log_partition_: AISResult
+
     def _prepared(self, X, method, *, allow_nan=False):
         """Return the model and what it sees of X, densely, with NaN as it is."""
         check_is_fitted(self)

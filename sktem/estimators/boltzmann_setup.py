@@ -34,7 +34,7 @@ STEP_SIZE_M = (0.28, 0.0028)
 #: Share of the past in the average of the gradient, with adapted steps.
 ADAPTED_MOMENTUM = 0.9
 #: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
-FEWEST_UPDATES = 4000
+FEWEST_UPDATES = 6000
 MOST_UPDATES = 16000
 UPDATES_TIMES_PARAMETERS = 8e8
 

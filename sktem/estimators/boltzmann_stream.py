@@ -150,7 +150,7 @@ class BoltzmannStream:
         params = self.model.initial_params(units.logits, streams.initialisation)
         return units, ContrastiveState(params, streams)
 
-    def goes_on(self, params, history, n_rows):
+    def goes_on(self, params, history, shape):
         """Return the state from which a fit goes on.
 
         Parameters
@@ -159,8 +159,8 @@ class BoltzmannStream:
             Parameters.
         history : History
             The record so far.
-        n_rows : int
-            Rows of the fit; if there are as many as before, their chains go on.
+        shape : tuple of int
+            Rows of the fit and chains of each; if they are as before, the chains go on.
 
         Returns
         -------
@@ -172,7 +172,8 @@ class BoltzmannStream:
         values = {name: getattr(state, name) for name in ARRAYS}
         found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
         found["params"] = arrays.copy(params)
-        same = state.started is not None and len(state.started) == n_rows
+        rows = state.posterior_chains
+        same = rows is not None and tuple(rows.shape[:2]) == shape
         started = state.started.copy() if same else None
         if not same:
             found["posterior_chains"] = None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -438,6 +439,7 @@ def test_warm_start_with_other_rows():
     assert np.isfinite(estimator.fit(X[:100]).score(X))
     estimator.partial_fit(X)
     assert np.isfinite(estimator.fit(X).score(X))
+    assert np.isfinite(estimator.set_params(n_chains_e=2).fit(X).score(X))
 
 
 def test_grid_search_pipeline_and_pickle():
@@ -693,3 +695,88 @@ def test_early_stopping():
     fitted.set_callbacks(monitor).fit(X)
     assert fitted.n_iter_ < 50
     assert len(monitor.scores_) == fitted.n_iter_
+
+
+def test_exact_sums_go_by_their_cost():
+    """20 units that are all joined, and a restricted machine with 16 hidden units."""
+    rng = np.random.default_rng(0)
+    data = (rng.random((30, 20)) < 0.5).astype(float)
+    for settings in (
+        dict(graph=np.ones((20, 20)) - np.eye(20)),
+        dict(hidden_layer_sizes=16),
+    ):
+        fitted = LatentBoltzmannMachine(**settings, max_iter=1, tol=None).fit(data)
+        found = fitted.log_partition()
+        assert found.standard_error == 0
+        assert found.value == fitted.log_partition("exact").value
+    wide = LatentBoltzmannMachine(hidden_layer_sizes=40, max_iter=1, tol=None)
+    assert wide.fit(np.tile(data, 2)).log_partition().n_runs == 100
+
+
+@pytest.mark.parametrize("kind", ["grid", "restricted", "deep"])
+def test_log_z_belongs_to_the_parameters(kind):
+    fitted = machine(kind).fit(X)
+    for change in (lambda p: 2 * p, lambda p: p.__imul__(1.5)):
+        before = fitted.score(X)
+        fitted.params_ = change(fitted.params_)
+        graph, biases, weights, _ = fitted._model.as_graph(fitted.params_)
+        expected = enumerate_moments(graph, biases, weights)[0]
+        assert fitted.log_partition("exact").value == pytest.approx(expected)
+        assert fitted.score(X) != before
+        assert fitted.log_partition_.value == pytest.approx(expected)
+
+
+def test_a_score_that_rests_on_few_runs_warns(monkeypatch):
+    """Strong couplings, too many units for an exact sum and few temperatures."""
+    monkeypatch.setattr("sktem.estimators.boltzmann_scores.TEMPERATURES", (2, 6))
+    rng = np.random.default_rng(0)
+    data = (rng.random((50, 60)) < 0.5).astype(float)
+    fitted = LatentBoltzmannMachine(
+        hidden_layer_sizes=60, max_iter=1, tol=None, random_state=0
+    ).fit(data)
+    fitted.score(data)  # about independent units: no warning
+    assert fitted.log_partition_.effective_sample_size > 50
+    fitted.params_ = rng.normal(0, 10, fitted.params_.shape).astype(np.float32)
+    with pytest.warns(FitWarning, match="runs of annealed importance sampling"):
+        fitted.score(data)
+    assert fitted.log_partition_.n_temperatures == 6
+
+
+def test_defaults_converge_and_say_so():
+    fitted = LatentBoltzmannMachine(STAR, [2], random_state=0).fit(STAR_DATA)
+    assert fitted.converged_
+    values = fitted.history_.objective
+    assert np.isfinite(values).all() and len(values) == fitted.n_iter_
+    # Exact, and of all rows: there are no more than 1,000.
+    assert values[-1] == pytest.approx(fitted.score(STAR_DATA), abs=1e-3)
+    with pytest.warns(ConvergenceWarning, match="has not converged after 3 epochs"):
+        short = LatentBoltzmannMachine(STAR, [2], max_iter=3).fit(STAR_DATA)
+    assert not short.converged_
+
+
+@pytest.mark.parametrize("step_size_m", [1e-9, (0.05, 0.0005)])
+def test_given_steps_that_are_too_short_do_not_converge(step_size_m):
+    with pytest.warns(ConvergenceWarning, match="half of the epochs"):
+        fitted = machine("restricted", step_size_m=step_size_m, tol=0.02).fit(X)
+    assert not fitted.converged_ and fitted.n_iter_ == 5
+
+
+def test_ending_below_independent_units_warns():
+    rng = np.random.default_rng(0)
+    data = (rng.random((200, 12)) < 0.4).astype(float)
+    with pytest.warns(FitWarning, match="below that of independent units"):
+        LatentBoltzmannMachine(
+            hidden_layer_sizes=10, step_size_m=10.0, max_iter=20, random_state=0
+        ).fit(data)
+
+
+def test_missing_values_are_watched_by_a_bound():
+    rng = np.random.default_rng(0)
+    missing = X.copy()
+    missing[rng.random(X.shape) < 0.2] = np.nan
+    fitted = machine("grid", step_size_m=0.5, max_iter=60, tol=0.5).fit(missing)
+    values = fitted.history_.objective
+    seen = ~np.isnan(missing)
+    assert values[0] < values[-1] < 0
+    # Of fewer values than rows have columns.
+    assert values[-1] > fitted.score(X) * 1.2 * seen.mean()
