@@ -288,7 +288,7 @@ def restricted(X):
     X = X[:6000]
     ours = LatentBoltzmannMachine(
         hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, step_size_m=0.05,
-        max_iter=1, random_state=0,
+        max_iter=1, centering=False, tol=None, random_state=0,
     )  # fmt: skip
     theirs = BernoulliRBM(500, learning_rate=0.05, batch_size=100, n_iter=1)
     functions = {"sktem": lambda: ours.fit(X), "BernoulliRBM": lambda: theirs.fit(X)}
@@ -302,8 +302,9 @@ def restricted(X):
 
 def importance(X):
     machine = LatentBoltzmannMachine(
-        hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, max_iter=2, random_state=0
-    ).fit(X[:20000])
+        hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, max_iter=2, random_state=0,
+        step_size_m=(0.05, 0.0005), centering=False, tol=None,
+    ).fit(X[:20000])  # fmt: skip
     model = machine._model
     for schedule in ("linear", "adaptive"):
         start = time.process_time()

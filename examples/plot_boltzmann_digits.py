@@ -26,6 +26,8 @@ machine = LatentBoltzmannMachine(
     n_gibbs_m=5,
     batch_size=50,
     max_iter=60,
+    centering=False,
+    tol=None,
     random_state=0,
 ).fit(train)
 

@@ -59,6 +59,7 @@ for name, settings in solvers.items():
         n_chains=500,
         max_iter=10,
         batch_size=200,
+        tol=None,
         warm_start=True,
         random_state=0,
         **settings,

@@ -31,6 +31,8 @@ machine = LatentBoltzmannMachine(
     n_gibbs_m=2,
     batch_size=25,
     max_iter=120,
+    centering=False,
+    tol=None,
     random_state=0,
 ).fit(train)
 methods = {

@@ -15,7 +15,14 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
-from sktem.models.boltzmann import LARGEST_PARAMETER
+from sktem.contrastive_rounds import (
+    FEWEST_UPDATES,
+    Measure,
+    has_converged,
+    is_worse,
+    round_ends,
+)
+from sktem.contrastive_steps import m_step
 from sktem.samplers.gibbs import draw_seed, posterior_start
 from sktem.solvers.selection import batch_edges
 
@@ -23,10 +30,15 @@ __all__ = ["has_missing", "run_epochs", "update"]
 
 #: Share of a batch in the moving average of the units' means.
 CENTRE_RATE = 0.01
+#: Sum of given steps below which a run is never called converged: the gradient of a
+#: weight is at most a sixteenth of its distance from the maximum.
+SHORTEST_WAY = 16.0
+#: Factor of the adapted steps after a round that has lost likelihood.
+SHORTER = 0.3
 
 
-def run_epochs(settings, X, state, on_epoch=None) -> None:
-    """Run until the last epoch, or until `on_epoch` says to stop.
+def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
+    """Run until the last epoch, convergence, or until `on_epoch` says to stop.
 
     Ctrl-C ends the run with the parameters of the last finished epoch.
 
@@ -40,9 +52,14 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
         Where to begin; it is changed.
     on_epoch : callable or None, default=None
         Called with the state after each epoch; True stops.
+    watch : object or None, default=None
+        Measures the log-likelihood; None measures nothing.
     """
     n = X.shape[0]
     edges = batch_edges(n, settings.batch_size)
+    n_updates = len(edges) - 1
+    last = state.begin + settings.n_epochs
+    ends = round_ends(settings.n_epochs, n_updates, settings.adaptive)
     missing = has_missing(X)
     if settings.posterior.keeps_chains and state.started is None:
         state.started = np.zeros(n, bool)
@@ -50,14 +67,24 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
     copy = arrays_of(state.params).copy
     state.finished = copy(state.params)
     try:
-        while state.epoch < settings.n_epochs:
+        if watch is not None and not state.measures:
+            _measure(state, watch)
+        while state.epoch < last and not state.converged:
+            begin, end = _round(ends, state.epoch - state.begin)
+            done, span = state.epoch - state.begin - begin, end - begin
+            state.fraction = done / max(span - 1, 1)
+            state.progress = (done + 1) / span
             order = state.streams.indices.permutation(n)
-            for begin, end in pairwise(edges):
-                rows = order[begin:end]
+            for batch_number, (first, after) in enumerate(pairwise(edges)):
+                rows = order[first:after]
+                if settings.adaptive:
+                    state.fraction = (done + batch_number / n_updates) / span
                 batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
                 update(settings, state, batch, missing=missing, rows=rows)
             state.epoch += 1
             state.cpu_time = time.process_time() - begun
+            if watch is not None:
+                _close_epoch(settings, state, watch, ends)
             _record(settings, state)
             state.finished = copy(state.params)
             if on_epoch is not None and on_epoch(state):
@@ -67,7 +94,7 @@ def run_epochs(settings, X, state, on_epoch=None) -> None:
         state.interrupted = True
 
 
-def update(settings, state, batch, *, missing=False, rows=None, progress=None) -> None:
+def update(settings, state, batch, *, missing=False, rows=None) -> None:
     """Do one E-step and one M-step.
 
     Parameters
@@ -82,19 +109,15 @@ def update(settings, state, batch, *, missing=False, rows=None, progress=None) -
         Whether there may be NaN.
     rows : ndarray of int or None, default=None
         Numbers of the rows, whose chains are remembered; None on a stream.
-    progress : float or None, default=None
-        How much of the run is over; None means that it follows from the epoch.
     """
     model, rng = settings.model, state.streams.sampling
     X, observed = _visible(model, batch, missing, settings.binarize, rng)
     state.n_updates += 1
-    if progress is None:
-        progress = (state.epoch + 1) / settings.n_epochs
-    moments = _expect(settings, state, X, observed, rows, progress)
+    moments = _expect(settings, state, X, observed, rows)
     if settings.centering:
         _move_centre(model, state, moments)
     if settings.solver.averages and state.mean is not None:
-        a = settings.step_size_e(state.n_updates, state.epoch)
+        a = settings.step_size_e(state.n_updates, state.fraction)
         state.mean += a * (moments.values - state.mean)
     else:
         state.mean = moments.values
@@ -105,7 +128,7 @@ def update(settings, state, batch, *, missing=False, rows=None, progress=None) -
     )
     if settings.solver.persistent:
         state.chains = negative.chains
-    _step(settings, state, negative.values)
+    m_step(settings, state, negative.values)
 
 
 def has_missing(X) -> bool:
@@ -146,9 +169,10 @@ def _visible(model, batch, missing, binarize, rng):
     return X, observed
 
 
-def _expect(settings, state, X, observed, rows, progress):
+def _expect(settings, state, X, observed, rows):
     """Return the mean statistics of a batch; its chains move."""
     model, posterior, rng = settings.model, settings.posterior, state.streams.sampling
+    progress = state.progress
     if not posterior.keeps_chains:
         return posterior.expect(model, state.params, X, observed, None, rng, progress)
     copies = settings.n_chains_e
@@ -201,38 +225,55 @@ def _negative_start(settings, state, X, observed, moments):
     ).chains
 
 
-def _step(settings, state, negative):
-    """Move the parameters along the difference of the statistics, (8)."""
-    model, params = settings.model, state.params
-    arrays = arrays_of(params)
-    b = settings.step_size_m(state.n_updates, state.epoch)
-    with np.errstate(over="ignore", invalid="ignore"):
-        step = arrays.difference(state.mean, negative)
-        if settings.weight_decay:
-            weights = slice(model.weights_from, None)
-            step[weights] -= settings.weight_decay * params[weights]
-        length = state.gap = float(step @ step)
-        if settings.centering:
-            model.centred(step, state.centre)
-            length = float(step @ step)
-        step *= b
-        size = b * np.sqrt(length)
-        if settings.momentum:
-            if state.velocity is None:
-                state.velocity = arrays.xp.zeros_like(step)
-            state.velocity *= settings.momentum
-            state.velocity += step
-            step = state.velocity
-            size = np.sqrt(float(step @ step))
-        params += step
-        state.reach += float(size)
-    # No parameter can be beyond the sum of the steps, so that few updates need a look.
-    if model.gaussian or not state.reach < LARGEST_PARAMETER:
-        if model.project(params):
-            state.history.events["diverged"] += 1
-            if state.velocity is not None:
-                state.velocity[:] = 0.0
-        state.reach = float(arrays.xp.max(arrays.xp.abs(params)))
+def _round(ends, epoch):
+    """Return the first epoch of the round of an epoch, and that after its last."""
+    number = next(k for k, end in enumerate(ends) if epoch < end)
+    return (ends[number - 1] if number else 0), ends[number]
+
+
+def _measure(state, watch):
+    """Measure the log-likelihood, and keep the parameters if they are the best."""
+    value, error = watch.measure(state.params, state.n_updates)
+    n_updates = state.n_updates - state.begin_updates
+    state.measures.append(Measure(n_updates, value, error))
+    if state.best is None or value > state.best[0]:
+        copy = arrays_of(state.params).copy
+        chains = None if state.chains is None else copy(state.chains)
+        state.best = (value, copy(state.params), chains)
+
+
+def _close_epoch(settings, state, watch, ends):
+    """Measure where a round ends, and decide whether there is another one."""
+    epoch = state.epoch - state.begin
+    # With given steps the middle of the run is a measure of what its length is worth.
+    if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
+        _measure(state, watch)
+    if epoch not in ends:
+        return
+    outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
+    state.converged = has_converged(*outcome)
+    if settings.adaptive:
+        few = state.measures[-1].n_updates < FEWEST_UPDATES
+    else:
+        few = state.travelled < SHORTEST_WAY
+    state.converged = state.converged and not few
+    if not settings.adaptive:
+        return
+    if is_worse(*outcome):
+        # The steps were too long: the next round is from the best one, by shorter ones.
+        state.shortened *= SHORTER
+        _take_best(state)
+    elif state.converged or epoch == settings.n_epochs:
+        _take_best(state)
+
+
+def _take_best(state):
+    """Go back to the best of what was measured."""
+    _, params, chains = state.best
+    state.params[...] = params
+    state.first = state.second = None
+    if chains is not None:
+        state.chains[...] = chains
 
 
 def _record(settings, state):
@@ -241,8 +282,8 @@ def _record(settings, state):
         passes=float(state.epoch),
         monitor_passes=0.0,
         n_iterations=state.n_updates,
-        step_size=settings.step_size_m(state.n_updates, state.epoch - 1),
-        objective=float("nan"),
+        step_size=settings.step_size_m(state.n_updates, state.fraction),
+        objective=state.measures[-1].value if state.measures else float("nan"),
         mean_field=state.gap,
         acceptance_rate=float("nan"),
         bias=float("nan"),

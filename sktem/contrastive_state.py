@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sktem.contrastive_rounds import Measure
 from sktem.history import History
 from sktem.models.boltzmann import BoltzmannModel
 from sktem.random import Streams
@@ -37,6 +38,10 @@ class ContrastiveSettings:
         Transitions of posterior chains and of chains of the model.
     momentum, weight_decay : float
         Of the parameter updates.
+    adaptive : bool
+        Whether the entries of a step are adapted to the size of the gradient's.
+    tol : float or None
+        Rise of the likelihood that is not worth another round, None if not watched.
     centering : bool
         Whether updates are about the mean of each unit.
     rao_blackwell, binarize : bool
@@ -57,6 +62,8 @@ class ContrastiveSettings:
     n_gibbs_m: int
     momentum: float
     weight_decay: float
+    adaptive: bool
+    tol: float | None
     centering: bool
     rao_blackwell: bool
     binarize: bool
@@ -83,9 +90,31 @@ class ContrastiveState:
     centre : ndarray or None
         Moving averages of the posterior means of the units.
     velocity : ndarray or None
-        Momentum of the parameters.
+        Momentum of the parameters, with given steps.
+    first, second : ndarray or None
+        Averages of the gradient and of its square, with adapted steps.
+    n_moments : int
+        Updates in these averages.
     n_updates, epoch : int
         Updates and epochs so far.
+    watch_seed : int or None
+        Seed of what measures the log-likelihood.
+    begin, begin_updates : int
+        Epochs and updates before this fit, of those that it goes on from.
+    fraction : float
+        How far the steps are on the way from their first value to their last.
+    progress : float
+        How much of the round is over, counting the update to come.
+    shortened : float
+        Factor of the adapted steps.
+    travelled : float
+        Sum of the given steps.
+    measures : list of Measure
+        Log-likelihoods at the start of this fit and at the ends of its rounds.
+    best : tuple or None
+        Value, parameters and chains of the best of them.
+    converged : bool
+        Whether the last round has added too little for another one.
     finished : ndarray or None
         Parameters at the end of the last finished epoch.
     interrupted : bool
@@ -108,8 +137,21 @@ class ContrastiveState:
     mean: np.ndarray | None = None
     centre: np.ndarray | None = None
     velocity: np.ndarray | None = None
+    first: np.ndarray | None = None
+    second: np.ndarray | None = None
+    n_moments: int = 0
     n_updates: int = 0
     epoch: int = 0
+    watch_seed: int | None = None
+    begin: int = 0
+    begin_updates: int = 0
+    fraction: float = 0.0
+    progress: float = 1.0
+    shortened: float = 1.0
+    travelled: float = 0.0
+    measures: list[Measure] = field(default_factory=list)
+    best: tuple | None = None
+    converged: bool = False
     finished: np.ndarray | None = None
     interrupted: bool = False
     cpu_time: float = 0.0

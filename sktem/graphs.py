@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Graph", "grid_graph", "layered_graph"]
+__all__ = ["Graph", "as_graph", "grid_graph", "layered_graph"]
 
 
 class Graph:
@@ -88,6 +88,10 @@ class Graph:
             The graph; its edges are in lexicographic order, not in the given one.
         """
         first, second = np.asarray(first, np.int64), np.asarray(second, np.int64)
+        if len(first) and not 0 <= min(first.min(), second.min()):
+            raise ValueError("the units of an edge are numbered from 0")
+        if len(first) and not max(first.max(), second.max()) < n_units:
+            raise ValueError(f"an edge joins units from 0 to {n_units - 1}")
         if (first == second).any():
             raise ValueError("an edge joins two different units")
         keys = np.unique(
@@ -190,6 +194,59 @@ class Graph:
         low, high = np.minimum(a, b)[inside], np.maximum(a, b)[inside]
         order = np.lexsort((high, low))
         return Graph.from_edges(len(units), low, high), inside[order]
+
+
+def as_graph(graph):
+    """Return the graph that an argument means.
+
+    Parameters
+    ----------
+    graph : Graph, sparse matrix, array-like or networkx.Graph
+        A graph; a symmetric adjacency matrix; or edges, as a list of tuples or an array
+        of shape (n_edges, 2) of numbers of units, the largest of which is the last
+        unit. Two rows of two numbers that are not tuples are a matrix. The nodes of a
+        graph of networkx are the units, by number if they are 0, 1, 2 and so on, and
+        otherwise in their order.
+
+    Returns
+    -------
+    Graph
+        The graph.
+
+    Examples
+    --------
+    >>> from sktem.graphs import as_graph
+    >>> as_graph([(0, 1), (1, 2)]).degrees()
+    array([1, 2, 1])
+    """
+    if isinstance(graph, Graph):
+        return graph
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        nodes = list(graph.nodes)
+        numbers = set(range(len(nodes)))
+        if set(nodes) == numbers:
+            nodes = sorted(nodes)
+        number = {node: position for position, node in enumerate(nodes)}
+        edges = [(number[edge[0]], number[edge[1]]) for edge in graph.edges]
+        return _from_pairs(len(nodes), np.array(edges, np.int64).reshape(-1, 2))
+    if sparse.issparse(graph):
+        return Graph(graph)
+    tuples = isinstance(graph, (list, tuple)) and all(
+        isinstance(edge, tuple) and len(edge) == 2 for edge in graph
+    )
+    pairs = np.asarray(graph)
+    listed = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs) != 2
+    if not len(pairs) or not (tuples or listed) or pairs.dtype.kind not in "iu":
+        return Graph(pairs)
+    return _from_pairs(int(pairs.max()) + 1, pairs)
+
+
+def _from_pairs(n_units, pairs):
+    """Return a graph from an array of edges."""
+    loops = pairs[pairs[:, 0] == pairs[:, 1], 0]
+    if len(loops):
+        raise ValueError(f"graph has a self-loop at unit {loops[0]}")
+    return Graph.from_edges(n_units, pairs[:, 0], pairs[:, 1])
 
 
 def _two_colours(n_units, indptr, units):

@@ -29,8 +29,8 @@ def settings(solver="apcd", posterior=None, **changes):
         model=MODEL,
         solver=CONTRASTIVE_SOLVERS[solver],
         posterior=GibbsPosterior(4) if posterior is None else posterior,
-        step_size_e=StepRule((1.0, 0.2), 3, "step_size_e", 1.0),
-        step_size_m=StepRule((0.2, 0.1), 3, "step_size_m", np.inf),
+        step_size_e=StepRule((1.0, 0.2), "step_size_e", 1.0),
+        step_size_m=StepRule((0.2, 0.1), "step_size_m", np.inf),
         batch_size=10,
         n_epochs=3,
         n_pretrain=0,
@@ -40,6 +40,8 @@ def settings(solver="apcd", posterior=None, **changes):
         n_gibbs_m=2,
         momentum=0.0,
         weight_decay=0.0,
+        adaptive=False,
+        tol=None,
         centering=False,
         rao_blackwell=True,
         binarize=False,
@@ -127,7 +129,7 @@ def test_centred_updates_do_not_depend_on_what_is_called_one(centering, monkeypa
 
 
 def test_pcd_is_apcd_without_averaging():
-    ones = StepRule(1.0, 3, "step_size_e", 1.0)
+    ones = StepRule(1.0, "step_size_e", 1.0)
     one, two = start(), start()
     run_epochs(settings("pcd"), X, one)
     run_epochs(settings("apcd", step_size_e=ones), X, two)
@@ -172,3 +174,79 @@ def test_a_run_in_two_parts():
     run_epochs(settings(), X, parts)
     np.testing.assert_array_equal(whole.params, parts.params)
     assert len(whole.history) == len(parts.history) == 3
+
+
+def statistics(states):
+    """Return phi of each chain, (n_chains, n_parameters)."""
+    graph = MODEL.graph
+    return np.concatenate([states, states[graph.first] * states[graph.second]]).T
+
+
+def test_the_algorithm_as_printed():
+    """Every row has a mean of its own, mu^n, that moves when the row is visited."""
+    state = start()
+    draws = dict(posterior=GibbsPosterior(4, False), rao_blackwell=False)
+    run_epochs(settings(batch_size=30, **draws), X, state)
+
+    theta, streams = start().params, spawn_streams(0)
+    rng = streams.sampling
+    chains_of, mu, model_chains = {}, {}, None
+    for a, b in ((1.0, 0.2), (0.6, 0.15), (0.2, 0.1)):
+        order = streams.indices.permutation(30)
+        visible = X[order].astype(np.float32)
+        if chains_of:
+            chains = np.stack([chains_of[row] for row in order], axis=1)
+        else:
+            chains = posterior_start(MODEL, theta, X[order], None, rng)
+        drawn = MODEL.posterior_gibbs(theta, visible, None, chains, 4, draw_seed(rng))
+        for row, column, phi in zip(
+            order, drawn.chains.T, statistics(drawn.chains), strict=True
+        ):
+            chains_of[row] = column.copy()
+            mu[row] = phi if row not in mu else mu[row] + a * (phi - mu[row])
+        if model_chains is None:
+            model_chains = MODEL.new_chains(20, rng)
+        model_chains = MODEL.free_gibbs(theta, model_chains, 2, draw_seed(rng)).chains
+        positive = np.mean([mu[row] for row in range(30)], axis=0)
+        theta = theta + b * (positive - statistics(model_chains).mean(axis=0))
+    np.testing.assert_allclose(state.params, theta, rtol=1e-6)
+    # Of expectations in the place of draws it would not be the same.
+    other = start()
+    run_epochs(settings(batch_size=30), X, other)
+    assert np.abs(other.params - theta).max() > 1e-3
+
+
+class Watch:
+    """Returns prepared likelihoods."""
+
+    base = -3.0
+
+    def __init__(self, *values):
+        self.values = list(values)
+
+    def measure(self, params, number):
+        return self.values.pop(0), 0.0
+
+
+def test_a_round_that_loses_likelihood_is_taken_back():
+    """400 rows in batches of 10: rounds of 6, 12, 24 and 48 epochs."""
+    run = settings(
+        "pcd", ExactPosterior(), adaptive=True, tol=0.02, momentum=0.9, n_epochs=90
+    )
+    rows, ends = np.tile(X, (14, 1))[:400], []
+
+    def on_epoch(state):
+        if state.epoch in (6, 18, 42):
+            ends.append((state.shortened, state.params.copy()))
+
+    state = start()
+    run_epochs(run, rows, state, on_epoch, Watch(-3.0, -2.5, -2.8, -2.4, -2.395))
+    (first, best), (second, taken_back), (third, _) = ends
+    assert (first, second, third) == (1.0, 0.3, 0.3)
+    np.testing.assert_array_equal(best, taken_back)
+    assert state.converged
+    assert state.history.objective[-1] == -2.395
+    fallen = start()
+    run_epochs(run, rows, fallen, None, Watch(-3.0, -4.0, -5.0, -6.0, -7.0))
+    assert not fallen.converged
+    np.testing.assert_array_equal(fallen.params, start().params)

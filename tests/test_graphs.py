@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sktem.graphs import Graph, grid_graph, layered_graph
+from sktem.graphs import Graph, as_graph, grid_graph, layered_graph
 
 
 def random_graph(n, density, seed):
@@ -101,3 +101,37 @@ def test_a_graph_of_texts():
 def test_bad_grids(sides):
     with pytest.raises(ValueError, match="positive integer"):
         grid_graph(*sides)
+
+
+EDGES = [(0, 1), (1, 2), (4, 2)]
+
+
+@pytest.mark.parametrize(
+    "given", [EDGES, tuple(EDGES), np.array(EDGES), [list(edge) for edge in EDGES]]
+)
+def test_lists_of_edges(given):
+    found = as_graph(given)
+    assert found.n_units == 5
+    np.testing.assert_array_equal(found.first, [0, 1, 2])
+    np.testing.assert_array_equal(found.second, [1, 2, 4])
+
+
+def test_two_edges_are_not_a_matrix():
+    assert as_graph([(0, 1), (1, 2)]).n_edges == 2
+    assert as_graph([[0, 1], [1, 0]]).n_edges == 1
+    same = as_graph(grid_graph(2, 2))
+    assert as_graph(same) is same
+
+
+def test_graphs_of_networkx():
+    networkx = pytest.importorskip("networkx")
+    grid = networkx.grid_2d_graph(3, 4)
+    found, expected = as_graph(grid), Graph(grid_graph(3, 4))
+    np.testing.assert_array_equal(found.first, expected.first)
+    np.testing.assert_array_equal(found.second, expected.second)
+    shuffled = networkx.Graph()
+    shuffled.add_nodes_from([2, 0, 1, 3])
+    shuffled.add_weighted_edges_from([(2, 0, 0.0), (0, 1, 1.0)])
+    found = as_graph(shuffled)
+    assert found.n_units == 4
+    np.testing.assert_array_equal(found.degrees(), [2, 1, 1, 0])

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+import copy
+
+from sklearn.base import BaseEstimator
 
 from sktem.arrays import arrays_of
 from sktem.contrastive_loop import has_missing
@@ -19,6 +17,7 @@ from sktem.estimators.boltzmann_scores import BoltzmannScores
 from sktem.estimators.boltzmann_setup import BoltzmannSetup, one_blas_thread
 from sktem.estimators.boltzmann_stream import BoltzmannStream
 from sktem.estimators.boltzmann_units import VisibleUnits
+from sktem.history import History
 from sktem.random import seed_sequence, spawn_streams
 
 __all__ = ["LatentBoltzmannMachine"]
@@ -29,8 +28,6 @@ class LatentBoltzmannMachine(
     BoltzmannDraws,
     BoltzmannSetup,
     BoltzmannRun,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
     BaseEstimator,
 ):
     """Pairwise model of binary units on any graph, some of them hidden.
@@ -49,9 +46,10 @@ class LatentBoltzmannMachine(
 
     Parameters
     ----------
-    graph : sparse matrix, array-like or sktem.graphs.Graph, default=None
-        Symmetric adjacency matrix of all units, see :func:`sktem.graphs.grid_graph`.
-        The visible units, in increasing order, are the columns of X.
+    graph : sparse matrix, array-like, Graph or networkx.Graph, default=None
+        Symmetric adjacency matrix of all units, see :func:`sktem.graphs.grid_graph`, or
+        a list of edges, pairs of numbers of units. The visible units, in increasing
+        order, are the columns of X.
     hidden : array-like of int or bool, default=None
         Hidden units of the graph; None means none.
     hidden_layer_sizes : int or tuple of int, default=None
@@ -86,30 +84,41 @@ class LatentBoltzmannMachine(
         of the update. "auto" is (1, 0.05) where draws are averaged, 1 where
         expectations are exact.
     step_size_m : "auto", float, (float, float), schedule or callable, default="auto"
-        b_t of the parameters, likewise. "auto" is (0.05, 0.0005).
+        b_t of the parameters, likewise. "auto" adapts the step of each parameter to the
+        size of its gradient (Kingma and Ba 2015), in rounds: each has twice as many
+        updates as the one before, in which the steps fall by a factor of 100, and the
+        fit stops after a round that adds too little to the log-likelihood, see `tol`.
     batch_size : int, default=100
         Rows per update.
-    max_iter : int, default=20
-        Epochs.
-    momentum : float, default=0.0
-        In [0, 1).
+    max_iter : int or "auto", default="auto"
+        Most epochs of a fit; with given steps the fit takes all of them. "auto" is
+        16,000 updates for small machines and down to 6,000 for large ones, and at least
+        7 epochs.
+    tol : float or None, default=0.02
+        The fit has converged when its last round (with given steps, its second half)
+        has changed the log-likelihood by less than this share of what it is above that
+        of independent units. The log-likelihood of up to 1,000 rows is exact where that
+        is cheap and estimated elsewhere. None measures nothing: the fit takes all
+        epochs and says nothing about convergence.
+    momentum : float or "auto", default="auto"
+        In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
     weight_decay : float, default=0.0
         Strength of the L2 penalty on weights, not on biases.
-    centering : "auto" or bool, default="auto"
+    centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and
         Mueller 2012). The maxima are the same; it allows longer steps, mostly ends at a
         higher likelihood, and large deep machines may not leave the base rates without
-        it. "auto" is False for one hidden layer, whose units are then on less often and
-        are better features, and True elsewhere. False is the algorithm as Jang et al.
-        have it.
+        it. Without it hidden units are on less often, and those of one layer can be
+        better features.
     rao_blackwell : bool, default=True
         Take conditional expectations in place of the last draws (of each unit given
         the others on a graph, of every second layer in layers). The result has the
         same mean and less noise.
-    binarize : bool, default=False
-        Draw values strictly between 0 and 1 anew at each visit; otherwise they stand
-        as they are.
+    binarize : float, "sample" or None, default=None
+        A threshold: values above it are 1 and others 0, in all methods. "sample" takes
+        values in [0, 1] as probabilities and draws bits from them anew at each visit of
+        the fit. With None values in [0, 1] stand as they are.
     pretrain : int, default=0
         Epochs of layer-wise pretraining of a deep machine by CD-1, each layer as a
         restricted machine with doubled inputs (Salakhutdinov and Hinton 2009).
@@ -122,7 +131,9 @@ class LatentBoltzmannMachine(
         Threads, over blocks of 256 rows or, on a graph, 512 chains; the result does
         not depend on it. For NumPy arrays only.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the fitted parameters and chains.
+        Whether ``fit`` goes on from the state of the fit before: parameters, averages,
+        random numbers and chains (those of the rows if there are as many). Two fits
+        with constant steps, or a schedule, are the same as one of all their epochs.
     verbose : int, default=0
         Prints a line per epoch.
 
@@ -142,9 +153,15 @@ class LatentBoltzmannMachine(
         "cd".
     history_ : History
         The record of the fit; ``mean_field`` is the squared norm of the difference of
-        the statistics at the end of each epoch.
+        the statistics at the end of each epoch, ``objective`` the log-likelihood as it
+        was last measured, see `tol`.
+    log_partition_ : AISResult
+        log Z with its standard error and effective sample size, as :meth:`score` and
+        :meth:`score_samples` last found it.
     n_iter_ : int
-        Epochs.
+        Epochs, with those of the fits that a warm start goes on from.
+    converged_ : bool
+        Whether the fit has converged, see `tol`.
     n_features_in_ : int
         Visible units.
     n_samples_seen_ : int
@@ -158,6 +175,8 @@ class LatentBoltzmannMachine(
     ----------
     H. Jang, H. Choi, Y. Yi and J. Shin, Adiabatic Persistent Contrastive Divergence
     Learning, 2016, Algorithm 1 and equations (7) and (8).
+
+    D. P. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2015.
 
     G. Montavon and K.-R. Mueller, Deep Boltzmann Machines and the Centering Trick,
     Neural Networks: Tricks of the Trade, 2012.
@@ -190,12 +209,13 @@ class LatentBoltzmannMachine(
         step_size_e="auto",
         step_size_m="auto",
         batch_size=100,
-        max_iter=20,
-        momentum=0.0,
+        max_iter="auto",
+        tol=0.02,
+        momentum="auto",
         weight_decay=0.0,
-        centering="auto",
+        centering=True,
         rao_blackwell=True,
-        binarize=False,
+        binarize=None,
         pretrain=0,
         variance_floor=0.01,
         random_state=None,
@@ -218,6 +238,7 @@ class LatentBoltzmannMachine(
         self.step_size_m = step_size_m
         self.batch_size = batch_size
         self.max_iter = max_iter
+        self.tol = tol
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.centering = centering
@@ -273,15 +294,18 @@ class LatentBoltzmannMachine(
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
         model = self._new_model(X.shape[1], arrays)
-        settings = self._settings(model, has_missing(X))
+        settings = self._settings(model, has_missing(X), X.shape[0])
         if warm:
             self._check_same(model)
 
         def new_state():
+            if warm and self._stream.state is not None:
+                history = copy.deepcopy(getattr(self, "history_", History()))
+                shape = (X.shape[0], self.n_chains_e)
+                return self._stream.goes_on(self.params_, history, shape)
             streams = spawn_streams(seed_sequence(self.random_state))
             if warm:
-                chains = None if self.chains_ is None else arrays.copy(self.chains_)
-                return ContrastiveState(arrays.copy(self.params_), streams, chains)
+                return ContrastiveState(arrays.copy(self.params_), streams)
             params = model.initial_params(units.logits, streams.initialisation)
             if self.pretrain:
                 pretrained(settings, inputs, units, params, streams)
@@ -291,8 +315,9 @@ class LatentBoltzmannMachine(
         self._publish(model, units, state)
         self.history_ = state.history
         self.n_iter_ = state.epoch
+        self.converged_ = state.converged
         self.__dict__.pop("n_samples_seen_", None)
-        self._stream = BoltzmannStream.after_fit(model, units, state, settings)
+        self._stream = BoltzmannStream.after_fit(model, units, state)
         if state.interrupted:
             raise KeyboardInterrupt
         self._warn(state.history.events, USER_FRAME + 1)

@@ -100,8 +100,10 @@ def pretrained(settings, X, units, params, streams) -> None:
             model=machine,
             solver=CONTRASTIVE_SOLVERS["cd"],
             posterior=ExactPosterior(),
-            step_size_m=StepRule(steps, settings.n_pretrain, "steps", 1.0),
+            step_size_m=StepRule(steps, "steps", 1.0),
             n_epochs=settings.n_pretrain,
+            adaptive=False,
+            momentum=0.0 if settings.adaptive else settings.momentum,
             n_gibbs_m=1,
             binarize=settings.binarize and lower == 0,
         )

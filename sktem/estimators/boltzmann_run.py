@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 
+from sklearn.exceptions import ConvergenceWarning
+
 from sktem.arrays import arrays_of
 from sktem.contrastive_loop import run_epochs
-from sktem.estimators.base import CallbackSupportMixin, FitProgress
+from sktem.contrastive_rounds import has_fallen, rise
+from sktem.estimators.base import USER_FRAME, CallbackSupportMixin, FitProgress
+from sktem.estimators.boltzmann_objective import Objective
 from sktem.exceptions import FitWarning
 
 __all__ = ["BoltzmannRun"]
@@ -30,6 +34,7 @@ class BoltzmannRun(CallbackSupportMixin):
         if progress.current is None:
             progress.current = new_state()
         state = progress.current
+        watch = self._watch(settings, units, inputs, state)
         self._fit_progress = progress
 
         def attributes():
@@ -54,14 +59,47 @@ class BoltzmannRun(CallbackSupportMixin):
             )
 
         try:
-            run_epochs(settings, inputs, state, on_epoch)
+            run_epochs(settings, inputs, state, on_epoch, watch)
         finally:
             del self._fit_progress
         if context is not None:
             context.call_on_fit_task_end(
                 estimator=self, X=X, reconstruction_attributes=attributes
             )
+        if watch is not None and not state.interrupted:
+            self._judge(settings, state, watch)
         return state
+
+    def _watch(self, settings, units, inputs, state):
+        """Return what measures the likelihood, None if nothing does."""
+        if settings.tol is None or not settings.n_epochs:
+            return None
+        if state.watch_seed is None:
+            state.watch_seed = int(state.streams.monitoring.integers(2**63))
+        return Objective(settings, units, inputs, state.watch_seed, self.n_mean_field)
+
+    def _judge(self, settings, state, watch):
+        """Warn if the likelihood is too low, or still rises."""
+        values = [measure.value for measure in state.measures]
+        best = max(values) if settings.adaptive else values[-1]
+        if has_fallen(best, watch.base, settings.tol, settings.model.n_visible):
+            warnings.warn(
+                f"The log-likelihood after the fit, {best:.4g} per row, is below "
+                f"that of independent units, {watch.base:.4g}: the steps are too long. "
+                "Decrease step_size_m or momentum, or leave both at 'auto'.",
+                FitWarning,
+                stacklevel=USER_FRAME + 2,
+            )
+        elif not state.converged and state.epoch - state.begin >= settings.n_epochs:
+            last = "round" if settings.adaptive else "half of the epochs"
+            warnings.warn(
+                f"The fit has not converged after {settings.n_epochs} epochs: the last "
+                f"{last} changed the log-likelihood by {rise(state.measures):.3g} per "
+                f"row and left it at {best:.4g} ({watch.base:.4g} for independent "
+                "units). Increase max_iter, or tol to accept it.",
+                ConvergenceWarning,
+                stacklevel=USER_FRAME + 2,
+            )
 
     def _check_same(self, model):
         """Raise if the fitted parameters do not belong to this model."""
@@ -74,8 +112,11 @@ class BoltzmannRun(CallbackSupportMixin):
     def _publish(self, model, units, state):
         for name, value in self._attributes(model, units, state).items():
             setattr(self, name, value)
-        if not hasattr(self, "variances_") or not model.gaussian:
-            self.__dict__.pop("variances_", None)
+        stale = ["log_partition_", "_log_partition_of"]
+        if not model.gaussian:
+            stale.append("variances_")
+        for name in stale:
+            self.__dict__.pop(name, None)
 
     def _attributes(self, model, units, state):
         """Return what the fitted machine is."""
@@ -88,7 +129,6 @@ class BoltzmannRun(CallbackSupportMixin):
             "n_features_in_": model.n_visible,
             "_model": model,
             "_units": units,
-            "_exact_log_partition": None,
         }
         if model.gaussian:
             variances = units.scale**2 / model.precisions(params)

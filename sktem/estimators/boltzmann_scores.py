@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import NUMPY, arrays_of
@@ -14,23 +16,30 @@ from sktem.evaluation.ais import (
     AISResult,
     annealed_importance_sampling,
     posterior_log_sums,
+    reliable_log_partition,
 )
-from sktem.models.elimination import plan_elimination
+from sktem.exceptions import FitWarning
+from sktem.models.partition import ExactPartition
 from sktem.random import seed_sequence
 
 __all__ = ["BoltzmannScores"]
 
-#: Separators of at most this many units are summed over without being asked to, and of
-#: at most that many when asked.
-AUTOMATIC_WIDTH = 14
-LARGEST_WIDTH = 22
+#: What an exact log Z may cost without being asked for: about a second.
+OPERATIONS = 3e8
+#: Annealed importance sampling of `score`: runs, temperatures at first and at most, and
+#: the effective sample size, as a share of the runs, below which it warns.
+RUNS = 100
+TEMPERATURES = (1000, 4000)
+TRUSTED_SHARE = 0.25
 
 #: Rows that are densified and evaluated at a time.
 ROWS = 2048
 
 
-class BoltzmannScores:
+class BoltzmannScores(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """Posterior marginals, free energies and log-likelihoods."""
+
+    log_partition_: AISResult
 
     def _prepared(self, X, method, *, allow_nan=False):
         """Return the model and what it sees of X, densely, with NaN as it is."""
@@ -118,7 +127,7 @@ class BoltzmannScores:
             "exact" sums over all states by elimination, which needs a small treewidth
             (a grid of at most 22 rows, a restricted machine of at most 22 hidden or
             visible units); "ais" is annealed importance sampling; "auto" is exact where
-            that takes about a second.
+            that takes no more than about a second.
         n_runs : int, default=100
             Independent runs of AIS.
         n_temperatures : int, default=1000
@@ -144,7 +153,7 @@ class BoltzmannScores:
         model = self._model
         model.n_jobs = self.n_jobs
         if method != "ais":
-            exact = self._exact(LARGEST_WIDTH if method == "exact" else AUTOMATIC_WIDTH)
+            exact = self._exact(method)
             if exact is not None:
                 return AISResult(exact, 0.0, np.inf, 0, 0)
             if method == "exact":
@@ -160,30 +169,46 @@ class BoltzmannScores:
             model, self.params_, rng, n_runs, n_temperatures, schedule
         )
 
-    def _exact(self, max_width):
+    def _exact(self, method):
         """Return the exact log Z, None where it would cost too much."""
-        possible = arrays_of(self.params_).is_numpy and not self._too_wide(max_width)
-        if self._exact_log_partition is None and possible:
-            graph, biases, weights, constant = self._model.as_graph(self.params_)
-            plan = plan_elimination(graph, max_width)
-            if plan is not None:
-                total = plan.log_sum(biases, weights)
-                self._exact_log_partition = (plan.width, total + constant)
-        if self._exact_log_partition is None:
-            return None
-        width, value = self._exact_log_partition
-        return value if width <= max_width else None
+        model = self._model
+        plans = self.__dict__.setdefault("_partitions", {})
+        if method not in plans or plans[method].model is not model:
+            limit = np.inf if method == "exact" else OPERATIONS
+            plans[method] = ExactPartition(model, limit)
+        return plans[method].value(self.params_)
 
-    def _too_wide(self, max_width):
-        """Return whether layers are too wide, without looking for a plan."""
-        sizes = getattr(self._model, "sizes", None)
-        if sizes is None:
-            return False
-        if self._model.gaussian:
-            # Integrated out, the visible units join all units of the first layer.
-            return sizes[1] - 1 > max_width
-        return any(
-            min(pair) > max_width for pair in zip(sizes, sizes[1:], strict=False)
+    def _known_log_partition(self) -> AISResult:
+        """Return log Z of the parameters, found once and kept as `log_partition_`."""
+        params, known = self.params_, getattr(self, "_log_partition_of", None)
+        if known is not None and bool(arrays_of(params).xp.all(known == params)):
+            return self.log_partition_
+        model = self._model
+        model.n_jobs = self.n_jobs
+        exact = self._exact("auto")
+        if exact is not None:
+            found = AISResult(exact, 0.0, np.inf, 0, 0)
+        else:
+            rng = np.random.default_rng(seed_sequence(self.random_state))
+            found = reliable_log_partition(model, params, rng, RUNS, *TEMPERATURES)
+            self._warn_of_few(found)
+        self.log_partition_ = found
+        self._log_partition_of = arrays_of(params).copy(params)
+        return found
+
+    def _warn_of_few(self, found):
+        """Warn if few runs carry an estimate of log Z."""
+        if found.effective_sample_size >= TRUSTED_SHARE * found.n_runs:
+            return
+        warnings.warn(
+            f"The estimate of log Z, {found.value:.6g}, rests on "
+            f"{found.effective_sample_size:.1f} of {found.n_runs} runs of annealed "
+            f"importance sampling with {found.n_temperatures} temperatures, so that "
+            f"its standard error of {found.standard_error:.2g} is likely to be too "
+            "small and log-likelihoods too high. Pass the value of a longer run of "
+            "log_partition as log_partition.",
+            FitWarning,
+            stacklevel=5,
         )
 
     @one_blas_thread
@@ -191,8 +216,11 @@ class BoltzmannScores:
         """Return the log-likelihood of each row.
 
         Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
-        Otherwise one or both are estimated by annealed importance sampling; an estimate
-        of log Z is remembered until the next fit.
+        Otherwise one or both are estimated by annealed importance sampling. log Z is
+        kept in ``log_partition_``, with its standard error and effective sample size,
+        until the parameters change. Its 100 runs have 1,000 temperatures; where their
+        effective sample size is below 50 they are repeated with 4,000, and where it is
+        below 25 even then, a :class:`~sktem.exceptions.FitWarning` says so.
 
         Parameters
         ----------
@@ -200,7 +228,7 @@ class BoltzmannScores:
             Rows, without NaN.
         log_partition : float or None, default=None
             log Z, such as the value of a longer run of :meth:`log_partition`; None
-            means its default.
+            means that it is found here.
         n_runs, n_temperatures : int
             Size of the estimate of each row where the hidden units cannot be summed
             out.
@@ -213,10 +241,7 @@ class BoltzmannScores:
         """
         model, X = self._prepared(X, "score_samples")
         if log_partition is None:
-            if getattr(self, "_log_partition_of", None) is not self.params_:
-                self._log_partition = self.log_partition().value
-                self._log_partition_of = self.params_
-            log_partition = self._log_partition
+            log_partition = self._known_log_partition().value
         if model.has_exact_posterior:
             values = self._log_unnormalised(model, X)
         else:

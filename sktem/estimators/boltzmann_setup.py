@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from sktem.arrays import NUMPY, arrays_of, input_arrays
 from sktem.contrastive_state import ContrastiveSettings
-from sktem.graphs import Graph
+from sktem.graphs import as_graph
 from sktem.models.boltzmann_graph import GraphMachine
 from sktem.models.boltzmann_layers import LayeredMachine
 from sktem.samplers.gibbs import (
@@ -27,9 +27,16 @@ __all__ = ["BoltzmannSetup", "one_blas_thread"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 
-#: Defaults of the steps: a_t where posterior draws are averaged, and b_t.
+#: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
+#: adapted, over the root of the largest number of neighbours of a unit.
 STEP_SIZE_E = (1.0, 0.05)
-STEP_SIZE_M = (0.05, 0.0005)
+STEP_SIZE_M = (0.28, 0.0028)
+#: Share of the past in the average of the gradient, with adapted steps.
+ADAPTED_MOMENTUM = 0.9
+#: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
+FEWEST_UPDATES = 6000
+MOST_UPDATES = 16000
+UPDATES_TIMES_PARAMETERS = 8e8
 
 
 @functools.cache
@@ -72,31 +79,47 @@ class BoltzmannSetup:
         ):
             self._check_number(name, Integral, 1)
         self._check_number("batch_size", Integral, 1)
-        self._check_number("max_iter", Integral, 0)
+        if not (isinstance(self.max_iter, str) and self.max_iter == "auto"):
+            self._check_number("max_iter", Integral, 0)
+        if self.tol is not None:
+            self._check_number("tol", Real, 0)
         self._check_number("pretrain", Integral, 0)
         self._check_number("weight_decay", Real, 0)
-        self._check_number("momentum", Real, 0)
+        if not (isinstance(self.momentum, str) and self.momentum == "auto"):
+            self._check_number("momentum", Real, 0)
+            if self.momentum >= 1:
+                raise ValueError(f"momentum must be below 1, got {self.momentum!r}")
         self._check_number("variance_floor", Real, 0, strict=True)
-        if self.momentum >= 1:
-            raise ValueError(f"momentum must be below 1, got {self.momentum!r}")
         if self.variance_floor > 1:
             raise ValueError(
                 f"variance_floor must be in (0, 1], got {self.variance_floor!r}"
             )
+        if self.binarize is not None and self.binarize != "sample":
+            threshold = isinstance(self.binarize, Real)
+            if not threshold or isinstance(self.binarize, (bool, np.bool_)):
+                raise ValueError(
+                    "binarize must be None, 'sample' or a threshold, got "
+                    f"{self.binarize!r}"
+                )
         self._check_choice("visible", ("binary", "gaussian"))
         self._check_choice("solver", tuple(sorted(CONTRASTIVE_SOLVERS)))
         self._check_choice("e_step", E_STEPS)
         if not isinstance(self.centering, (bool, np.bool_)):
-            self._check_choice("centering", ("auto", True, False))
+            raise ValueError(f"centering must be a bool, got {self.centering!r}")
         if self.graph is not None and self.hidden_layer_sizes is not None:
             raise ValueError("give either graph or hidden_layer_sizes, not both")
         if self.graph is None and self.hidden is not None:
-            raise ValueError("hidden says which units of graph are hidden: give graph")
+            number = isinstance(self.hidden, (Integral, tuple))
+            meant = f"did you mean hidden_layer_sizes={self.hidden!r}?"
+            raise ValueError(
+                "hidden says which units of graph are hidden: "
+                + (meant if number else "give graph")
+            )
         if self.visible == "gaussian":
             if self.graph is not None:
                 raise ValueError("visible='gaussian' needs layers, not a graph")
-            if self.binarize:
-                raise ValueError("binarize=True needs visible='binary'")
+            if self.binarize is not None:
+                raise ValueError("binarize needs visible='binary'")
 
     def _check_number(self, name, kind, low, *, strict=False):
         value = getattr(self, name)
@@ -136,7 +159,24 @@ class BoltzmannSetup:
         )
         if not reset:
             self._check_arrays(X, method)
-        return self._in_range(X) if binary else X
+        if not binary:
+            return X
+        if isinstance(self.binarize, Real):
+            return self._above(X, float(self.binarize))
+        return self._in_range(X)
+
+    def _above(self, X, threshold):
+        """Return 1 where values are above a threshold and 0 elsewhere, NaN as it is."""
+        if not sparse.issparse(X):
+            xp = arrays_of(X).xp
+            above = arrays_of(X).astype(X > threshold, X.dtype)
+            return xp.where(xp.isnan(X), X, above)
+        if threshold < 0:
+            raise ValueError("binarize must be >= 0 for a sparse X")
+        X = X.copy()
+        X.data = (X.data > threshold).astype(X.dtype)
+        X.eliminate_zeros()
+        return X
 
     def _check_arrays(self, X, method):
         """Raise if X is not of the namespace and on the device of the fit."""
@@ -165,9 +205,20 @@ class BoltzmannSetup:
             if low < 0 or high > 1:
                 raise ValueError(
                     "X must be in [0, 1] for visible='binary', got values from "
-                    f"{low:g} to {high:g}; scale it, or use visible='gaussian'"
+                    f"{low:g} to {high:g}. {self._advice(values, low, high)}"
                 )
         return X
+
+    def _advice(self, values, low, high):
+        """Return what to do about values that are out of range."""
+        xp = arrays_of(values).xp
+        if low == -1 and high == 1 and bool(xp.all(xp.abs(values) == 1)):
+            return "For units in {-1, 1}, pass (X + 1) / 2."
+        return (
+            "Scale it, in a pipeline by MinMaxScaler(clip=True), which also bounds "
+            "values that are outside of the training data; or set a threshold by "
+            "binarize; or use visible='gaussian'."
+        )
 
     def _new_model(self, n_features, arrays=NUMPY):
         """Return the model for data of so many columns, arrays of a namespace."""
@@ -180,7 +231,7 @@ class BoltzmannSetup:
                 float(self.variance_floor),
                 eliminates=arrays.is_numpy,
             )
-        graph = self.graph if isinstance(self.graph, Graph) else Graph(self.graph)
+        graph = as_graph(self.graph)
         hidden = self._hidden_units(graph.n_units)
         if len(hidden) == graph.n_units:
             raise ValueError("all units are hidden: at least one has to be visible")
@@ -257,7 +308,18 @@ class BoltzmannSetup:
         choices = {"exact": ExactPosterior(), "gibbs": gibbs, "mean_field": mean_field}
         return choices[e_step]
 
-    def _settings(self, model, missing):
+    def _n_epochs(self, model, n_rows):
+        """Return the largest number of epochs of a fit to so many rows."""
+        if not isinstance(self.max_iter, str):
+            return int(self.max_iter)
+        updates = UPDATES_TIMES_PARAMETERS / model.n_parameters
+        updates = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
+        size = min(self.batch_size, n_rows or self.batch_size)
+        per_epoch = -(-(n_rows or size) // size)
+        # A round of one epoch, one of two, and one of four.
+        return max(round(updates / per_epoch), 7)
+
+    def _settings(self, model, missing, n_rows=None):
         """Return the settings of a run."""
         if self.pretrain and (self.graph is not None or len(model.sizes) < 3):
             raise ValueError("pretrain needs at least two hidden layers")
@@ -271,29 +333,31 @@ class BoltzmannSetup:
                 f"solver={self.solver!r} does not average posterior statistics: "
                 f"step_size_e must be 'auto', got {step_size_e!r}"
             )
-        if isinstance(step_size_m, str) and step_size_m == "auto":
-            step_size_m = STEP_SIZE_M
-        centering = self.centering
-        if isinstance(centering, str):
-            # The units of one hidden layer are used as features, which are better when
-            # they are on less often.
-            centering = self.graph is not None or len(model.sizes) > 2
+        adaptive = isinstance(step_size_m, str) and step_size_m == "auto"
+        if adaptive:
+            scale = 1 / np.sqrt(max(model.largest_degree, 1))
+            step_size_m = tuple(scale * step for step in STEP_SIZE_M)
+        momentum = self.momentum
+        if isinstance(momentum, str):
+            momentum = ADAPTED_MOMENTUM if adaptive else 0.0
         return ContrastiveSettings(
             model=model,
             solver=solver,
             posterior=posterior,
-            step_size_e=StepRule(step_size_e, self.max_iter, "step_size_e", 1.0),
-            step_size_m=StepRule(step_size_m, self.max_iter, "step_size_m", np.inf),
+            step_size_e=StepRule(step_size_e, "step_size_e", 1.0),
+            step_size_m=StepRule(step_size_m, "step_size_m", np.inf),
             batch_size=int(self.batch_size),
-            n_epochs=int(self.max_iter),
+            n_epochs=self._n_epochs(model, n_rows),
             n_pretrain=int(self.pretrain),
             n_chains=int(self.n_chains),
             n_chains_e=int(self.n_chains_e),
             n_gibbs_e=int(self.n_gibbs_e),
             n_gibbs_m=int(self.n_gibbs_m),
-            momentum=float(self.momentum),
+            momentum=float(momentum),
             weight_decay=float(self.weight_decay),
-            centering=bool(centering),
+            adaptive=adaptive,
+            tol=None if self.tol is None else float(self.tol),
+            centering=bool(self.centering),
             rao_blackwell=bool(self.rao_blackwell),
-            binarize=bool(self.binarize),
+            binarize=self.binarize == "sample",
         )

@@ -13,9 +13,16 @@ from sktem.arrays import NUMPY, arrays_of
 from sktem.contrastive_loop import has_missing, update
 from sktem.contrastive_state import ContrastiveState
 from sktem.estimators.boltzmann_units import VisibleUnits
+from sktem.history import History
 from sktem.random import spawn_streams
 
 __all__ = ["BoltzmannStream"]
+
+#: What a state has on the device of the data.
+ARRAYS = (
+    "params", "chains", "posterior_chains", "mean", "centre", "velocity", "first",
+    "second",
+)  # fmt: skip
 
 
 class BoltzmannStream:
@@ -37,7 +44,7 @@ class BoltzmannStream:
         self.after_whole_fit = False
 
     @classmethod
-    def after_fit(cls, model, units, state, settings):
+    def after_fit(cls, model, units, state):
         """Return a stream that goes on from a fit.
 
         Parameters
@@ -48,8 +55,6 @@ class BoltzmannStream:
             Its visible units.
         state : ContrastiveState
             Its final state.
-        settings : ContrastiveSettings
-            Its settings.
 
         Returns
         -------
@@ -63,16 +68,14 @@ class BoltzmannStream:
         def copied(values):
             return None if values is None else arrays.copy(values)
 
-        # The chains of rows belong to rows that a stream does not see again.
-        stream.state = ContrastiveState(
-            copied(state.params),
-            state.streams,
-            chains=copied(state.chains),
-            mean=copied(state.mean),
-            centre=copied(state.centre),
-            velocity=copied(state.velocity),
-            n_updates=state.n_updates,
-            epoch=max(settings.n_epochs, 1) - 1,
+        arrays_by_name = {name: copied(getattr(state, name)) for name in ARRAYS}
+        stream.state = replace(
+            state,
+            **arrays_by_name,
+            fraction=1.0,
+            progress=1.0,
+            best=None,
+            history=History(),
         )
         stream.after_whole_fit = True
         return stream
@@ -86,8 +89,7 @@ class BoltzmannStream:
         if self.model is not None:
             moved.model = self.model.__sklearn_array_api_convert__(converter)
         if self.state is not None:
-            names = ("params", "chains", "mean", "centre", "velocity")
-            values = {name: getattr(self.state, name) for name in names}
+            values = {name: getattr(self.state, name) for name in ARRAYS}
             found = {k: converter(v) for k, v in values.items() if v is not None}
             moved.state = replace(self.state, **found)
         return moved
@@ -136,7 +138,7 @@ class BoltzmannStream:
             rows = data[begin : begin + size, :]
             batch = self.units.inputs(rows, arrays.xp.float32)
             missing = has_missing(batch)
-            update(settings, self.state, batch, missing=missing, progress=1.0)
+            update(settings, self.state, batch, missing=missing)
         events.update(self.state.history.events)
         return events
 
@@ -147,6 +149,39 @@ class BoltzmannStream:
         )
         params = self.model.initial_params(units.logits, streams.initialisation)
         return units, ContrastiveState(params, streams)
+
+    def goes_on(self, params, history, shape):
+        """Return the state from which a fit goes on.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        history : History
+            The record so far.
+        shape : tuple of int
+            Rows of the fit and chains of each; if they are as before, the chains go on.
+
+        Returns
+        -------
+        ContrastiveState
+            The state.
+        """
+        state = self.state
+        arrays = arrays_of(params)
+        values = {name: getattr(state, name) for name in ARRAYS}
+        found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
+        found["params"] = arrays.copy(params)
+        rows = state.posterior_chains
+        same = rows is not None and tuple(rows.shape[:2]) == shape
+        started = state.started.copy() if same else None
+        if not same:
+            found["posterior_chains"] = None
+        return replace(
+            state, **found, started=started, history=history, begin=state.epoch,
+            begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
+            converged=False, interrupted=False,
+        )  # fmt: skip
 
     def published(self, estimator):
         """Return the visible units and the state that count the rows so far.

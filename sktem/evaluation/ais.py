@@ -15,10 +15,18 @@ import numpy as np
 from sktem.arrays import arrays_of
 from sktem.evaluation.annealing_paths import new_path
 
-__all__ = ["AISResult", "annealed_importance_sampling", "posterior_log_sums"]
+__all__ = [
+    "AISResult",
+    "annealed_importance_sampling",
+    "posterior_log_sums",
+    "reliable_log_partition",
+]
 
-#: Share of the effective sample size that a step of the pilot may lose.
+#: Share of the effective sample size that a step of the pilot may lose, and its runs.
 PILOT_LOSS = 0.05
+PILOT_RUNS = 100
+#: Effective sample size, as a share of the runs, below which they are made longer.
+WANTED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -30,8 +38,8 @@ class AISResult:
     value : float
         The estimate; the exponential of it is unbiased.
     standard_error : float
-        Of the value, by the delta method. It means little where the effective sample
-        size is small.
+        Of the value, by the delta method; NaN for a single run. It means little where
+        the effective sample size is small.
     effective_sample_size : float
         Runs of equal weight that are worth as much.
     n_runs, n_temperatures : int
@@ -71,13 +79,13 @@ def annealed_importance_sampling(
         The estimate.
     """
     path = new_path(model, params, rng)
-    betas = inverse_temperatures(path, schedule, n_runs, n_temperatures, rng)
+    betas = inverse_temperatures(path, schedule, n_temperatures, rng)
     log_weights = _anneal(path, betas, n_runs, rng)
     value, error, size = map(float, _summary(log_weights))
     return AISResult(value, error, size, n_runs, len(betas) - 1)
 
 
-def inverse_temperatures(path, schedule, n_runs, n_temperatures, rng):
+def inverse_temperatures(path, schedule, n_temperatures, rng):
     """Return inverse temperatures from 0 to 1.
 
     Parameters
@@ -86,8 +94,8 @@ def inverse_temperatures(path, schedule, n_runs, n_temperatures, rng):
         The path.
     schedule : {"adaptive", "linear"} or array-like
         How they lie.
-    n_runs, n_temperatures : int
-        Size of the calculation.
+    n_temperatures : int
+        Steps of each run.
     rng : numpy.random.Generator
         Source of randomness of a pilot run.
 
@@ -99,7 +107,7 @@ def inverse_temperatures(path, schedule, n_runs, n_temperatures, rng):
     if isinstance(schedule, str) and schedule == "linear":
         return np.linspace(0.0, 1.0, n_temperatures + 1)
     if isinstance(schedule, str) and schedule == "adaptive":
-        pilot = _pilot(path, n_runs, rng)
+        pilot = _pilot(path, rng)
         where = np.linspace(0.0, len(pilot) - 1.0, n_temperatures + 1)
         return np.interp(where, np.arange(len(pilot)), pilot)
     if isinstance(schedule, str):
@@ -114,9 +122,9 @@ def inverse_temperatures(path, schedule, n_runs, n_temperatures, rng):
     return betas
 
 
-def _pilot(path, n_runs, rng):
+def _pilot(path, rng):
     """Return inverse temperatures with an equal loss from each to the next."""
-    path.start(min(n_runs, 100), rng)
+    path.start(PILOT_RUNS, rng)
     betas = [0.0]
     while betas[-1] < 1.0:
         beta = betas[-1]
@@ -164,7 +172,41 @@ def _summary(log_weights):
     size = total**2 / xp.sum(weights**2, axis=-1)
     # Relative variance of the mean weight, with n - 1 for one estimated mean.
     variance = xp.clip(n / size - 1.0, 0.0, None) / max(n - 1, 1)
+    if n == 1:
+        variance = variance + float("nan")
     return value, xp.sqrt(variance), size
+
+
+def reliable_log_partition(model, params, rng, n_runs, n_temperatures, most):
+    """Estimate log Z by runs that are made longer until their weights are about equal.
+
+    While the effective sample size is less than half of the runs, new runs of four
+    times as many temperatures take the place of the old ones.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : ndarray of shape (n_parameters,)
+        Its parameters.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n_runs : int
+        Independent runs.
+    n_temperatures, most : int
+        Steps of each at first, and at most.
+
+    Returns
+    -------
+    AISResult
+        The estimate of the longest runs.
+    """
+    while True:
+        found = annealed_importance_sampling(model, params, rng, n_runs, n_temperatures)
+        enough = found.effective_sample_size >= WANTED_SHARE * n_runs
+        if enough or n_temperatures >= most:
+            return found
+        n_temperatures = min(4 * n_temperatures, most)
 
 
 def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):

@@ -23,6 +23,7 @@ from sktem.kernels.counter import (
 
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
+_HALF = np.float32(0.5)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -50,9 +51,9 @@ def add_field(field, states, unit, indptr, indices, weights, bias):
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def draw_unit(row, x, low, high, lanes):
-    """Equal ``row[:] = hashed(low, high, lanes) * (1 + 2.0**x) < 2**24``."""
+    """Equal ``row[:] = (hashed(low, high, lanes) + 0.5) * (1 + 2.0**x) < 2**24``."""
     for c in range(row.shape[0]):
-        drawn = hashed(low, high, lanes[c]) * odds(x[c]) < TWO_24
+        drawn = (hashed(low, high, lanes[c]) + _HALF) * odds(x[c]) < TWO_24
         row[c] = _ONE if drawn else _ZERO
 
 
@@ -69,12 +70,12 @@ def draw_group(out, states, k, indices, weights, bias, low, high, lanes):
         # No field can be out of bounds, which saves a fifth of the time.
         for c in range(out.shape[0]):
             x = (bias + w0 * x0[c]) + w1 * x1[c] + (w2 * x2[c] + w3 * x3[c])
-            h = hashed(low, high, lanes[c])
+            h = hashed(low, high, lanes[c]) + _HALF
             out[c] = _ONE if h + h * small_power_of_two(x) < TWO_24 else _ZERO
     else:
         for c in range(out.shape[0]):
             x = bias + w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
-            drawn = hashed(low, high, lanes[c]) * odds(x) < TWO_24
+            drawn = (hashed(low, high, lanes[c]) + _HALF) * odds(x) < TWO_24
             out[c] = _ONE if drawn else _ZERO
 
 

@@ -16,6 +16,7 @@ from sktem.kernels.counter import (
 
 _ONE = np.float32(1.0)
 _ZERO = np.float32(0.0)
+_HALF = np.float32(0.5)
 _LOG2_E = np.float32(1.4426950408889634)
 
 
@@ -23,9 +24,9 @@ _LOG2_E = np.float32(1.4426950408889634)
 def draw_units(fields, first, biases, seed, step, first_row):
     """Replace the fields of the binary units from column `first` on by draws.
 
-    Equal ``fields[:, first:] = hashed * (1 + np.exp(-(fields[:, first:] + biases))) <
-    2**24``, with the key of (seed, step, first_row + row) and the column less `first`
-    as the lane.
+    Equal ``fields[:, first:] = (hashed + 0.5) * (1 + np.exp(-(fields[:, first:] +
+    biases))) < 2**24``, with the key of (seed, step, first_row + row) and the column
+    less `first` as the lane.
     """
     n, m = fields.shape[0], fields.shape[1] - first
     lanes = np.empty(m, np.uint32)
@@ -36,7 +37,7 @@ def draw_units(fields, first, biases, seed, step, first_row):
         row = fields[i, first:]
         for j in range(m):
             x = (row[j] + biases[j]) * MINUS_LOG2_E
-            drawn = hashed(low, high, lanes[j]) * odds(x) < TWO_24
+            drawn = (hashed(low, high, lanes[j]) + _HALF) * odds(x) < TWO_24
             row[j] = _ONE if drawn else _ZERO
 
 
@@ -51,7 +52,7 @@ def mean_units(fields, biases):
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def draw_from_means(out, means, seed, step, first_row):
-    """Equal ``out[:] = hashed < means * 2**24``, with the keys of `draw_units`."""
+    """Equal ``out[:] = hashed + 0.5 < means * 2**24``, keys as in `draw_units`."""
     n, m = means.shape
     lanes = np.empty(m, np.uint32)
     for j in range(m):
@@ -60,7 +61,7 @@ def draw_from_means(out, means, seed, step, first_row):
         low, high = halves(mixed(seed, np.uint64(step), np.uint64(first_row + i)))
         row, target = means[i], out[i]
         for j in range(m):
-            drawn = hashed(low, high, lanes[j]) < row[j] * TWO_24
+            drawn = hashed(low, high, lanes[j]) + _HALF < row[j] * TWO_24
             target[j] = _ONE if drawn else _ZERO
 
 

@@ -56,6 +56,8 @@ class BoltzmannModel(ABC):
         Length of theta.
     weights_from : int
         Where the weights of edges begin in theta; they are what decays.
+    largest_degree : int
+        Most neighbours that a unit has.
     dtype : numpy dtype
         That of theta.
     gaussian : bool
@@ -66,6 +68,7 @@ class BoltzmannModel(ABC):
     n_hidden: int
     n_parameters: int
     weights_from: int
+    largest_degree: int
     dtype: np.dtype
 
     gaussian = False
@@ -281,7 +284,7 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
-    def variational_bound(self, params, X, n_iterations) -> np.ndarray:
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`.
 
         Parameters
@@ -292,6 +295,8 @@ class BoltzmannModel(ABC):
             Visible values.
         n_iterations : int
             Mean-field sweeps.
+        observed : ndarray of bool of shape (n, n_visible) or None, default=None
+            What is observed; the bound is that of its likelihood.
 
         Returns
         -------
@@ -299,7 +304,6 @@ class BoltzmannModel(ABC):
             Lower bounds.
         """
 
-    @abstractmethod
     def centred(self, step, centre) -> None:
         """Turn a step along the gradient into one about a centre, in place.
 
@@ -315,6 +319,32 @@ class BoltzmannModel(ABC):
         ----------
         step : ndarray of shape (n_parameters,)
             Difference of the statistics; it is changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+        self.centre_weights(step, centre)
+        self.centre_biases(step, centre)
+
+    @abstractmethod
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units, in place.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_parameters,)
+            Difference of the statistics; its weights are changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+
+    @abstractmethod
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta, in place.
+
+        Parameters
+        ----------
+        step : ndarray of shape (n_parameters,)
+            The step; its biases are changed.
         centre : ndarray of shape (weights_from,)
             The centre of each unit, as the biases are laid out.
         """

@@ -152,11 +152,16 @@ class GraphMachine(GraphStates):
         means = self.conditional_means(params, chains) if rao_blackwell else None
         return Moments(self.mean_statistics(chains, means), chains)
 
-    def centred(self, step, centre) -> None:
-        """Turn a step along the gradient into one about a centre, in place."""
-        biases, weights = step[: self.n_units], step[self.n_units :]
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        biases, weights = gradient[: self.n_units], gradient[self.n_units :]
         first, second = self.first, self.second
         weights -= centre[first] * biases[second] + centre[second] * biases[first]
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        biases, weights = step[: self.n_units], step[self.n_units :]
+        first, second = self.first, self.second
         to_first = np.bincount(first, centre[second] * weights, self.n_units)
         to_second = np.bincount(second, centre[first] * weights, self.n_units)
         biases -= to_first + to_second
@@ -222,11 +227,15 @@ class GraphMachine(GraphStates):
         states[self.visible] = X.T
         return self.log_potentials(params, states)
 
-    def variational_bound(self, params, X, n_iterations) -> np.ndarray:
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
-        found = self.posterior_mean_field(params, X, None, n_iterations)
+        found = self.posterior_mean_field(params, X, observed, n_iterations)
         means = found.chains.astype(np.float64)
-        return self.log_potentials(params, means) + entropy(means[self.hidden])
+        bound = self.log_potentials(params, means) + entropy(means[self.hidden])
+        if observed is not None:
+            # What is observed has no entropy.
+            bound += entropy(np.where(observed, 0.0, means[self.visible].T).T)
+        return bound
 
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z."""

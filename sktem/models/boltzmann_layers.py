@@ -156,22 +156,26 @@ class LayeredMachine(LayerStates):
         ]
         return np.concatenate(blocks).astype(np.float64)
 
-    def centred(self, step, centre) -> None:
-        """Turn a step along the gradient into one about a centre, in place."""
-        arrays = arrays_of(step)
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        arrays = arrays_of(gradient)
         xp = arrays.xp
         even, odd = self.even_biases(centre), self.odd_biases(centre)
-        along_even, along_odd = self.even_biases(step), self.odd_biases(step)
+        along_even, along_odd = self.even_biases(gradient), self.odd_biases(gradient)
         for block, (rows, columns, _) in enumerate(self._blocks):
             left = xp.stack([even[rows], along_even[rows]], axis=1)
             right = xp.stack([along_odd[columns], odd[columns]], axis=0)
-            matrix = self._matrix(step, block)
+            matrix = self._matrix(gradient, block)
             matrix -= left @ right
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        even, odd = self.even_biases(centre), self.odd_biases(centre)
         # Both from the step of the weights, before either is changed.
         to_even = self.even_fields(step, odd[None, :])[0, :]
         to_odd = self.odd_fields(step, even[None, :])[0, :]
-        along_even -= to_even
-        along_odd -= to_odd
+        self.even_biases(step)[:] -= to_even
+        self.odd_biases(step)[:] -= to_odd
 
     def hidden_means(self, params, X, n_iterations) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
@@ -195,18 +199,27 @@ class LayeredMachine(LayerStates):
             xp.logaddexp(xp.zeros_like(fields), fields), axis=1, dtype=wide
         )
 
-    def variational_bound(self, params, X, n_iterations) -> np.ndarray:
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
-        even, odd = self.mean_field(params, X, None, n_iterations)
+        even, odd = self.mean_field(params, X, observed, n_iterations)
+        visible = even[:, : self.n_visible]
         arrays = arrays_of(params)
         wide = arrays.xp.float64
         hidden, odd = even[:, self.n_visible :], arrays.astype(odd, wide)
         even, params = arrays.astype(even, wide), arrays.astype(params, wide)
         potential = self.odd_fields(params, even) + self.odd_biases(params)
-        out = arrays.row_dots(potential, odd) + self.visible_part(params, X)
+        out = arrays.row_dots(potential, odd) + self.visible_part(params, visible)
         hidden = arrays.astype(hidden, wide)
         out += hidden @ self.even_biases(params)[self.n_visible :]
-        return out + entropy(arrays.concat([hidden, odd], axis=1).T)
+        out += entropy(arrays.concat([hidden, odd], axis=1).T)
+        if observed is None:
+            return out
+        xp, unseen = arrays.xp, arrays.astype(~observed, wide)
+        if self.gaussian:
+            spread = 0.5 * xp.log(2 * np.pi / self.precisions(params))
+            return out + unseen @ arrays.astype(spread, wide)
+        # What is observed has no entropy.
+        return out + entropy((unseen * arrays.astype(visible, wide)).T)
 
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z.

@@ -68,6 +68,14 @@ class EliminationPlan:
             [1 + self.members[step[e]].index(other[e]) for e in by_step], np.int64
         )
 
+    @property
+    def n_operations(self) -> float:
+        """Operations of `log_sum` on table entries, about 3 ns each."""
+        sizes = 2.0 ** np.diff(self.starts)
+        edges = np.diff(self.edge_starts)
+        children = np.bincount(self.parents[self.parents >= 0], minlength=len(sizes))
+        return float(sizes @ (4.0 + 0.5 * edges + 2.0 * children))
+
     @cached_property
     def _tables(self):
         """Return the arrays of the kernels that grow with the tables."""
@@ -241,7 +249,9 @@ class EliminationPlan:
         return total
 
 
-def plan_elimination(graph: Graph, max_width: int = 24) -> EliminationPlan | None:
+def plan_elimination(
+    graph: Graph, max_width: int = 24, max_entries: float = np.inf
+) -> EliminationPlan | None:
     """Return a plan with small tables, None where none was found.
 
     Of the orders by least fill-in and by number, the one with fewer table entries.
@@ -252,6 +262,8 @@ def plan_elimination(graph: Graph, max_width: int = 24) -> EliminationPlan | Non
         The graph of the units that are to be summed out.
     max_width : int, default=24
         The largest separator allowed.
+    max_entries : float, default=inf
+        Table entries allowed in all.
 
     Returns
     -------
@@ -260,24 +272,26 @@ def plan_elimination(graph: Graph, max_width: int = 24) -> EliminationPlan | Non
     """
     plans = []
     for rule in (_least_fill, _by_number):
-        found = _order(graph, max_width, rule)
+        found = _order(graph, max_width, max_entries, rule)
         if found is not None:
             plans.append(EliminationPlan(graph, *found))
     return min(plans, key=lambda plan: plan.n_entries) if plans else None
 
 
-def _order(graph, max_width, rule):
-    """Return an order and its separators, None if one is above `max_width`."""
+def _order(graph, max_width, max_entries, rule):
+    """Return an order and its separators, None if they are too large."""
     joined: list[set[int]] = [set() for _ in range(graph.n_units)]
     for a, b in zip(graph.first.tolist(), graph.second.tolist(), strict=True):
         joined[a].add(b)
         joined[b].add(a)
     choose = rule(joined, max_width)
     order, separators = [], []
+    n_entries = 0.0
     for _ in range(graph.n_units):
         unit = choose()
         around = joined[unit]
-        if len(around) > max_width:
+        n_entries += 2.0 ** len(around)
+        if len(around) > max_width or n_entries > max_entries:
             return None
         for other in around:
             joined[other] |= around

@@ -51,6 +51,7 @@ class GraphStates(BoltzmannModel):
         self.n_visible, self.n_hidden = len(self.visible), len(self.hidden)
         self.n_parameters = graph.n_units + graph.n_edges
         self.weights_from = graph.n_units
+        self.largest_degree = int(graph.degrees().max(initial=0))
         self._arrange()
 
     def _arrange(self):

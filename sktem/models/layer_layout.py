@@ -50,6 +50,9 @@ class LayerLayout(BoltzmannModel):
         self.variance_floor = variance_floor
         self.n_visible, self.n_hidden = self.sizes[0], sum(self.sizes[1:])
         self.n_units = sum(self.sizes)
+        padded = [0, *self.sizes, 0]
+        pairs = zip(padded, padded[2:], strict=False)
+        self.largest_degree = max(below + above for below, above in pairs)
         starts = [0] * len(self.sizes)
         for layer in range(2, len(self.sizes)):
             starts[layer] = starts[layer - 2] + self.sizes[layer - 2]

@@ -48,17 +48,16 @@ class StepRule:
     Parameters
     ----------
     step_size : float, pair of float or callable
-        A constant; a step that goes linearly from the first epoch to the last; or a
-        function of the number of the update, counted from 1, such as a schedule.
-    n_epochs : int
-        Epochs of the run.
+        A constant; a step that goes linearly from the first epoch of the run to the
+        last; or a function of the number of the update, counted from 1, such as a
+        schedule.
     name : str
         What to call it in an error.
     largest : float
         Bound of the steps.
     """
 
-    def __init__(self, step_size, n_epochs, name, largest):
+    def __init__(self, step_size, name, largest):
         if callable(step_size):
             self.schedule, values = step_size, [step_size(1)]
         else:
@@ -75,17 +74,16 @@ class StepRule:
                     f"{name} must be 'auto', a number, a pair of numbers or a schedule,"
                     f" all {bounds} and finite, got {step_size!r}"
                 )
-        self.n_epochs = n_epochs
 
-    def __call__(self, update, epoch):
+    def __call__(self, update, fraction):
         """Return the step.
 
         Parameters
         ----------
         update : int
             Number of the update, from 1.
-        epoch : int
-            Number of the epoch, from 0.
+        fraction : float
+            How far a pair is on its way, from 0 to 1.
 
         Returns
         -------
@@ -94,5 +92,4 @@ class StepRule:
         """
         if self.schedule is not None:
             return float(self.schedule(update))
-        fraction = min(epoch / max(self.n_epochs - 1, 1), 1.0)
         return float(self.start + (self.stop - self.start) * fraction)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import optimize, sparse
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -55,7 +56,8 @@ KINDS = {
 
 
 def machine(kind, **params):
-    params = {"random_state": 0, "max_iter": 5, **KINDS[kind], **params}
+    plain = {"max_iter": 5, "tol": None, "step_size_m": (0.05, 0.0005)}
+    params = {"random_state": 0, **plain, **KINDS[kind], **params}
     return LatentBoltzmannMachine(**params)
 
 
@@ -87,6 +89,7 @@ def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step, center
     fitted = LatentBoltzmannMachine(
         STAR, [2], solver=solver, e_step=e_step, max_iter=150, step_size_m=(0.5, 0.003),
         n_chains=400, n_gibbs_m=5, n_gibbs_e=10, centering=centering, random_state=0,
+        tol=None,
     ).fit(STAR_DATA)  # fmt: skip
     # The estimate itself misses the truth by half a parameter per row, in nats.
     allowed = 0.1 * len(fitted.params_) / (2 * len(STAR_DATA))
@@ -95,7 +98,8 @@ def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step, center
 
 def test_a_start_is_not_the_maximum():
     best = maximum_likelihood(STAR, np.array([2]), STAR_DATA)
-    start = LatentBoltzmannMachine(STAR, [2], max_iter=1, random_state=0).fit(STAR_DATA)
+    start = LatentBoltzmannMachine(STAR, [2], max_iter=1, tol=None, random_state=0)
+    start.fit(STAR_DATA)
     assert start.score(STAR_DATA) < best - 0.1 * 9 / (2 * len(STAR_DATA))
 
 
@@ -129,7 +133,7 @@ def test_gaussian_densities_integrate_to_one():
     data = np.concatenate([rng.normal(-3, 0.5, 300), rng.normal(2, 1.0, 300)])[:, None]
     fitted = LatentBoltzmannMachine(
         hidden_layer_sizes=3, visible="gaussian", max_iter=200, random_state=0,
-        step_size_m=(1.0, 0.01),
+        step_size_m=(1.0, 0.01), tol=None,
     ).fit(data)  # fmt: skip
     grid = np.linspace(-15, 15, 4001)[:, None]
     density = np.exp(fitted.score_samples(grid))
@@ -286,8 +290,9 @@ def test_learning_from_missing_values_finds_the_coupling():
     data = np.column_stack([x, np.where(rng.random(2000) < 0.1, ~x, x)]).astype(float)
     data[rng.random(2000) < 0.5, 1] = np.nan
     fitted = LatentBoltzmannMachine(
-        grid_graph(1, 2), max_iter=100, step_size_m=(0.5, 0.01), random_state=0
-    ).fit(data)
+        grid_graph(1, 2), max_iter=100, step_size_m=(0.5, 0.01), tol=None,
+        random_state=0,
+    ).fit(data)  # fmt: skip
     seen = data[~np.isnan(data[:, 1])]
     odds = [[np.mean((seen == (a, b)).all(axis=1)) for b in (0, 1)] for a in (0, 1)]
     exact = np.log(odds[0][0] * odds[1][1] / (odds[0][1] * odds[1][0]))
@@ -325,9 +330,9 @@ def test_probabilities_and_redrawing_them():
     plain, drawn = (
         LatentBoltzmannMachine(
             Graph.from_edges(3, [0, 1], [1, 2]), binarize=binarize, max_iter=60,
-            step_size_m=(0.2, 0.005), random_state=0,
+            step_size_m=(0.2, 0.005), tol=None, random_state=0,
         ).fit(probabilities)
-        for binarize in (False, True)
+        for binarize in (None, "sample")
     )  # fmt: skip
     for fitted in (plain, drawn):
         log_partition, units, _ = enumerate_moments(
@@ -348,7 +353,7 @@ def test_options_of_the_update(kind):
     for change in (
         {"momentum": 0.9},
         {"rao_blackwell": False},
-        {"centering": kind not in ("grid", "markov", "deep")},
+        {"centering": False},
         {"n_chains": 30},
         {"n_gibbs_m": 2},
         {"batch_size": 50},
@@ -356,14 +361,6 @@ def test_options_of_the_update(kind):
     ):
         other = machine(kind, **change).fit(X)
         assert (other.params_ != base.params_).any(), change
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_centred_by_itself(kind):
-    one_layer = kind in ("restricted", "gaussian")
-    found = machine(kind).fit(X)
-    same = machine(kind, centering=not one_layer).fit(X)
-    np.testing.assert_array_equal(found.params_, same.params_)
 
 
 def test_options_of_the_e_step():
@@ -411,9 +408,38 @@ def test_warm_start_goes_on():
     estimator = machine("restricted", warm_start=True, step_size_m=0.1)
     first = estimator.fit(X).score(X)
     assert estimator.fit(X).fit(X).score(X) > first + 0.05
+    assert estimator.n_iter_ == len(estimator.history_) == 15
     estimator.set_params(hidden_layer_sizes=5)
     with pytest.raises(ValueError, match="warm_start needs the same machine"):
         estimator.fit(X)
+
+
+@pytest.mark.parametrize(
+    "kind, options",
+    [("restricted", {"momentum": 0.5}), ("grid", {"e_step": "gibbs"}),
+     ("deep", {"solver": "mfpcd"}), ("gaussian", {}), ("markov", {"solver": "cd"}),
+     ("grid", {"step_size_m": LogHarmonic(0.5), "step_size_e": Polynomial(2 / 3)})],
+)  # fmt: skip
+def test_a_warm_start_is_the_same_as_one_long_fit(kind, options):
+    options = {"step_size_m": 0.1, "step_size_e": "auto", **options}
+    if options.get("e_step") == "gibbs":
+        options["step_size_e"] = 0.3
+    whole = machine(kind, max_iter=8, **options).fit(X)
+    parts = machine(kind, max_iter=4, warm_start=True, **options).fit(X).fit(X)
+    np.testing.assert_array_equal(parts.params_, whole.params_)
+    np.testing.assert_array_equal(parts.history_.mean_field, whole.history_.mean_field)
+    # What was fitted in between may be changed by its user.
+    parts.params_ = np.zeros_like(parts.params_)
+    parts.set_params(max_iter=1, step_size_m=1e-9, momentum=0.0).fit(X)
+    assert np.abs(parts.params_).max() < 1e-3 or kind == "gaussian"
+
+
+def test_warm_start_with_other_rows():
+    estimator = machine("grid", e_step="gibbs", warm_start=True).fit(X)
+    assert np.isfinite(estimator.fit(X[:100]).score(X))
+    estimator.partial_fit(X)
+    assert np.isfinite(estimator.fit(X).score(X))
+    assert np.isfinite(estimator.set_params(n_chains_e=2).fit(X).score(X))
 
 
 def test_grid_search_pipeline_and_pickle():
@@ -438,14 +464,14 @@ def test_graphs_in_parts():
     """Isolated units, several components, a graph with no hidden unit."""
     apart = np.zeros((8, 8), int)
     apart[0, 1] = apart[1, 0] = apart[6, 7] = apart[7, 6] = 1
-    fitted = LatentBoltzmannMachine(apart, [3, 7], random_state=0).fit(X)
+    fitted = LatentBoltzmannMachine(apart, [3, 7], max_iter=20, tol=None).fit(X)
     assert np.exp(fitted.score_samples(enumerate_states(6))).sum() == pytest.approx(1)
     # A hidden unit without neighbours is what its bias says.
     isolated = fitted.transform(X)[:, 0]
     np.testing.assert_allclose(isolated, 1 / (1 + np.exp(-fitted.biases_[3])))
     plain = machine("markov").fit(X)
     assert plain.transform(X).shape == (400, 0)
-    empty = LatentBoltzmannMachine(np.zeros((6, 6)), max_iter=200, random_state=0)
+    empty = LatentBoltzmannMachine(np.zeros((6, 6)), max_iter=200, tol=None)
     found = 1 / (1 + np.exp(-empty.set_params(step_size_m=(0.5, 0.01)).fit(X).biases_))
     np.testing.assert_allclose(found, X.mean(axis=0), atol=0.02)
 
@@ -455,7 +481,7 @@ def test_large_hidden_parts_use_gibbs_and_sampling():
     data = (rng.random((200, 4)) < [0.2, 0.8, 0.5, 0.5]).astype(float)
     graph = layered_graph([4, 16, 15])
     fitted = LatentBoltzmannMachine(
-        graph, np.arange(4, 35), max_iter=3, n_gibbs_e=3, random_state=0
+        graph, np.arange(4, 35), max_iter=3, n_gibbs_e=3, random_state=0, tol=None
     ).fit(data)
     assert not fitted._model.has_exact_posterior
     exact = fitted.log_partition("exact").value
@@ -480,7 +506,7 @@ def test_a_single_row():
 
 def test_steps_that_are_too_long():
     for kind in ("grid", "restricted", "gaussian"):
-        with pytest.warns(FitWarning, match="too long"):
+        with pytest.warns(FitWarning, match="ran away"):
             fitted = machine(kind, step_size_m=1e30, momentum=0.9).fit(X)
         assert np.isfinite(fitted.params_).all()
         assert np.abs(fitted.params_).max() <= 1000
@@ -520,7 +546,9 @@ def test_steps_that_are_too_long():
         ({"centering": 1}, X, "centering"),
         ({"variance_floor": 0}, X, "variance_floor"),
         ({"variance_floor": 2}, X, "variance_floor"),
-        ({"binarize": True, "visible": "gaussian"}, X, "binarize"),
+        ({"binarize": 0.5, "visible": "gaussian"}, X, "binarize"),
+        ({"binarize": True}, X, "a threshold"),
+        ({"binarize": -0.5}, sparse.csr_array(X), ">= 0"),
         ({}, X + 0.5, r"in \[0, 1\]"),
         ({}, -X, r"in \[0, 1\]"),
         ({}, np.where(X > 0, np.inf, X), "infinity"),
@@ -530,7 +558,47 @@ def test_steps_that_are_too_long():
 )  # fmt: skip
 def test_bad_input(params, data, message):
     with pytest.raises(ValueError, match=message):
-        LatentBoltzmannMachine(**{"max_iter": 1, **params}).fit(data)
+        LatentBoltzmannMachine(**{"max_iter": 1, "tol": None, **params}).fit(data)
+
+
+@pytest.mark.parametrize(
+    "params, data, message",
+    [
+        ({"hidden": 100}, X, "did you mean hidden_layer_sizes=100"),
+        ({}, 2 * X - 1, r"pass \(X \+ 1\) / 2"),
+        ({}, 6 * X, r"MinMaxScaler\(clip=True\)"),
+        ({"graph": [(0, 1), (1, 1)]}, X, "self-loop at unit 1"),
+        ({"graph": [(0, 1), (1, -1)]}, X, "numbered from 0"),
+    ],
+)
+def test_messages_say_what_to_do(params, data, message):
+    with pytest.raises(ValueError, match=message):
+        LatentBoltzmannMachine(**{"max_iter": 1, "tol": None, **params}).fit(data)
+
+
+def test_a_threshold():
+    """As in BernoulliNB; the same in all methods as passing zeros and ones."""
+    rng = np.random.default_rng(0)
+    real = np.where(X > 0, 1.0, -1.0) * rng.random(X.shape) - 0.25
+    bits = (real > -0.25).astype(float)
+    drawn = machine("restricted", binarize=-0.25).fit(real)
+    plain = machine("restricted").fit(bits)
+    np.testing.assert_array_equal(drawn.params_, plain.params_)
+    np.testing.assert_array_equal(drawn.transform(real), plain.transform(bits))
+    assert drawn.score(real) == plain.score(bits)
+    real[0, 0] = np.nan
+    assert np.isfinite(drawn.impute(real[:2])).all()
+    thin = sparse.csr_array(np.where(X > 0, 3.0, 0.0))
+    found = machine("restricted", binarize=0).fit(thin)
+    np.testing.assert_array_equal(found.params_, machine("restricted").fit(X).params_)
+
+
+def test_transform_returns_data_frames():
+    pandas = pytest.importorskip("pandas")
+    fitted = machine("restricted").set_output(transform="pandas").fit(X)
+    names = [f"latentboltzmannmachine{i}" for i in range(4)]
+    for frame in (fitted.transform(X), fitted.fit_transform(X)):
+        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == names
 
 
 def test_bad_calls():
@@ -543,7 +611,7 @@ def test_bad_calls():
         (lambda: fitted.sample(0), "n_samples"),
         (lambda: fitted.sample_conditional(X, n_steps=0), "n_steps"),
         (lambda: machine("gaussian").fit(X).pseudo_log_likelihood(X), "binary"),
-        (lambda: LatentBoltzmannMachine(hidden_layer_sizes=40, random_state=0)
+        (lambda: LatentBoltzmannMachine(hidden_layer_sizes=40, max_iter=1, tol=None)
          .fit(np.tile(X, (1, 5))).log_partition("exact"), "too large"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
@@ -555,7 +623,7 @@ def test_duplicate_entries_of_a_graph_are_one_edge():
     rows, columns = np.tile(once.row, 2), np.tile(once.col, 2)
     twice = sparse.coo_array((np.ones(len(rows)), (rows, columns)), shape=(6, 6))
     fits = [
-        LatentBoltzmannMachine(graph, max_iter=2, random_state=0).fit(X)
+        LatentBoltzmannMachine(graph, max_iter=2, tol=None, random_state=0).fit(X)
         for graph in (once, twice)
     ]
     np.testing.assert_array_equal(fits[0].params_, fits[1].params_)
@@ -627,3 +695,88 @@ def test_early_stopping():
     fitted.set_callbacks(monitor).fit(X)
     assert fitted.n_iter_ < 50
     assert len(monitor.scores_) == fitted.n_iter_
+
+
+def test_exact_sums_go_by_their_cost():
+    """20 units that are all joined, and a restricted machine with 16 hidden units."""
+    rng = np.random.default_rng(0)
+    data = (rng.random((30, 20)) < 0.5).astype(float)
+    for settings in (
+        dict(graph=np.ones((20, 20)) - np.eye(20)),
+        dict(hidden_layer_sizes=16),
+    ):
+        fitted = LatentBoltzmannMachine(**settings, max_iter=1, tol=None).fit(data)
+        found = fitted.log_partition()
+        assert found.standard_error == 0
+        assert found.value == fitted.log_partition("exact").value
+    wide = LatentBoltzmannMachine(hidden_layer_sizes=40, max_iter=1, tol=None)
+    assert wide.fit(np.tile(data, 2)).log_partition().n_runs == 100
+
+
+@pytest.mark.parametrize("kind", ["grid", "restricted", "deep"])
+def test_log_z_belongs_to_the_parameters(kind):
+    fitted = machine(kind).fit(X)
+    for change in (lambda p: 2 * p, lambda p: p.__imul__(1.5)):
+        before = fitted.score(X)
+        fitted.params_ = change(fitted.params_)
+        graph, biases, weights, _ = fitted._model.as_graph(fitted.params_)
+        expected = enumerate_moments(graph, biases, weights)[0]
+        assert fitted.log_partition("exact").value == pytest.approx(expected)
+        assert fitted.score(X) != before
+        assert fitted.log_partition_.value == pytest.approx(expected)
+
+
+def test_a_score_that_rests_on_few_runs_warns(monkeypatch):
+    """Strong couplings, too many units for an exact sum and few temperatures."""
+    monkeypatch.setattr("sktem.estimators.boltzmann_scores.TEMPERATURES", (2, 6))
+    rng = np.random.default_rng(0)
+    data = (rng.random((50, 60)) < 0.5).astype(float)
+    fitted = LatentBoltzmannMachine(
+        hidden_layer_sizes=60, max_iter=1, tol=None, random_state=0
+    ).fit(data)
+    fitted.score(data)  # about independent units: no warning
+    assert fitted.log_partition_.effective_sample_size > 50
+    fitted.params_ = rng.normal(0, 10, fitted.params_.shape).astype(np.float32)
+    with pytest.warns(FitWarning, match="runs of annealed importance sampling"):
+        fitted.score(data)
+    assert fitted.log_partition_.n_temperatures == 6
+
+
+def test_defaults_converge_and_say_so():
+    fitted = LatentBoltzmannMachine(STAR, [2], random_state=0).fit(STAR_DATA)
+    assert fitted.converged_
+    values = fitted.history_.objective
+    assert np.isfinite(values).all() and len(values) == fitted.n_iter_
+    # Exact, and of all rows: there are no more than 1,000.
+    assert values[-1] == pytest.approx(fitted.score(STAR_DATA), abs=1e-3)
+    with pytest.warns(ConvergenceWarning, match="has not converged after 3 epochs"):
+        short = LatentBoltzmannMachine(STAR, [2], max_iter=3).fit(STAR_DATA)
+    assert not short.converged_
+
+
+@pytest.mark.parametrize("step_size_m", [1e-9, (0.05, 0.0005)])
+def test_given_steps_that_are_too_short_do_not_converge(step_size_m):
+    with pytest.warns(ConvergenceWarning, match="half of the epochs"):
+        fitted = machine("restricted", step_size_m=step_size_m, tol=0.02).fit(X)
+    assert not fitted.converged_ and fitted.n_iter_ == 5
+
+
+def test_ending_below_independent_units_warns():
+    rng = np.random.default_rng(0)
+    data = (rng.random((200, 12)) < 0.4).astype(float)
+    with pytest.warns(FitWarning, match="below that of independent units"):
+        LatentBoltzmannMachine(
+            hidden_layer_sizes=10, step_size_m=10.0, max_iter=20, random_state=0
+        ).fit(data)
+
+
+def test_missing_values_are_watched_by_a_bound():
+    rng = np.random.default_rng(0)
+    missing = X.copy()
+    missing[rng.random(X.shape) < 0.2] = np.nan
+    fitted = machine("grid", step_size_m=0.5, max_iter=60, tol=0.5).fit(missing)
+    values = fitted.history_.objective
+    seen = ~np.isnan(missing)
+    assert values[0] < values[-1] < 0
+    # Of fewer values than rows have columns.
+    assert values[-1] > fitted.score(X) * 1.2 * seen.mean()

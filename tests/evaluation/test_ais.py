@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sktem.evaluation import annealed_importance_sampling, enumerate_states
-from sktem.evaluation.ais import posterior_log_sums
+from sktem.evaluation.ais import posterior_log_sums, reliable_log_partition
 from sktem.graphs import Graph, grid_graph, layered_graph
 from sktem.models.boltzmann_graph import GraphMachine
 from sktem.models.boltzmann_layers import LayeredMachine
@@ -86,3 +86,29 @@ def test_same_seed_same_value():
         for _ in range(2)
     )
     assert one == two
+
+
+def test_a_single_run_has_no_standard_error():
+    """The temperatures come from a pilot of many runs, whatever the number of runs."""
+    model, params, exact = problem("grid")
+    found = [
+        annealed_importance_sampling(model, params, np.random.default_rng(k), 1, 300)
+        for k in range(20)
+    ]
+    assert all(np.isnan(result.standard_error) for result in found)
+    assert all(result.n_temperatures == 300 for result in found)
+    values = np.array([result.value for result in found])
+    assert values.std() < 0.3
+    assert abs(values.mean() - exact) < 4 * values.std() / np.sqrt(20) + 0.05
+
+
+def test_runs_are_longer_where_few_of_them_count():
+    model, params, _ = problem("grid")
+    easy, hard = (
+        reliable_log_partition(
+            model, scale * params, np.random.default_rng(0), 50, 1, 9
+        )
+        for scale in (0.01, 4.0)
+    )
+    assert easy.n_temperatures == 1 and easy.effective_sample_size >= 25
+    assert hard.n_temperatures in (4, 9)

@@ -44,7 +44,8 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
             new = p
             if not options.get("means"):
                 key = reference_mixed(seed, sweep, int(u))
-                uniform = reference_hashed(key, np.arange(states.shape[1])) / 2**24
+                hashes = reference_hashed(key, np.arange(states.shape[1]))
+                uniform = (hashes + 0.5) / 2**24
                 nearest = min(nearest, np.abs(uniform - p).min())
                 new = (uniform < p).astype(float)
             states[u] = new if clamped is None else np.where(clamped[u], states[u], new)

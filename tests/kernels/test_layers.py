@@ -17,7 +17,8 @@ SEED, STEP, FIRST = 5, 2, 3
 
 def uniforms(n, m):
     keys = [reference_mixed(SEED, STEP, FIRST + row) for row in range(n)]
-    return np.array([reference_hashed(key, np.arange(m)) for key in keys]) / 2**24
+    hashes = np.array([reference_hashed(key, np.arange(m)) for key in keys])
+    return (hashes + 0.5) / 2**24
 
 
 def arguments():

@@ -1,0 +1,133 @@
+"""Rounds of a contrastive run: how long they are, and whether they have converged.
+
+A run with steps of its own choice is made of rounds, each twice as long as the one
+before and each with steps that fall from the first to the last. What a round adds to
+the log-likelihood says what a longer run would do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = [
+    "Measure",
+    "has_converged",
+    "has_fallen",
+    "is_worse",
+    "rise",
+    "round_ends",
+]
+
+#: Updates of the first round, and the fewest after which a run may stop.
+FIRST_UPDATES = 250
+FEWEST_UPDATES = 3000
+#: A rise of the log-likelihood that is not worth a longer run, as a share of the
+#: tolerance and in nats per visible unit.
+SMALL_RISE = 0.01
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A log-likelihood that was measured in a run.
+
+    Attributes
+    ----------
+    n_updates : int
+        Updates so far.
+    value, error : float
+        Mean log-likelihood per row, and the standard error of its normalisation.
+    """
+
+    n_updates: int
+    value: float
+    error: float
+
+
+def round_ends(n_epochs, n_updates, adaptive) -> list[int]:
+    """Return the epochs at which rounds end.
+
+    Parameters
+    ----------
+    n_epochs : int
+        Epochs of the run.
+    n_updates : int
+        Updates per epoch.
+    adaptive : bool
+        Whether there are several rounds. A run with given steps is one round; it is
+        measured in the middle as well.
+
+    Returns
+    -------
+    list of int
+        Numbers of finished epochs, increasing; the last is `n_epochs`.
+    """
+    if not adaptive:
+        return [n_epochs]
+    length = max(1, round(FIRST_UPDATES / n_updates))
+    ends = [0]
+    # The last round takes what would be too short for one of its own.
+    while n_epochs - ends[-1] >= 3 * length:
+        ends.append(ends[-1] + length)
+        length *= 2
+    return [*ends[1:], n_epochs] if n_epochs > ends[-1] else ends[1:]
+
+
+def has_converged(measures, base, tol, n_visible) -> bool:
+    """Return whether the last round has added too little for another one.
+
+    Parameters
+    ----------
+    measures : list of Measure
+        What was measured, the start first.
+    base : float
+        Mean log-likelihood of independent units.
+    tol : float
+        Share of the rise above `base`.
+    n_visible : int
+        Visible units.
+
+    Returns
+    -------
+    bool
+        Whether it has; never below `base`.
+    """
+    if len(measures) < 3 or has_fallen(measures[-1].value, base, tol, n_visible):
+        return False
+    return abs(rise(measures)) <= _small(measures, base, tol, n_visible)
+
+
+def is_worse(measures, base, tol, n_visible) -> bool:
+    """Return whether the last round has lost likelihood, see `has_converged`."""
+    # Written so that NaN is worse.
+    return not rise(measures) >= -_small(measures, base, tol, n_visible)
+
+
+def rise(measures) -> float:
+    """Return what the last round has added to the best likelihood before it."""
+    return measures[-1].value - max(measure.value for measure in measures[:-1])
+
+
+def _small(measures, base, tol, n_visible):
+    """Return the rise that is not worth a longer run."""
+    best = max(measure.value for measure in measures)
+    return tol * max(best - base, SMALL_RISE * n_visible)
+
+
+def has_fallen(value, base, tol, n_visible) -> bool:
+    """Return whether a log-likelihood is below that of independent units.
+
+    Parameters
+    ----------
+    value, base : float
+        The two.
+    tol : float
+        Tolerance of the run.
+    n_visible : int
+        Visible units.
+
+    Returns
+    -------
+    bool
+        Whether it is, or is NaN.
+    """
+    return not value >= base - tol * SMALL_RISE * n_visible
