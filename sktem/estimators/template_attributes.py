@@ -29,7 +29,7 @@ class TemplateAttributes:
         )
 
     def _attributes_of(self, params):
-        images = [self.grid_.design(self.grid_.pixels) @ b for b in params.coefficients]
+        images = [self.grid_.template_at(b) for b in params.coefficients]
         return {
             "weights_": params.weights,
             "coefficients_": params.coefficients,

@@ -125,8 +125,8 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         fields = self.grid_.field(Z).reshape(len(Z), self.grid_.n_axes, -1)
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
-            design = self.grid_.design(self.grid_.pixels - fields[row])
-            images[row] = design @ self.coefficients_[t]
+            moved = self.grid_.pixels - fields[row]
+            images[row] = self.grid_.template_at(self.coefficients_[t], moved)
         return self._offset + self._scale * images
 
     def deformation_fields(self, X):

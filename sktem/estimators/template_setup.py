@@ -9,18 +9,12 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.template_geometry import geometry
 from sktem.models.deformable_template import DeformableTemplateModel
-from sktem.models.image_grid import ImageGrid, longest_half
 from sktem.models.template_priors import TemplatePriors
 from sktem.schedules import BurnInThenDecay
 
 __all__ = ["TemplateSetup"]
-
-#: How far a template's landmarks reach beyond the image, in half of its longest side.
-MARGIN = 0.5
-
-#: Standard deviations of the kernels, in spacings of their landmarks.
-TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
 
 #: Prior of the deformations: pixels for sides up to 16, and least weight in images.
 #: Chosen on training images of handwritten digits.
@@ -91,6 +85,13 @@ class TemplateSetup:
         for name in ("noise_prior_strength", "weight_concentration"):
             self._check_number(name, Real, 0)
         self._check_number("noise_prior_scale", Real, 0, strict=True)
+        for name in ("template_landmarks", "deformation_landmarks"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value != "auto":
+                raise ValueError(
+                    f'{name} must be "auto" or landmarks along the longest axis or '
+                    f"along each, got {value!r}"
+                )
         for name in ("template_scale", "deformation_width", "deformation_scale"):
             self._check_auto(name, strict=True)
         self._check_auto("prior_strength", strict=False)
@@ -110,46 +111,15 @@ class TemplateSetup:
             return
         self._check_number(name, Real, 0, strict=strict)
 
-    def _counts(self, name, halves, longest, most):
-        """Return landmarks per axis: equally spaced along all axes for a number."""
-        value = getattr(self, name)
-        if not isinstance(value, Integral):
-            counts = tuple(int(count) for count in np.atleast_1d(value))
-            if len(counts) != len(halves) or min(counts) < 1:
-                raise ValueError(
-                    f"{name} must be a number or {len(halves)} positive numbers, got "
-                    f"{value!r}"
-                )
-            return counts
-        self._check_number(name, Integral, 1)
-        spacing = 2 * longest / max(int(value) - 1, 1)
-        return tuple(
-            int(np.clip(np.rint(2 * half / spacing) + 1, 1, limit))
-            for half, limit in zip(halves, most, strict=True)
-        )
-
     def _new_grid(self):
         """Return the geometry of images of the fitted shape."""
-        shape = self.image_shape_
-        halves = [(side - 1) / 2 for side in shape]
-        longest = longest_half(shape)
-        # Landmarks closer than that are told apart by the prior only.
-        template = self._counts(
-            "template_landmarks",
-            [half + MARGIN * longest for half in halves],
-            (1 + MARGIN) * longest,
-            [side + 2 for side in shape],
+        return geometry(
+            self.image_shape_,
+            self.template_landmarks,
+            self.deformation_landmarks,
+            self.template_scale,
+            self.deformation_width,
         )
-        deformation = self._counts(
-            "deformation_landmarks", halves, longest, [-(-side // 2) for side in shape]
-        )
-        scale, width = self.template_scale, self.deformation_width
-        reach = 2 * (1 + MARGIN) * longest
-        if isinstance(scale, str):
-            scale = TEMPLATE_SPACINGS * reach / max(max(template) - 1, 1)
-        if isinstance(width, str):
-            width = DEFORMATION_SPACINGS * 2 * longest / max(max(deformation) - 1, 1)
-        return ImageGrid(shape, template, deformation, scale, width, MARGIN)
 
     def _check_same(self):
         """Raise if the parameters no longer fit the templates that are to go on."""

@@ -121,7 +121,7 @@ class TemplateMoves:
         """Return one for the template that is nearest to an image, else zero."""
         errors = []
         for t in range(self.n_components):
-            image = self.grid.design(self.grid.pixels) @ params.coefficients[t]
+            image = self.grid.template_at(params.coefficients[t])
             errors.append(np.nansum((X - image) ** 2, axis=1))
         return np.eye(self.n_components)[np.argmin(errors, axis=0)]
 
