@@ -100,8 +100,8 @@ def _counts(name, value, halves, limits):
     )
     if not whole or len(counts) != len(halves) or min(counts) < 1:
         raise ValueError(
-            f'{name} must be "auto", an integer >= 1 or {len(halves)} of them, one '
-            f"for each axis, got {value!r}"
+            f"{name} must be a number or {len(halves)} positive whole numbers, one for "
+            f"each axis, got {value!r}"
         )
     return tuple(int(count) for count in counts)
 

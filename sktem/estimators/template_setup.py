@@ -10,15 +10,16 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.template_geometry import geometry
+from sktem.estimators.template_shapes import resolved_shape, rows_of
 from sktem.models.deformable_template import DeformableTemplateModel
 from sktem.models.template_priors import TemplatePriors
 from sktem.schedules import BurnInThenDecay
 
 __all__ = ["TemplateSetup"]
 
-#: Prior of the deformations: pixels for sides up to 16, and least weight in images.
-#: Chosen on training images of handwritten digits.
-EXPECTED_DISPLACEMENT, LEAST_STRENGTH = 0.3, 400.0
+#: Prior of the deformations: pixels for sides up to 16, and weight in images. Chosen by
+#: the likelihood of other training images of handwritten digits.
+EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 
 class TemplateSetup:
@@ -26,17 +27,7 @@ class TemplateSetup:
 
     def _validate(self, X, sample_weight=None, *, reset):
         """Return images as rows of float64, and weights."""
-        if hasattr(X, "ndim") and X.ndim > 2:
-            X = np.asarray(X)
-            given = self.image_shape if reset else self.image_shape_
-            if given is not None and tuple(np.atleast_1d(given)) != X.shape[1:]:
-                raise ValueError(
-                    f"image_shape is {given!r}, but the images have shape {X.shape[1:]}"
-                )
-            shape = X.shape[1:]
-            X = X.reshape(len(X), -1)
-        else:
-            shape = None
+        X, shape = rows_of(X, self.image_shape if reset else self.image_shape_)
         X = validate_data(
             self,
             X,
@@ -46,34 +37,15 @@ class TemplateSetup:
             ensure_all_finite="allow-nan",
         )
         if reset:
-            self.image_shape_ = self._resolved_shape(X.shape[1], shape)
+            self.image_shape_ = resolved_shape(X, self.image_shape, shape)
+            if np.isnan(X).all():
+                raise ValueError("all pixels of all images are NaN: nothing to learn")
         if sample_weight is None:
             return X, None
         sample_weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         return drop_weightless(X, sample_weight)
-
-    def _resolved_shape(self, n_pixels, shape):
-        if shape is None and self.image_shape is not None:
-            sides = np.ravel(self.image_shape)
-            if not np.issubdtype(sides.dtype, np.integer):
-                raise ValueError(
-                    "image_shape must hold the numbers of pixels along the axes, got "
-                    f"{self.image_shape!r}"
-                )
-            shape = tuple(sides.tolist())
-            if int(np.prod(shape)) != n_pixels or min(shape) < 1:
-                raise ValueError(
-                    f"image_shape={self.image_shape!r} does not fit rows of {n_pixels} "
-                    "pixels"
-                )
-        if shape is None:
-            side = int(np.sqrt(n_pixels) + 0.5)
-            shape = (side, side) if side * side == n_pixels else (n_pixels,)
-        if len(shape) > 3:
-            raise ValueError(f"images have one to three axes, got shape {shape}")
-        return tuple(int(side) for side in shape)
 
     # ---------------------------------------------------------------------- geometry
 
@@ -173,7 +145,7 @@ class TemplateSetup:
     def _new_model(self, grid, n_rows, start_at_mode=False):
         strength = self.prior_strength
         if isinstance(strength, str):
-            strength = max(LEAST_STRENGTH, 2.0 * n_rows / self.n_components)
+            strength = STRENGTH
         scale = self.deformation_scale
         if isinstance(scale, str):
             scale = EXPECTED_DISPLACEMENT * max(max(self.image_shape_) / 16, 1.0)

@@ -269,6 +269,21 @@ class ImageGrid:
         ndarray of shape (n,)
             Least determinants; not positive where a deformation folds.
         """
+        return self.jacobians(Z).min(axis=1)
+
+    def jacobians(self, Z) -> np.ndarray:
+        """Return the Jacobian determinants of ``x - Phi(x)`` at the pixels.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_latents)
+            Deformations.
+
+        Returns
+        -------
+        ndarray of shape (n, n_pixels)
+            Determinants.
+        """
         values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
         derivatives = []
         for along in range(self.n_axes):
@@ -282,7 +297,7 @@ class ImageGrid:
                 part = np.tensordot(part, kernel, axes=(2, 1))
             derivatives.append(part.reshape(len(Z), self.n_axes, -1))
         jacobians = np.eye(self.n_axes) - np.stack(derivatives, axis=-1).swapaxes(1, 2)
-        return np.linalg.det(jacobians).min(axis=1)
+        return np.linalg.det(jacobians)
 
     def design(self, positions) -> np.ndarray:
         """Return the template's kernels at given positions.
