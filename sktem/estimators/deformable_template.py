@@ -45,7 +45,7 @@ class DeformableTemplateEstimator(
     components, an image belongs to one of several templates.
 
     A few images are enough: the model knows what a deformation is. It is meant for
-    small images (16 to 64 pixels a side) of one kind of object, centred and of similar
+    small images (16 to 128 pixels a side) of one kind of object, centred and of similar
     size: handwriting, glyphs, cells, stamps; for signals (one axis) and small volumes
     (three axes). Displacements are not forced to be invertible: see ``fold_rate_``.
 
@@ -145,10 +145,10 @@ class DeformableTemplateEstimator(
         Template coefficients beta, in standardised units.
     fold_rate_ : float
         Share of the training images whose deformation folds (the Jacobian determinant
-        of ``x - Phi(x)`` is not positive at some pixel); of the latest images of a
-        stream.
+        of ``x - Phi(x)`` is not positive at some pixel); on a stream a
+        moving average over about the latest fifty.
     folded_pixels_ : float
-        Share of the pixels of these images that lie in a fold. More than 0.03 give a
+        Share of the pixels of these images that lie in a fold. More than 0.05 give a
         :class:`~sktem.exceptions.FitWarning`.
     converged_ : bool
         Whether template and noise had settled in the last third of the passes. If

@@ -16,7 +16,7 @@ __all__ = ["TemplateAttributes"]
 
 #: Share of pixels in folds above which a fit warns, and how much wider than usual the
 #: kernel of a template is that is to blame.
-FOLDS, COARSE = 0.03, 1.3
+FOLDS, COARSE = 0.05, 1.3
 
 #: Images whose modes are sought for folds, where there are no chains, and images whose
 #: Jacobians are computed at once.
