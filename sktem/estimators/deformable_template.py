@@ -77,9 +77,8 @@ class DeformableTemplateEstimator(
         Displacements that the prior expects, as a standard deviation in pixels; "auto"
         is 0.3 pixels for images of up to 16, and in proportion for larger ones.
     prior_strength : float or "auto", default="auto"
-        Weight of that prior, in images; 0 turns it off. "auto" is 50, so that the data
-        count for more with every image. Strong priors keep few images from being
-        explained by wild deformations.
+        Weight of that prior, in images; 0 turns it off. "auto" is 50. Strong priors
+        keep few images from being explained by wild deformations.
     template_prior : float or None, default=3.0
         Prior standard deviation of the template's values, in standard deviations of
         the pixels; None turns the prior off. It decides where no pixel does.
@@ -152,8 +151,7 @@ class DeformableTemplateEstimator(
         :class:`~sktem.exceptions.FitWarning`.
     converged_ : bool
         Whether template and noise had settled in the last third of the passes. If
-        they had not in 20 passes or more, there is a ``ConvergenceWarning``; fewer
-        are too few to be judged.
+        they had not in 20 passes or more, there is a ``ConvergenceWarning``.
     image_shape_ : tuple of int
         Shape of the images.
     grid_ : ImageGrid
@@ -338,16 +336,6 @@ class DeformableTemplateEstimator(
         if interrupted:
             raise KeyboardInterrupt
         return state, settings
-
-    def _after_epoch(self, state):
-        # What the end of the run is compared with.
-        if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
-            state.trace = state.params
-        return False
-
-    def _print_end(self, state):
-        if self.verbose:
-            print("Passes used up.")
 
     def _run(self, X, sample_weight, mass, start):
         """Run the loop on images, from given or from starting parameters."""

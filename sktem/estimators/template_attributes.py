@@ -108,6 +108,16 @@ class TemplateAttributes:
                 stacklevel=USER_FRAME,
             )
 
+    def _after_epoch(self, state):
+        # What the end of the run is compared with.
+        if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
+            state.trace = state.params
+        return False
+
+    def _print_end(self, state):
+        if self.verbose:
+            print("Passes used up.")
+
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
         before, now = state.trace, state.params
