@@ -57,12 +57,12 @@ def test_score_moves_smoothly(fitted):
 
 def test_a_stream_ends_near_the_fit_of_the_same_images(digits):
     X = digits(5)
-    train, new = X[:300], X[-40:]
+    train, new = X[:120], X[-30:]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = DeformableTemplateEstimator(random_state=0, max_iter=20).fit(train)
         stream = DeformableTemplateEstimator(random_state=0)
-        for chunk in np.array_split(train, 30):
+        for chunk in np.array_split(train, 12):
             stream.partial_fit(chunk)
     assert np.median(stream.score_samples(new)) > np.median(fit.score_samples(new)) - 30
     assert 0 <= stream.folded_pixels_ <= stream.fold_rate_ <= 1
@@ -77,10 +77,9 @@ def test_short_runs_have_a_fold_rate(max_iter):
 
 
 def test_runs_that_drift_say_so(digits):
-    settings = {"random_state": 0, "max_iter": 20, "n_steps": 1, "step_size": 0.02}
     X = digits(2)[:20]
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
-        slow = DeformableTemplateEstimator(batch_size=20, **settings).fit(X)
+        slow = DeformableTemplateEstimator(random_state=0, max_iter=20).fit(X)
     assert not slow.converged_
     easy = DeformableTemplateEstimator(**{**SMALL, "max_iter": 40}).fit(blobs(40))
     assert easy.converged_
@@ -149,7 +148,7 @@ def test_noise_settings_reach_the_models(capsys):
     settings["verbose"] = 1
     DeformableTemplateClassifier(**settings, temperature=1.0).fit(X, y)
     out = capsys.readouterr().out
-    assert "Iteration 2" in out and "did not converge" not in out
+    assert "Iteration 1" in out and "did not converge" not in out
     with pytest.raises(ValueError, match="noise_prior_strength must be"):
         DeformableTemplateClassifier(
             **SMALL, temperature=1.0, noise_prior_strength="much"
