@@ -1,10 +1,11 @@
 """Folds of deformations: how many, where, and what stronger priors cost.
 
 A deformation folds where the Jacobian determinant of ``x - Phi(x)`` is not positive.
-For posterior mean deformations of the training images: the share of the images with a
-fold anywhere, and the share of all pixels at which there is one; beside it the
-log-likelihood of held-out images per pixel (Laplace). Digit 5 has one style, digit 2
-comes with and without a loop, which no deformation without folds turns into the other.
+For the posterior modes of the deformations of the training images: the share of the
+images with a fold anywhere, and the share of all pixels at which there is one; beside
+it the log-likelihood of held-out images per pixel (Laplace). Digit 5 has one style,
+digit 2 comes with and without a loop, which no deformation without folds turns into
+the other.
 
 Run: ``python benchmarks/template_folds.py``.
 """

@@ -45,25 +45,27 @@ class DeformableTemplateEstimator(
     components, an image belongs to one of several templates.
 
     A few images are enough: the model knows what a deformation is. It is meant for
-    small images (16 to 64 pixels a side) of one kind of object, centred and of similar
+    small images (16 to 128 pixels a side) of one kind of object, centred and of similar
     size: handwriting, glyphs, cells, stamps; for signals (one axis) and small volumes
     (three axes). Displacements are not forced to be invertible: see ``fold_rate_``.
 
     Parameters
     ----------
     image_shape : tuple of int or None, default=None
-        Pixels along each of one to three axes. None takes the shape of ``X`` if it has
-        more than two axes, else a square if the number of pixels is one, else a signal.
+        Pixels along each of one to three axes; ``(m,)`` for signals. None takes the
+        shape of ``X`` if it has more than two axes; rows are squares then.
     n_components : int, default=1
         Number of templates.
-    template_landmarks : int or tuple of int, default=15
+    template_landmarks : int, tuple of int or "auto", default="auto"
         Landmarks of the template along the longest axis, equally spaced along the
-        others, or their numbers along each axis. They cover one and a half times the
-        image. More give a sharper template. A number means at most
-        two more than the pixels.
-    deformation_landmarks : int or tuple of int, default=6
-        The same for the displacements; they cover the image. A number means at
-        most half the pixels.
+        others, or their numbers along each axis. They reach beyond the image. "auto"
+        is 15 for images of up to 16 pixels, and as dense (1.6 pixels apart) in larger
+        ones, up to 5,000 altogether (2,744 for volumes). A number means at most two
+        more than the pixels.
+    deformation_landmarks : int, tuple of int or "auto", default="auto"
+        The same for the displacements; they cover the image. "auto" is 10 for signals,
+        6 for images and 4 for volumes, whatever their size. A number means at most
+        half the pixels.
     template_scale : float or "auto", default="auto"
         Standard deviation of the template's kernel in pixels; "auto" is 0.93 spacings
         of its landmarks (1.5 pixels for images of 16).
@@ -75,9 +77,8 @@ class DeformableTemplateEstimator(
         Displacements that the prior expects, as a standard deviation in pixels; "auto"
         is 0.3 pixels for images of up to 16, and in proportion for larger ones.
     prior_strength : float or "auto", default="auto"
-        Weight of that prior, in images; 0 turns it off. "auto" is twice the images per
-        component, at least 400. Strong priors keep few images from being explained by
-        wild deformations.
+        Weight of that prior, in images; 0 turns it off. "auto" is 50. Strong priors
+        keep few images from being explained by wild deformations.
     template_prior : float or None, default=3.0
         Prior standard deviation of the template's values, in standard deviations of
         the pixels; None turns the prior off. It decides where no pixel does.
@@ -143,7 +144,14 @@ class DeformableTemplateEstimator(
         Template coefficients beta, in standardised units.
     fold_rate_ : float
         Share of the training images whose deformation folds (the Jacobian determinant
-        of ``x - Phi(x)`` is negative at some pixel).
+        of ``x - Phi(x)`` is not positive at some pixel); on a stream a
+        moving average over about the latest fifty.
+    folded_pixels_ : float
+        Share of the pixels of these images that lie in a fold. More than 0.05 give a
+        :class:`~sktem.exceptions.FitWarning`.
+    converged_ : bool
+        Whether template and noise had settled in the last third of the passes. If
+        they had not in 20 passes or more, there is a ``ConvergenceWarning``.
     image_shape_ : tuple of int
         Shape of the images.
     grid_ : ImageGrid
@@ -188,8 +196,7 @@ class DeformableTemplateEstimator(
     """
 
     _samplers: ClassVar[Mapping[str, type]] = DEFORMATION_SAMPLERS
-    # What the base class asks for and this estimator does without: a run uses up its
-    # passes, since the noise of one chain per image hides small changes.
+    # What the base class asks for and this estimator does without.
     n_draws: ClassVar[None] = None
     tol: ClassVar[float] = 0.0
     n_iter_no_change: ClassVar[int] = 3
@@ -199,8 +206,8 @@ class DeformableTemplateEstimator(
         image_shape=None,
         n_components=1,
         *,
-        template_landmarks=15,
-        deformation_landmarks=6,
+        template_landmarks="auto",
+        deformation_landmarks="auto",
         template_scale="auto",
         deformation_width="auto",
         deformation_scale="auto",
@@ -302,6 +309,14 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The fitted estimator.
         """
+        state, settings = self._learn(X, sample_weight)
+        self._warn(state, settings)
+        self._warn_of_drift()
+        self._warn_of_folds()
+        return self
+
+    def _learn(self, X, sample_weight=None):
+        """Fit without a warning; return the state and the settings of the run."""
         self._check_parameters()
         X, sample_weight = self._validate(X, sample_weight, reset=True)
         self.__dict__.pop("_stream", None)
@@ -320,9 +335,7 @@ class DeformableTemplateEstimator(
         self._mass, self._statistics = mass, state.returned
         if interrupted:
             raise KeyboardInterrupt
-        self._warn(state, settings)
-        self._warn_of_folds()
-        return self
+        return state, settings
 
     def _run(self, X, sample_weight, mass, start):
         """Run the loop on images, from given or from starting parameters."""
@@ -375,6 +388,7 @@ class DeformableTemplateEstimator(
             self._stream = TemplateStream(self)
         self._stream.update(self, X, sample_weight)
         self.n_samples_seen_ = self._stream.n_rows
+        self._warn_of_folds()
         return self
 
     @property

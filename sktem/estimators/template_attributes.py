@@ -5,15 +5,27 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.base import USER_FRAME
+from sktem.estimators.template_geometry import geometry
 from sktem.exceptions import FitWarning
 from sktem.models.deformable_template import TemplateParams
 
-__all__ = ["FOLDS", "TemplateAttributes"]
+__all__ = ["TemplateAttributes"]
 
-#: Share of folded images above which a fit warns.
-FOLDS = 0.05
+#: Share of pixels in folds above which a fit warns, and how much wider than usual the
+#: kernel of a template is that is to blame.
+FOLDS, COARSE = 0.05, 1.3
+
+#: Images whose modes are sought for folds, where there are no chains, and images whose
+#: Jacobians are computed at once.
+JUDGED, IMAGES_AT_ONCE = 50, 64
+
+#: Changes over the last third of a run that are too large: of the template, relative to
+#: its deviation over the pixels, and of the logarithm of the noise variance. Runs of
+#: fewer passes are too short to be judged, and meant to be.
+DRIFT, DRIFT_OF_NOISE, LEAST_PASSES = 0.04, 0.06, 20
 
 
 class TemplateAttributes:
@@ -29,7 +41,7 @@ class TemplateAttributes:
         )
 
     def _attributes_of(self, params):
-        images = [self.grid_.design(self.grid_.pixels) @ b for b in params.coefficients]
+        images = [self.grid_.template_at(b) for b in params.coefficients]
         return {
             "weights_": params.weights,
             "coefficients_": params.coefficients,
@@ -40,12 +52,13 @@ class TemplateAttributes:
         }
 
     def _fitted_attributes(self, settings, state, X):
-        folds = np.nan
-        if state.chains is not None and state.chains.values is not None:
-            folds = self._fold_rate(settings.model, state.chains.values[:, 0])
+        Y = (X[:JUDGED] - self._offset) / self._scale
+        folds = self._folds(settings.model, state.params, Y, state.chains)
         return {
             **self._attributes_of(state.params),
-            "fold_rate_": folds,
+            "fold_rate_": folds[0],
+            "folded_pixels_": folds[1],
+            "converged_": self._converged(settings, state),
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "image_shape_": self.image_shape_,
@@ -55,19 +68,81 @@ class TemplateAttributes:
             "n_features_in_": self.n_features_in_,
         }
 
-    def _fold_rate(self, model, Z):
-        deformations, shares = model.parts(Z)
-        chosen = deformations[np.arange(len(Z)), shares.argmax(axis=1)]
-        jacobians = self.grid_.min_jacobians(chosen[:, : self.grid_.n_latents])
-        return float((jacobians <= 0).mean())
+    def _folds(self, model, params, Y, chains):
+        """Return the share of images whose deformation folds, and of pixels that do."""
+        if chains is not None and chains.values is not None:
+            deformations, shares = model.parts(chains.values[:, 0])
+            chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
+            chosen = chosen[:, : self.grid_.n_latents]
+        else:
+            chosen = self._modes_under(model, params, Y)[0]
+        folded, rows = [], IMAGES_AT_ONCE
+        for start in range(0, len(chosen), rows):
+            folded.append(self.grid_.jacobians(chosen[start : start + rows]) <= 0)
+        folded = np.concatenate(folded)
+        return float(folded.any(axis=1).mean()), float(folded.mean())
+
+    def _fold_advice(self):
+        """Return what to do about folds, or None if too few pixels fold."""
+        if not self.folded_pixels_ > FOLDS:
+            return None
+        usual = geometry(self.image_shape_, *["auto"] * 4).template_scale
+        if self.grid_.template_scale > COARSE * usual:
+            return (
+                "The template is too coarse to be sharp without contractions: increase "
+                "template_landmarks."
+            )
+        return (
+            "Decrease deformation_scale, increase prior_strength or deformation_width, "
+            "or tell styles apart by more n_components."
+        )
 
     def _warn_of_folds(self):
-        if self.fold_rate_ > FOLDS:
+        advice = self._fold_advice()
+        if advice is not None:
             warnings.warn(
-                f"The deformations of {self.fold_rate_:.0%} of the images fold over "
-                "themselves. Stronger priors prevent that: decrease deformation_scale, "
-                "or increase prior_strength or deformation_width; more n_components "
-                "tell styles apart.",
+                f"{self.folded_pixels_:.0%} of the pixels lie where deformations fold "
+                f"over themselves, in {self.fold_rate_:.0%} of the images, which have "
+                f"no inverse there. {advice}",
                 FitWarning,
+                stacklevel=USER_FRAME,
+            )
+
+    def _after_epoch(self, state):
+        # What the end of the run is compared with.
+        if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
+            state.trace = state.params
+        return False
+
+    def _print_end(self, state):
+        if self.verbose:
+            print("Passes used up.")
+
+    def _converged(self, settings, state):
+        """Return whether template and noise had settled in the last third of a run."""
+        before, now = state.trace, state.params
+        if before is None or settings.max_passes < LEAST_PASSES:
+            return False
+        for t in range(len(now.weights)):
+            if now.weights[t] * state.n_rows < 1:
+                continue
+            new = self.grid_.template_at(now.coefficients[t])
+            old = self.grid_.template_at(before.coefficients[t])
+            moved = np.sqrt(np.mean((new - old) ** 2))
+            ratio = now.noise_variances[t] / before.noise_variances[t]
+            if moved > DRIFT * new.std() or abs(np.log(ratio)) > DRIFT_OF_NOISE:
+                return False
+        return True
+
+    def _drifts(self):
+        """Return whether a run that was long enough to be judged has not settled."""
+        return self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_
+
+    def _warn_of_drift(self):
+        if self._drifts():
+            warnings.warn(
+                "Template or noise still changed in the last third of the passes. "
+                "Increase max_iter.",
+                ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )

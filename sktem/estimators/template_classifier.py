@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from numbers import Real
 
 import numpy as np
-from joblib import Parallel, delayed
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold
@@ -18,22 +15,31 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sktem.estimators.base import USER_FRAME, CallbackSupportMixin, with_callbacks
 from sktem.estimators.deformable_template import DeformableTemplateEstimator
-from sktem.estimators.template_setup import LEAST_STRENGTH
-from sktem.exceptions import FitWarning
+from sktem.estimators.template_classes import (
+    best_temperature,
+    learn_all,
+    resolved_prior,
+    share_noise,
+    warn_of_classes,
+)
+from sktem.estimators.template_shapes import resolved_shape, rows_of
 from sktem.random import seed_sequence
 
 __all__ = ["DeformableTemplateClassifier"]
 
-#: Weight of the prior, in images for every image of a class; chosen on training images
-#: of handwritten digits.
-STRENGTH = 20.0
+#: Most likely classes of an image whose modes are searched thoroughly.
+SEARCHED = 2
 
-#: Temperatures among which the best is sought, as logarithms.
-TEMPERATURES = (0.0, 7.0)
+#: Weight of the prior, in images for every image of a class, and at least; chosen on
+#: training images of handwritten digits.
+STRENGTH, LEAST_STRENGTH = 20.0, 400.0
 
 
-class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
+class DeformableTemplateClassifier(
+    CallbackSupportMixin, ClassifierMixin, BaseEstimator
+):
     """Classify images by the likelihood under a deformable template of each class.
 
     For few labelled images of one kind of object: what varies within a class is
@@ -45,7 +51,7 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         As in :class:`DeformableTemplateEstimator`.
     n_components : int, default=1
         Templates of each class.
-    template_landmarks, deformation_landmarks : int or tuple of int, default=15 and 6
+    template_landmarks, deformation_landmarks : int, tuple of int or "auto"
         As in :class:`DeformableTemplateEstimator`, and so are the following.
     template_scale, deformation_width, deformation_scale : float or "auto"
         Widths of the kernels and expected displacements, in pixels.
@@ -55,6 +61,14 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         since classes are told apart best by deformations that cost them alike.
     template_prior : float or None, default=3.0
         Prior standard deviation of template values.
+    noise_prior_scale : float, default=0.3
+        Noise that a prior expects, in standard deviations of the pixels.
+    noise_prior_strength : float or "auto", default="auto"
+        Weight of that prior in the fit of each class, in pixels. "auto" shares the
+        noise between classes after the fits: the pooled noise of all classes, and with
+        it one image of the prior's noise, counts as one image in every class. One
+        image does not tell how much it differs from others of its class; with many
+        images each class has its own noise.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the deformations.
     solver, sampler : str or instance, default="isaem" and "auto"
@@ -79,6 +93,10 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         Seed of the models and of the images left out.
     n_jobs : int or None, default=None
         Classes fitted at a time, in threads.
+    verbose : int, default=0
+        1 prints the passes of each class.
+    verbose_interval : int, default=10
+        Passes between prints.
 
     Attributes
     ----------
@@ -115,13 +133,15 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         image_shape=None,
         n_components=1,
         *,
-        template_landmarks=15,
-        deformation_landmarks=6,
+        template_landmarks="auto",
+        deformation_landmarks="auto",
         template_scale="auto",
         deformation_width="auto",
         deformation_scale="auto",
         prior_strength="auto",
         template_prior=3.0,
+        noise_prior_scale=0.3,
+        noise_prior_strength="auto",
         covariance_type="full",
         solver="isaem",
         sampler="auto",
@@ -132,6 +152,8 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         temperature="auto",
         random_state=None,
         n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
     ):
         self.image_shape = image_shape
         self.n_components = n_components
@@ -142,6 +164,8 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         self.deformation_scale = deformation_scale
         self.prior_strength = prior_strength
         self.template_prior = template_prior
+        self.noise_prior_scale = noise_prior_scale
+        self.noise_prior_strength = noise_prior_strength
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
@@ -152,6 +176,8 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         self.temperature = temperature
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -161,14 +187,8 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
 
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
-        shape = np.shape(X)[1:] if getattr(X, "ndim", 2) > 2 else None
-        if shape is not None:
-            given = self.image_shape if reset else self.estimators_[0].image_shape_
-            if given is not None and tuple(np.atleast_1d(given)) != shape:
-                raise ValueError(
-                    f"image_shape is {given!r}, but the images have shape {shape}"
-                )
-            X = np.asarray(X).reshape(len(X), -1)
+        given = self.image_shape if reset else self.estimators_[0].image_shape_
+        X, shape = rows_of(X, given)
         checked = validate_data(
             self,
             X,
@@ -178,16 +198,25 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
             ensure_all_finite="allow-nan",
         )
         if reset:
-            self._shape = self.image_shape if shape is None else shape
+            # Of all classes, so that each of them takes rows for the same.
+            self._shape = resolved_shape(checked[0], self.image_shape, shape)
         return checked
 
     def _model(self):
         own = self.get_params(deep=False)
         shared = DeformableTemplateEstimator._get_param_names()
         parameters = {name: own[name] for name in shared if name in own}
-        parameters |= {"image_shape": self._shape, "n_jobs": None}
+        parameters |= {"image_shape": self._shape, "n_jobs": None, "verbose": 0}
+        if isinstance(self.noise_prior_strength, str):
+            if self.noise_prior_strength != "auto":
+                raise ValueError(
+                    'noise_prior_strength must be "auto" or a number >= 0, got '
+                    f"{self.noise_prior_strength!r}"
+                )
+            parameters["noise_prior_strength"] = 0.0
         return DeformableTemplateEstimator(**parameters)
 
+    @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn a template for each class.
 
@@ -219,66 +248,49 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
                 f"class: {list(self.classes_)}"
             )
         masses = np.bincount(labels, weights)
-        self.class_prior_ = self._resolved_prior(masses)
+        self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
         self.temperature_ = self._resolved_temperature(X, labels, weights, seed)
-        self.estimators_ = self._fit_classes(X, labels, weights, seed)
+        context = None
+        if hasattr(self, "_init_callback_context"):
+            context = self._init_callback_context(max_subtasks=len(self.classes_))
+            context.call_on_fit_task_begin(estimator=self, X=X)
+        self.estimators_ = self._fit_classes(X, labels, weights, seed, context)
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
-        folded = [
-            str(name)
-            for name, one in zip(self.classes_, self.estimators_, strict=True)
-            if one.fold_rate_ > 0.05
-        ]
-        if folded:
-            warnings.warn(
-                "More than 5% of the deformations fold over themselves in the classes "
-                f"{', '.join(folded)}: see fold_rate_ of estimators_. Decrease "
-                "deformation_scale, or increase prior_strength or deformation_width.",
-                FitWarning,
-                stacklevel=2,
-            )
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, X=X)
+        warn_of_classes(self.classes_, self.estimators_, USER_FRAME)
         return self
 
-    def _resolved_prior(self, masses):
-        n_classes = len(self.classes_)
-        if isinstance(self.class_prior, str):
-            if self.class_prior == "uniform":
-                return np.full(n_classes, 1 / n_classes)
-            if self.class_prior == "empirical":
-                return masses / masses.sum()
-            raise ValueError(
-                'class_prior must be "empirical", "uniform" or probabilities, got '
-                f"{self.class_prior!r}"
-            )
-        prior = np.asarray(self.class_prior, dtype=float)
-        if prior.shape != (n_classes,) or (prior < 0).any() or not prior.sum() > 0:
-            raise ValueError(
-                f"class_prior must hold {n_classes} non-negative numbers, got "
-                f"{self.class_prior!r}"
-            )
-        return prior / prior.sum()
-
-    def _fit_classes(self, X, labels, weights, seed):
+    def _fit_classes(self, X, labels, weights, seed, context=None):
         """Return a fitted model for each class."""
-
-        def fit_one(label):
+        models, parts, masses = [], [], np.bincount(labels, weights)
+        for label, mass in enumerate(masses):
             own = labels == label
             model = self._model().set_params(random_state=seed)
             if isinstance(self.prior_strength, str) and self.prior_strength == "auto":
-                mass = weights[own].sum() / self.n_components
-                model.set_params(prior_strength=max(LEAST_STRENGTH, STRENGTH * mass))
-            with warnings.catch_warnings():
-                # Told once for all classes by fit.
-                warnings.simplefilter("ignore", FitWarning)
-                return model.fit(X[own], sample_weight=weights[own])
-
-        return Parallel(self.n_jobs, require="sharedmem")(
-            delayed(fit_one)(label) for label in range(len(self.classes_))
-        )
+                strength = STRENGTH * mass / self.n_components
+                model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
+            if self.verbose and context is not None:
+                model.set_params(verbose=self.verbose)
+            models.append(model)
+            parts.append((X[own], weights[own]))
+        learn_all(models, parts, self.n_jobs, context)
+        if isinstance(self.noise_prior_strength, str):
+            share_noise(models, masses, self.noise_prior_scale)
+        return models
 
     def _joint(self, models, X):
         """Return the log-likelihoods of all classes."""
-        return np.stack([model.score_samples(X) for model in models], axis=1)
+        logs = [model._log_likelihoods(X, thorough=False) for model in models]
+        logs = np.stack(logs, axis=1)
+        # Where a mode was lost, the better classes decide.
+        likely = logs >= np.sort(logs, axis=1)[:, [-min(SEARCHED, logs.shape[1])]]
+        for label, model in enumerate(models):
+            rows = np.flatnonzero(likely[:, label])
+            if len(rows):
+                logs[rows, label] = model._log_likelihoods(X[rows])
+        return logs
 
     def _resolved_temperature(self, X, labels, weights, seed):
         if not isinstance(self.temperature, str):
@@ -298,16 +310,7 @@ class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
         for train, left_out in folds.split(X, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             logs[left_out] = self._joint(models, X[left_out])
-        prior = _log(self.class_prior_)
-
-        def loss(log_temperature):
-            tempered = logs / np.exp(log_temperature) + prior
-            own = tempered[np.arange(len(X)), labels]
-            values = logsumexp(tempered, axis=1) - own
-            return np.average(np.nan_to_num(values, posinf=1e6), weights=weights)
-
-        found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded")
-        return float(np.exp(found.x))
+        return best_temperature(logs, _log(self.class_prior_), labels, weights)
 
     def predict_joint_log_proba(self, X):
         """Return tempered log-likelihoods plus the logarithms of the priors.

@@ -36,10 +36,13 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     def _best_modes(self, Y):
         """Return modes under the most probable component, and the components."""
-        model, params = self._fitted_model()
-        T = len(self.weights_)
-        found = [model.modes_of(Y, params, t)[:2] for t in range(T)]
-        logs = np.stack([log for _, log in found], axis=1) + np.log(self.weights_)
+        return self._modes_under(*self._fitted_model(), Y)
+
+    @staticmethod
+    def _modes_under(model, params, Y):
+        """Return modes under the most probable component, and the components."""
+        found = [model.search_modes(Y, params, t) for t in range(len(params.weights))]
+        logs = np.stack([log for _, log in found], axis=1) + np.log(params.weights)
         labels = np.where(np.isnan(logs), -np.inf, logs).argmax(axis=1)
         Z = np.stack([modes for modes, _ in found], axis=1)
         return Z[np.arange(len(Y)), labels], labels
@@ -85,7 +88,8 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         -------
         ndarray of shape (n_samples, n_latents)
             Posterior modes, found by Levenberg-Marquardt steps while the noise is
-            lowered to its estimate.
+            lowered to its estimate; images that are explained badly are searched
+            several times.
         """
         return self._best_modes(self._standardised(X))[0]
 
@@ -125,8 +129,8 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         fields = self.grid_.field(Z).reshape(len(Z), self.grid_.n_axes, -1)
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
-            design = self.grid_.design(self.grid_.pixels - fields[row])
-            images[row] = design @ self.coefficients_[t]
+            moved = self.grid_.pixels - fields[row]
+            images[row] = self.grid_.template_at(self.coefficients_[t], moved)
         return self._offset + self._scale * images
 
     def deformation_fields(self, X):

@@ -33,11 +33,12 @@ class LikelihoodEstimate(NamedTuple):
 class TemplateScores:
     """Likelihoods of a fitted template or mixture of templates."""
 
-    def _component_log_likelihoods(self, X):
+    def _component_log_likelihoods(self, X, thorough=True):
         """Return Laplace log-likelihoods under each component, in units of X."""
         Y = self._standardised(X)
         model, params = self._fitted_model()
-        logs = [model.modes_of(Y, params, t)[1] for t in range(len(self.weights_))]
+        search = model.search_modes if thorough else model.modes_of
+        logs = [search(Y, params, t)[1] for t in range(len(self.weights_))]
         observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
         logs = np.stack(logs, axis=1)
         return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self._scale)
@@ -56,7 +57,11 @@ class TemplateScores:
             Log-densities of the observed pixels.
         """
         check_is_fitted(self, "coefficients_")
-        logs = self._component_log_likelihoods(X)
+        return self._log_likelihoods(X)
+
+    def _log_likelihoods(self, X, thorough=True):
+        """Return log-likelihoods, by one search for modes or by several."""
+        logs = self._component_log_likelihoods(X, thorough)
         return logsumexp(logs + np.log(self.weights_), axis=1)
 
     def log_likelihood(self, X, *, n_draws=500, degrees=5):

@@ -9,22 +9,17 @@ from sklearn.cluster import KMeans
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.template_geometry import geometry
+from sktem.estimators.template_shapes import resolved_shape, rows_of
 from sktem.models.deformable_template import DeformableTemplateModel
-from sktem.models.image_grid import ImageGrid, longest_half
 from sktem.models.template_priors import TemplatePriors
 from sktem.schedules import BurnInThenDecay
 
 __all__ = ["TemplateSetup"]
 
-#: How far a template's landmarks reach beyond the image, in half of its longest side.
-MARGIN = 0.5
-
-#: Standard deviations of the kernels, in spacings of their landmarks.
-TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
-
-#: Prior of the deformations: pixels for sides up to 16, and least weight in images.
-#: Chosen on training images of handwritten digits.
-EXPECTED_DISPLACEMENT, LEAST_STRENGTH = 0.3, 400.0
+#: Prior of the deformations: pixels for sides up to 16, and weight in images. Chosen by
+#: the likelihood of other training images of handwritten digits.
+EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 
 class TemplateSetup:
@@ -32,17 +27,7 @@ class TemplateSetup:
 
     def _validate(self, X, sample_weight=None, *, reset):
         """Return images as rows of float64, and weights."""
-        if hasattr(X, "ndim") and X.ndim > 2:
-            X = np.asarray(X)
-            given = self.image_shape if reset else self.image_shape_
-            if given is not None and tuple(np.atleast_1d(given)) != X.shape[1:]:
-                raise ValueError(
-                    f"image_shape is {given!r}, but the images have shape {X.shape[1:]}"
-                )
-            shape = X.shape[1:]
-            X = X.reshape(len(X), -1)
-        else:
-            shape = None
+        X, shape = rows_of(X, self.image_shape if reset else self.image_shape_)
         X = validate_data(
             self,
             X,
@@ -52,34 +37,15 @@ class TemplateSetup:
             ensure_all_finite="allow-nan",
         )
         if reset:
-            self.image_shape_ = self._resolved_shape(X.shape[1], shape)
+            self.image_shape_ = resolved_shape(X, self.image_shape, shape)
+            if np.isnan(X).all():
+                raise ValueError("all pixels of all images are NaN: nothing to learn")
         if sample_weight is None:
             return X, None
         sample_weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         return drop_weightless(X, sample_weight)
-
-    def _resolved_shape(self, n_pixels, shape):
-        if shape is None and self.image_shape is not None:
-            sides = np.ravel(self.image_shape)
-            if not np.issubdtype(sides.dtype, np.integer):
-                raise ValueError(
-                    "image_shape must hold the numbers of pixels along the axes, got "
-                    f"{self.image_shape!r}"
-                )
-            shape = tuple(sides.tolist())
-            if int(np.prod(shape)) != n_pixels or min(shape) < 1:
-                raise ValueError(
-                    f"image_shape={self.image_shape!r} does not fit rows of {n_pixels} "
-                    "pixels"
-                )
-        if shape is None:
-            side = int(np.sqrt(n_pixels) + 0.5)
-            shape = (side, side) if side * side == n_pixels else (n_pixels,)
-        if len(shape) > 3:
-            raise ValueError(f"images have one to three axes, got shape {shape}")
-        return tuple(int(side) for side in shape)
 
     # ---------------------------------------------------------------------- geometry
 
@@ -91,6 +57,13 @@ class TemplateSetup:
         for name in ("noise_prior_strength", "weight_concentration"):
             self._check_number(name, Real, 0)
         self._check_number("noise_prior_scale", Real, 0, strict=True)
+        for name in ("template_landmarks", "deformation_landmarks"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value != "auto":
+                raise ValueError(
+                    f'{name} must be "auto" or landmarks along the longest axis or '
+                    f"along each, got {value!r}"
+                )
         for name in ("template_scale", "deformation_width", "deformation_scale"):
             self._check_auto(name, strict=True)
         self._check_auto("prior_strength", strict=False)
@@ -110,46 +83,15 @@ class TemplateSetup:
             return
         self._check_number(name, Real, 0, strict=strict)
 
-    def _counts(self, name, halves, longest, most):
-        """Return landmarks per axis: equally spaced along all axes for a number."""
-        value = getattr(self, name)
-        if not isinstance(value, Integral):
-            counts = tuple(int(count) for count in np.atleast_1d(value))
-            if len(counts) != len(halves) or min(counts) < 1:
-                raise ValueError(
-                    f"{name} must be a number or {len(halves)} positive numbers, got "
-                    f"{value!r}"
-                )
-            return counts
-        self._check_number(name, Integral, 1)
-        spacing = 2 * longest / max(int(value) - 1, 1)
-        return tuple(
-            int(np.clip(np.rint(2 * half / spacing) + 1, 1, limit))
-            for half, limit in zip(halves, most, strict=True)
-        )
-
     def _new_grid(self):
         """Return the geometry of images of the fitted shape."""
-        shape = self.image_shape_
-        halves = [(side - 1) / 2 for side in shape]
-        longest = longest_half(shape)
-        # Landmarks closer than that are told apart by the prior only.
-        template = self._counts(
-            "template_landmarks",
-            [half + MARGIN * longest for half in halves],
-            (1 + MARGIN) * longest,
-            [side + 2 for side in shape],
+        return geometry(
+            self.image_shape_,
+            self.template_landmarks,
+            self.deformation_landmarks,
+            self.template_scale,
+            self.deformation_width,
         )
-        deformation = self._counts(
-            "deformation_landmarks", halves, longest, [-(-side // 2) for side in shape]
-        )
-        scale, width = self.template_scale, self.deformation_width
-        reach = 2 * (1 + MARGIN) * longest
-        if isinstance(scale, str):
-            scale = TEMPLATE_SPACINGS * reach / max(max(template) - 1, 1)
-        if isinstance(width, str):
-            width = DEFORMATION_SPACINGS * 2 * longest / max(max(deformation) - 1, 1)
-        return ImageGrid(shape, template, deformation, scale, width, MARGIN)
 
     def _check_same(self):
         """Raise if the parameters no longer fit the templates that are to go on."""
@@ -203,7 +145,7 @@ class TemplateSetup:
     def _new_model(self, grid, n_rows, start_at_mode=False):
         strength = self.prior_strength
         if isinstance(strength, str):
-            strength = max(LEAST_STRENGTH, 2.0 * n_rows / self.n_components)
+            strength = STRENGTH
         scale = self.deformation_scale
         if isinstance(scale, str):
             scale = EXPECTED_DISPLACEMENT * max(max(self.image_shape_) / 16, 1.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sktem.estimators.kept_rows import KeptRows
+from sktem.estimators.template_attributes import JUDGED
 from sktem.iterates import IterateRule, check_average
 from sktem.random import spawn_streams
 from sktem.schedules import Polynomial
@@ -71,6 +72,10 @@ class TemplateStream:
         estimator._mass = self.state.mass
         for name, value in estimator._attributes_of(params).items():
             setattr(estimator, name, value)
+        new = estimator._folds(stream.settings.model, params, Y[-JUDGED:], None)
+        step = min(len(Y) / JUDGED, 1.0)
+        estimator.fold_rate_ += step * (new[0] - estimator.fold_rate_)
+        estimator.folded_pixels_ += step * (new[1] - estimator.folded_pixels_)
 
     def _start(self, estimator, X, sample_weight):
         """Keep images until there are enough; return those that are left over."""

@@ -9,6 +9,7 @@ from scipy.linalg import solve_banded
 
 from sktem.kernels.template_field import Grid
 from sktem.kernels.template_modes import Pairs
+from sktem.models.template_systems import grams_of
 
 __all__ = ["ImageGrid"]
 
@@ -268,6 +269,21 @@ class ImageGrid:
         ndarray of shape (n,)
             Least determinants; not positive where a deformation folds.
         """
+        return self.jacobians(Z).min(axis=1)
+
+    def jacobians(self, Z) -> np.ndarray:
+        """Return the Jacobian determinants of ``x - Phi(x)`` at the pixels.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_latents)
+            Deformations.
+
+        Returns
+        -------
+        ndarray of shape (n, n_pixels)
+            Determinants.
+        """
         values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
         derivatives = []
         for along in range(self.n_axes):
@@ -281,7 +297,7 @@ class ImageGrid:
                 part = np.tensordot(part, kernel, axes=(2, 1))
             derivatives.append(part.reshape(len(Z), self.n_axes, -1))
         jacobians = np.eye(self.n_axes) - np.stack(derivatives, axis=-1).swapaxes(1, 2)
-        return np.linalg.det(jacobians).min(axis=1)
+        return np.linalg.det(jacobians)
 
     def design(self, positions) -> np.ndarray:
         """Return the template's kernels at given positions.
@@ -298,10 +314,45 @@ class ImageGrid:
         """
         return _product_design(positions, self.template_axes, self.template_scale)
 
+    def template_at(self, coefficients, positions=None) -> np.ndarray:
+        """Return the values of a template, without the matrix of its kernels.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_template,)
+            Template coefficients beta.
+        positions : ndarray of shape (n_axes, n) or None, default=None
+            Positions in pixels; None means the pixels.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            ``I(x)``.
+        """
+        values = coefficients.reshape(self.template_landmarks)
+        at = self.pixel_axes if positions is None else positions
+        kernels = [
+            gaussian(along, nodes, self.template_scale)
+            for along, nodes in zip(at, self.template_axes, strict=True)
+        ]
+        if positions is None:
+            for kernel in kernels:
+                values = np.tensordot(values, kernel, axes=(0, 1))
+            return values.ravel()
+        values = np.tensordot(kernels[0], values, axes=(1, 0))
+        for kernel in kernels[1:]:
+            values = np.einsum("ua,ua...->u...", kernel, values)
+        return values
+
     @cached_property
     def template_gram(self) -> np.ndarray:
         """Kernel of the template between its landmarks, (n_template, n_template)."""
         return product_gram(self.template_axes, self.template_scale)
+
+    @cached_property
+    def grams(self):
+        """Gram matrices of the template in the form that is cheaper to factorise."""
+        return grams_of(self)
 
     @cached_property
     def deformation_gram(self) -> np.ndarray:

@@ -14,6 +14,17 @@ __all__ = ["TemplateModes"]
 #: Factors of the noise variance on the way to a mode of a new image.
 ANNEALING = 4.0 ** np.arange(4, -1, -1)
 
+#: Further searches of images with more than so much rest per pixel, in noise variances:
+#: one by other levels, and some from principal deformations of so many standard
+#: deviations, by the levels after them.
+POOR = 1.2
+OTHER_LEVELS = np.array([128.0, 32.0, 8.0, 2.0, 1.0])
+PRINCIPAL, DEVIATIONS = 2, 1.5
+LEVELS_FROM_PRINCIPAL = np.array([16.0, 4.0, 1.0])
+
+#: Nats that another mode is better by, more than the precision of one mode.
+ANOTHER = 0.1
+
 #: Steps towards a mode at one level of noise, and from a mode that is nearly one.
 STEPS, STEPS_FROM_MODE = 30, 3
 
@@ -49,8 +60,8 @@ class TemplateModes:
             Where to start; None means at no deformation.
         factors : bool, default=False
             Whether Cholesky factors of the Hessians are wanted.
-        levels : ndarray, default=4, 4, ... falling powers of 4 down to 1
-            Factors of the noise variance.
+        levels : ndarray, default=[256, 64, 16, 4, 1]
+            Factors of the noise variance, one after the other.
         max_steps : int, default=30
             Steps at one level, at most.
 
@@ -86,6 +97,68 @@ class TemplateModes:
         )
         log_likelihood = self._constant(X, part) - 0.5 * (energies + log_det)
         return Z, log_likelihood, lowers, energies
+
+    def search_modes(self, X, params, t):
+        """Return the best posterior modes that several searches find.
+
+        The posterior of an image has several modes. Images that the first search
+        leaves with much more rest than noise are searched again, by other levels of
+        noise and from the principal deformations to both sides.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_pixels)
+            Images.
+        params : TemplateParams
+            Parameters.
+        t : int
+            Number of the component.
+
+        Returns
+        -------
+        Z : ndarray of shape (n, n_latents)
+            Modes.
+        log_likelihood : ndarray of shape (n,)
+            Laplace's approximation.
+        """
+        Z, logs, _, energies = self.modes_of(X, params, t)
+        observed = (~np.isnan(X)).sum(axis=1)
+        # Written so that images without a mode (NaN) count as poor.
+        poor = np.flatnonzero(~(energies <= POOR * observed))
+        starts = [(np.zeros(self.grid.n_latents), OTHER_LEVELS)]
+        for deformation in self.principal(params, t):
+            for sign in (-DEVIATIONS, DEVIATIONS):
+                starts.append((sign * deformation, LEVELS_FROM_PRINCIPAL))
+        for start, levels in starts if len(poor) else ():
+            many = np.tile(start, (len(poor), 1))
+            new, found, *_ = self.modes_of(X[poor], params, t, many, levels=levels)
+            better = found > np.nan_to_num(logs[poor], nan=-np.inf) + ANOTHER
+            Z[poor[better]], logs[poor[better]] = new[better], found[better]
+        return Z, logs
+
+    def principal(self, params, t):
+        """Return the deformations of one standard deviation that displace most.
+
+        Parameters
+        ----------
+        params : TemplateParams
+            Parameters.
+        t : int
+            Number of the component.
+
+        Returns
+        -------
+        ndarray of shape (at most 2, n_latents)
+            Deformations.
+        """
+
+        def make():
+            factor = self.component(params, t).factor
+            fields = self.grid.field(factor.T).reshape(len(factor), -1)
+            _, vectors = np.linalg.eigh(fields @ fields.T)
+            return (factor @ vectors[:, ::-1][:, :PRINCIPAL]).T
+
+        return params.derived(("principal", t), make)
 
     def _constant(self, X, part):
         """Return what is added to the logarithm of an integral over deformations."""
@@ -154,7 +227,10 @@ class TemplateModes:
             Estimates, standard errors of the logarithms, and effective sample sizes.
         """
         grid, part = self.grid, self.component(params, t)
-        Z, _, lowers, _ = self.modes_of(X, params, t, factors=True)
+        Z, _ = self.search_modes(X, params, t)
+        Z, _, lowers, _ = self.modes_of(
+            X, params, t, Z, factors=True, levels=np.ones(1), max_steps=STEPS_FROM_MODE
+        )
         terms = np.empty((len(X), n_draws))
         # The same draws for every image: an answer does not depend on the others.
         numbers = np.zeros(len(X), dtype=np.int64)

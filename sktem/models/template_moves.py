@@ -33,7 +33,7 @@ class TemplateMoves:
     state_size: Any
     chain_states: Any
     target: Any
-    modes_of: Any
+    search_modes: Any
     update_shares: Any
     _constant: Any
 
@@ -82,7 +82,7 @@ class TemplateMoves:
         if self.n_components > 1:
             raise TypeError("a mixture of templates needs its own chains")
         Z = np.zeros((len(X), self.grid.n_latents))
-        return self.modes_of(X, params, 0)[0] if self.start_at_mode else Z
+        return self.search_modes(X, params, 0)[0] if self.start_at_mode else Z
 
     def start_chains(self, X, params, rng):
         """Return initial states of the chains.
@@ -110,7 +110,7 @@ class TemplateMoves:
             return Z
         states = Z.reshape(len(X), T, -1)
         for t in range(T):
-            states[:, t, :dim] = self.modes_of(X, params, t)[0]
+            states[:, t, :dim] = self.search_modes(X, params, t)[0]
             if T > 1:
                 states[:, t, dim + 3 :] = states[:, t, :dim]
         if T > 1:
@@ -121,7 +121,7 @@ class TemplateMoves:
         """Return one for the template that is nearest to an image, else zero."""
         errors = []
         for t in range(self.n_components):
-            image = self.grid.design(self.grid.pixels) @ params.coefficients[t]
+            image = self.grid.template_at(params.coefficients[t])
             errors.append(np.nansum((X - image) ** 2, axis=1))
         return np.eye(self.n_components)[np.argmin(errors, axis=0)]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import LinAlgError, lapack
+
+from sktem.models.template_systems import conjugate_gradients, solver_of
 
 __all__ = ["TemplatePriors", "posterior_template", "unexplained_square"]
 
@@ -130,7 +133,8 @@ class TemplatePriors(NamedTuple):
             prior = self.deformation_covariance(grid)
             total -= 0.5 * self.strength * float((component.precision * prior).sum())
         if np.isfinite(self.template_scale):
-            norm = coefficients @ grid.template_gram @ coefficients
+            grams = grid.grams
+            norm = coefficients @ grams.product(grams.of_landmarks, coefficients)
             total -= 0.5 * float(norm) / self.template_scale**2
         variance = component.noise_variance
         total -= 0.5 * self.noise_strength * np.log(variance)
@@ -166,20 +170,29 @@ def posterior_template(grid, part, count, priors, variance):
     floored : bool
         Whether the variance had to be kept from zero.
     """
-    gram = grid.gram_of(part.middle)
-    scale = float(np.trace(gram)) / len(gram)
+    grams = grid.grams
+    gram = grams.of(part.middle)
+    diagonal = grams.diagonal(gram)
+    scale = float(diagonal.mean())
     if not scale > 0:
-        return np.zeros(len(gram)), max(variance, priors.noise_floor), False
+        return np.zeros(len(diagonal)), max(variance, priors.noise_floor), False
     ridge = JITTER * scale
-    gram[np.diag_indices(len(gram))] += ridge
+    diagonal += ridge
     informative = np.isfinite(priors.template_scale)
-    penalty = grid.template_gram / priors.template_scale**2 if informative else None
-    floored = False
+    penalty = grams.of_landmarks / priors.template_scale**2 if informative else None
+    floored, coefficients, solve = False, None, None
     for _ in range(PASSES):
         matrix = gram if penalty is None else gram + variance / count * penalty
-        coefficients = _solve(matrix, part.cross)
+        if solve is not None:
+            # Nearly the system of the first pass.
+            coefficients = conjugate_gradients(
+                partial(grams.product, matrix), part.cross, coefficients, solve
+            )
+        if coefficients is None:
+            solve = solver_of(grams, matrix)
+            coefficients = solve(part.cross)
         # The residual with the true Gram matrix: the ridge is no part of the model.
-        fit = coefficients @ (gram @ coefficients)
+        fit = coefficients @ grams.product(gram, coefficients)
         fit -= ridge * (coefficients @ coefficients)
         rss = part.square + fit - 2 * coefficients @ part.cross
         pixels = count * part.observed + priors.noise_strength
@@ -193,22 +206,6 @@ def posterior_template(grid, part, count, priors, variance):
         if done:
             break
     return coefficients, variance, floored
-
-
-def _solve(matrix, target):
-    """Solve a symmetric system that rounding may have robbed of its definiteness."""
-    ridge = 0.0
-    while True:
-        try:
-            diagonal = ridge * np.eye(len(matrix)) if ridge else 0.0
-            return cho_solve(
-                cho_factor(matrix + diagonal, check_finite=False),
-                target,
-                check_finite=False,
-            )
-        except np.linalg.LinAlgError:
-            scale = float(np.abs(np.diag(matrix)).mean())
-            ridge = max(10 * ridge, JITTER * scale)
 
 
 def unexplained_square(grid, part) -> float:
@@ -227,10 +224,12 @@ def unexplained_square(grid, part) -> float:
         Square sum of the residuals of the best template; it is negative only for
         statistics that no images have.
     """
-    gram = grid.gram_of(part.middle)
-    gram[np.diag_indices(len(gram))] += JITTER * float(np.trace(gram)) / len(gram)
+    grams = grid.grams
+    gram = grams.of(part.middle)
+    diagonal = grams.diagonal(gram)
+    diagonal += JITTER * float(diagonal.mean())
     try:
-        factor = cho_factor(gram)
-    except np.linalg.LinAlgError:
+        solve = grams.factor(gram)
+    except LinAlgError:
         return -np.inf
-    return part.square - float(part.cross @ cho_solve(factor, part.cross))
+    return part.square - float(part.cross @ solve(part.cross))

@@ -11,6 +11,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sktem import DeformableTemplateEstimator
+from sktem.estimators.template_geometry import geometry
 from sktem.samplers import MALA, DeformationMALA
 from sktem.schedules import Constant
 from sktem.solvers import SOLVERS
@@ -96,6 +97,18 @@ def test_landmarks():
     small = DeformableTemplateEstimator((2, 3), max_iter=0).fit(np.eye(6))
     assert max(small.grid_.template_landmarks) <= 7
     assert small.grid_.deformation_landmarks <= (2, 3)
+    # As dense in larger images, as far as that can be afforded.
+    for shape, most in {(28, 20): 700, (64,) * 2: 2500, (200,) * 2: 5000}.items():
+        grid = geometry(shape, "auto", "auto", "auto", "auto")
+        spacing = np.diff(grid.template_axes[0][:2])[0]
+        assert grid.n_template <= most
+        assert 1.5 < spacing < 1.75 or grid.n_template > 4800
+        assert grid.template_scale == pytest.approx(0.93 * spacing)
+        assert grid.template_axes[0][-1] > grid.pixel_axes[0][-1] + 3
+        # Displacements are as smooth relative to the image.
+        assert grid.deformation_width == pytest.approx((max(shape) - 1) / 5)
+    assert geometry((400,), *["auto"] * 4).template_landmarks[0] > 200
+    assert geometry((24,) * 3, *["auto"] * 4).n_template <= 2744
     given = template(template_landmarks=(4, 3), deformation_landmarks=(2, 1))
     given.fit(blobs(5))
     assert given.grid_.template_landmarks == (4, 3)

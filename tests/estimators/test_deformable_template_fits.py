@@ -405,7 +405,6 @@ ODD = {
     "a pixel that is never seen": np.where(np.arange(36) == 7, np.nan, blobs(8)),
     "one pixel that is seen": np.where(np.arange(36) == 7, blobs(8), np.nan),
     "an image that is not seen": np.where(np.arange(8)[:, None] == 3, np.nan, blobs(8)),
-    "nothing is seen": np.full((5, 36), np.nan),
     "holes": np.where(RNG.random((8, 36)) < 0.3, np.nan, blobs(8)),
 }
 

@@ -1,0 +1,178 @@
+"""Fits of the templates of several classes, and what they share."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import nullcontext
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from sktem.exceptions import FitWarning
+
+__all__ = [
+    "best_temperature",
+    "learn_all",
+    "resolved_prior",
+    "share_noise",
+    "warn_of_classes",
+]
+
+#: Temperatures among which the best is sought, as logarithms.
+TEMPERATURES = (0.0, 7.0)
+
+
+def learn_all(models, parts, n_jobs, context=None):
+    """Fit models without their warnings, in threads.
+
+    Parameters
+    ----------
+    models : list of DeformableTemplateEstimator
+        Not fitted yet.
+    parts : list of tuple
+        Images and weights of each.
+    n_jobs : int or None
+        Threads.
+    context : CallbackContext or None, default=None
+        Where callbacks of the caller hear of the fits.
+    """
+
+    def learn(model, part, own):
+        # A filter of warnings would hold for the whole process, not for one thread.
+        with own.propagate_callback_context(model) if own else nullcontext():
+            model._learn(*part)
+
+    contexts = [context and context.subcontext(task_name="class") for _ in models]
+    Parallel(n_jobs, require="sharedmem")(
+        delayed(learn)(*three) for three in zip(models, parts, contexts, strict=True)
+    )
+
+
+def share_noise(models, masses, prior_scale):
+    """Shrink the noise variances of few images towards those of all classes.
+
+    A template takes up one image: n images of a class tell its noise as well as n - 1
+    residuals. Those of all classes are pooled, with one more image of the prior's
+    noise, and the pooled noise counts as one image in every class.
+
+    Parameters
+    ----------
+    models : list of DeformableTemplateEstimator
+        Fitted models, changed in place.
+    masses : ndarray of shape (n_classes,)
+        Weights of the images of each class.
+    prior_scale : float
+        Noise that the prior expects, in standard deviations of the pixels.
+    """
+    own = [np.asarray(model.noise_variances_, dtype=float) for model in models]
+    counts = [
+        np.maximum(mass * model.weights_ - 1.0, 0.0)
+        for mass, model in zip(masses, models, strict=True)
+    ]
+    expected = prior_scale**2 * np.mean([model._scale**2 for model in models])
+    total = sum(float(n @ v) for n, v in zip(counts, own, strict=True))
+    pooled = (total + expected) / (sum(n.sum() for n in counts) + 1.0)
+    for model, n, v in zip(models, counts, own, strict=True):
+        model.noise_variances_ = (n * v + pooled) / (n + 1.0)
+
+
+def best_temperature(logs, prior, labels, weights):
+    """Return what log-likelihoods are divided by for the least log-loss.
+
+    Parameters
+    ----------
+    logs : ndarray of shape (n_samples, n_classes)
+        Log-likelihoods.
+    prior : ndarray of shape (n_classes,)
+        Logarithms of the priors.
+    labels : ndarray of int of shape (n_samples,)
+        True classes.
+    weights : ndarray of shape (n_samples,)
+        Weights.
+
+    Returns
+    -------
+    float
+        Temperature.
+    """
+
+    def loss(log_temperature):
+        tempered = logs / np.exp(log_temperature) + prior
+        own = tempered[np.arange(len(logs)), labels]
+        values = logsumexp(tempered, axis=1) - own
+        return np.average(np.nan_to_num(values, posinf=1e6), weights=weights)
+
+    found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded")
+    return float(np.exp(found.x))
+
+
+def warn_of_classes(classes, models, stacklevel):
+    """Warn once of what went wrong in the fits of any class.
+
+    Parameters
+    ----------
+    classes : ndarray
+        Labels.
+    models : list of DeformableTemplateEstimator
+        Fitted models.
+    stacklevel : int
+        Frames from here to the caller of ``fit``.
+    """
+
+    def names(chosen):
+        found = [str(c) for c, one in zip(classes, models, strict=True) if chosen(one)]
+        return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}", found
+
+    text, found = names(lambda one: one._fold_advice() is not None)
+    if found:
+        advice = {a for a in (one._fold_advice() for one in models) if a is not None}
+        warnings.warn(
+            f"Many pixels lie where deformations fold over themselves in {text} (see "
+            f"folded_pixels_ of estimators_). {' '.join(sorted(advice))}",
+            FitWarning,
+            stacklevel=stacklevel,
+        )
+    text, found = names(lambda one: any(one.history_.events.values()))
+    if found:
+        warnings.warn(
+            f"Numerical problems were repaired in {text} (see history_.events of "
+            "estimators_). The result is finite, but check it.",
+            FitWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def resolved_prior(class_prior, masses):
+    """Return the prior probabilities of the classes.
+
+    Parameters
+    ----------
+    class_prior : {"empirical", "uniform"} or array-like
+        The parameter.
+    masses : ndarray of shape (n_classes,)
+        Weights of the images of each class.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Probabilities.
+    """
+    n_classes = len(masses)
+    if isinstance(class_prior, str):
+        if class_prior == "uniform":
+            return np.full(n_classes, 1 / n_classes)
+        if class_prior == "empirical":
+            return masses / masses.sum()
+        raise ValueError(
+            'class_prior must be "empirical", "uniform" or probabilities, got '
+            f"{class_prior!r}"
+        )
+    prior = np.asarray(class_prior, dtype=float)
+    if prior.shape != (n_classes,) or (prior < 0).any() or not prior.sum() > 0:
+        raise ValueError(
+            f"class_prior must hold {n_classes} non-negative numbers, got "
+            f"{class_prior!r}"
+        )
+    return prior / prior.sum()

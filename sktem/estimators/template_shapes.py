@@ -1,0 +1,160 @@
+"""From arrays as users pass them to rows of pixels and the shape of the images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["resolved_shape", "rows_of"]
+
+#: Rows of fewer numbers are too short for a picture: no square means a signal.
+LEAST_PIXELS = 32
+
+#: How much more alike neighbours along a row of pixels are than those across rows
+#: where rows are signals.
+RATIO_OF_SIGNALS = 3.0
+
+
+def rows_of(X, given):
+    """Return images as rows, and their shape if ``X`` has more than two axes.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+        Images.
+    given : tuple of int, int or None
+        Shape that the images should have.
+
+    Returns
+    -------
+    X : array-like
+        Rows, or ``X`` itself if it has no more than two axes.
+    shape : tuple of int or None
+        Shape of an image.
+    """
+    if isinstance(X, (list, tuple)):
+        X = np.asarray(X)
+    if getattr(X, "ndim", 2) <= 2:
+        return X, None
+    X = np.asarray(X)
+    shape = X.shape[1:]
+    if len(shape) > 2:
+        shape = _without_channels(shape, given)
+    if given is not None and tuple(np.atleast_1d(given)) != shape:
+        raise ValueError(
+            f"image_shape is {given!r}, but the images have shape {X.shape[1:]}"
+        )
+    return X.reshape(len(X), -1), shape
+
+
+def _without_channels(shape, given):
+    """Return the shape of images or volumes; colours are refused."""
+    if given is not None and tuple(np.atleast_1d(given)) == shape:
+        return shape
+    long = tuple(side for side in shape if side > 1)
+    if len(long) < len(shape):
+        return long if len(long) > 1 else shape[:2]
+    channels = [side for side in (shape[0], shape[-1]) if side in (2, 3, 4)]
+    if len(shape) == 3 and channels and min(sorted(shape)[1:]) > 4:
+        raise ValueError(
+            f"images of shape {shape} look like pictures with {channels[-1]} channels, "
+            "and there is no model of colours: pass one channel, or their mean; or "
+            f"image_shape={shape} if they are thin volumes"
+        )
+    return shape
+
+
+def resolved_shape(X, image_shape, shape):
+    """Return the shape of images given as rows.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_pixels)
+        Images.
+    image_shape : tuple of int, int or None
+        The parameter.
+    shape : tuple of int or None
+        Shape that the array had.
+
+    Returns
+    -------
+    tuple of int
+        Pixels along each axis.
+    """
+    n_pixels = X.shape[1]
+    if shape is None and image_shape is not None:
+        sides = np.ravel(image_shape)
+        if not np.issubdtype(sides.dtype, np.integer):
+            raise ValueError(
+                "image_shape must hold the numbers of pixels along the axes, got "
+                f"{image_shape!r}"
+            )
+        shape = tuple(sides.tolist())
+        if int(np.prod(shape)) != n_pixels or min(shape) < 1:
+            raise ValueError(
+                f"image_shape={image_shape!r} does not fit rows of {n_pixels} pixels"
+            )
+    if shape is None:
+        shape = _shape_of_rows(X)
+    if len(shape) > 3:
+        raise ValueError(f"images have one to three axes, got shape {shape}")
+    return tuple(int(side) for side in shape)
+
+
+def _shape_of_rows(X):
+    """Return a square or a short signal; anything else has to be stated."""
+    n_pixels = X.shape[1]
+    side = round(np.sqrt(n_pixels))
+    if side * side != n_pixels:
+        if n_pixels < LEAST_PIXELS:
+            return (n_pixels,)
+        raise ValueError(
+            f"rows of {n_pixels} pixels are no square images: pass "
+            f"image_shape=({n_pixels},) for signals, or the pixels along each axis, "
+            "image_shape=(height, width), for images"
+        )
+    if n_pixels >= LEAST_PIXELS and (
+        _are_signals(X, side) or _are_signals(_mean_row(X), side)
+    ):
+        raise ValueError(
+            f"the rows of {n_pixels} pixels look like signals, not like images of "
+            f"{side} x {side}: pass image_shape=({n_pixels},) for signals, or "
+            f"image_shape=({side}, {side}) for images"
+        )
+    return (side, side)
+
+
+def _mean_row(X):
+    """Return the mean of the rows, which has less noise, as one row."""
+    seen = np.isfinite(X)
+    total = np.where(seen, X / max(len(X), 1), 0.0).sum(axis=0)
+    share = seen.mean(axis=0)
+    return np.where(share > 0, total / np.where(share > 0, share, 1.0), np.nan)[None]
+
+
+def _are_signals(X, side):
+    """Return whether rows change slowly along themselves, and as much at row ends.
+
+    In an image the pixels above each other are about as alike as those beside each
+    other, or else the end of a row of pixels differs from the start of the next.
+    """
+    size = np.nanmax(np.abs(X), initial=0.0, where=np.isfinite(X))
+    if not size > 0:
+        return False
+    unit = X / size
+
+    def change(gaps):
+        seen = gaps[np.isfinite(gaps)]
+        return float((seen**2).mean()) if seen.size else np.nan
+
+    steps = np.diff(unit, axis=1)
+    at_ends = np.zeros(X.shape[1] - 1, dtype=bool)
+    at_ends[side - 1 :: side] = True
+    beside, ends = change(steps[:, ~at_ends]), change(steps[:, at_ends])
+    above = change(unit[:, side:] - unit[:, :-side])
+    off = 0.5 * (
+        change(unit[:, side - 1 :] - unit[:, : 1 - side])
+        + change(unit[:, side + 1 :] - unit[:, : -side - 1])
+    )
+    slow = beside > 0 and above > RATIO_OF_SIGNALS * beside
+    # The distance of one row of pixels is no special one.
+    return bool(slow and ends**2 < beside * above and above > 0.9 * off)

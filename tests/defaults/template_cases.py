@@ -1,0 +1,229 @@
+"""Deformable templates with default settings on drawn shapes and on real images."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from scipy.ndimage import gaussian_filter
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.svm import SVC
+
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from tests.defaults.harness import Case, root_mean_square
+
+DEFAULT_DATA = Path(__file__).parents[3] / "shared" / "data"
+DATA = Path(os.environ.get("SKTEM_SHARED_DATA") or DEFAULT_DATA) / "images"
+
+
+def step(distance, width):
+    """Return 1 inside, 0 outside, with an edge of the given width."""
+    return 1 / (1 + np.exp(-np.clip(distance / width, -50, 50)))
+
+
+def drawn(kind, axes, edge):
+    """Return an object at coordinates in half sides of the image."""
+    if len(axes) == 1:
+        u = axes[0]
+        peaks = [(-0.4, 0.1, 1.0), (0.0, 0.06, 0.7), (0.5, 0.15, -0.5)]
+        return sum(h * np.exp(-(((u - c) / w) ** 2)) for c, w, h in peaks)
+    if len(axes) == 3:
+        z, y, x = axes
+        outer = np.sqrt(z**2 + (y / 0.8) ** 2 + (x / 0.9) ** 2)
+        inner = np.sqrt((z - 0.1) ** 2 + y**2 + x**2)
+        return step(0.7 - outer, edge) - 0.8 * step(0.3 - inner, edge)
+    y, x = axes
+    if kind == "ring":
+        r = np.hypot(x, y)
+        return step(0.6 - r, edge) - step(0.4 - r, edge)
+    if kind == "cross":
+        one = step(0.12 - abs(x), edge) * step(0.7 - abs(y), edge)
+        two = step(0.12 - abs(y), edge) * step(0.6 - abs(x), edge)
+        return np.maximum(one, two)
+    if kind == "triangle":
+        return step(0.5 - y, edge) * step(0.42 * (y + 0.8) - abs(x), edge)
+    face = step(1 - np.hypot(x / 0.55, y / 0.7), edge)
+    for side in (-1, 1):
+        eye = np.hypot((x - 0.22 * side) / 0.1, (y + 0.2) / 0.1)
+        face = face - 0.8 * step(1 - eye, 4 * edge)
+    return face - 0.6 * step(1 - np.hypot(x / 0.25, (y - 0.3) / 0.07), 6 * edge)
+
+
+def images(kind, shape, n, seed, displacement=0.06, noise=0.05):
+    """Return the object without deformation, and deformed by smooth random fields.
+
+    Between them is the mean of the deformed ones before noise.
+    """
+    rng = np.random.default_rng(seed)
+    longest = max(shape)
+    axes = [(np.arange(m) - (m - 1) / 2) / ((longest - 1) / 2) for m in shape]
+    mesh = np.meshgrid(*axes, indexing="ij")
+    edge, smooth, d = 1.2 / longest, 0.15 * longest, len(shape)
+    pad = longest // 2
+    inner = tuple(slice(pad, pad + m) for m in shape)
+    unit = (4 * np.pi * smooth**2) ** (-d / 4)
+    stack = []
+    for _ in range(n):
+        fields = [
+            gaussian_filter(rng.normal(size=[m + 2 * pad for m in shape]), smooth)
+            for _ in shape
+        ]
+        moved = [
+            x - displacement * f[inner] / unit
+            for x, f in zip(mesh, fields, strict=True)
+        ]
+        stack.append(drawn(kind, moved, edge))
+    clean = np.array(stack)
+    noisy = clean + noise * rng.normal(size=clean.shape)
+    return drawn(kind, mesh, edge), clean.mean(axis=0), noisy
+
+
+def sharpness(image):
+    return np.sqrt(sum((np.diff(image, axis=a) ** 2).mean() for a in range(image.ndim)))
+
+
+def template_distance(seed, kind, shape, n, scale=1.0, offset=0.0, **how):
+    """Return the error relative to that of the mean image; 2 if it is less sharp."""
+    truth, blurred, stack = images(kind, shape, n, seed, **how)
+    estimator = DeformableTemplateEstimator(shape, random_state=seed)
+    estimator.fit(offset + scale * stack)
+    template = (estimator.templates_[0] - offset) / scale
+    mean = stack.mean(axis=0)
+    # Noise makes a mean look sharp.
+    if sharpness(template) < sharpness(blurred):
+        return 2.0
+    return root_mean_square(template - truth) / root_mean_square(mean - truth)
+
+
+def load(name):
+    with np.load(DATA / name) as file:
+        return {key: file[key] for key in file}
+
+
+def digits(name, digit, n, n_new):
+    data = load(name)
+    own = data["X_train"][data["y_train"] == digit].astype(float)
+    side = 16 if name.startswith("usps") else 28
+    own = own.reshape(-1, side, side) / own.max()
+    return own[:n], own[-n_new:]
+
+
+def faces():
+    X = load("frey_faces.npz")["X"].astype(float) / 255
+    return X[::60], X[30::60]
+
+
+def gaussian_log_density(train, new):
+    """Return the mean log-density under independent Gaussian pixels about the mean."""
+    variance = train.var()
+    variance = (
+        ((train - train.mean(axis=0)) ** 2).mean() * len(train) / (len(train) - 1)
+    )
+    errors = ((new - train.mean(axis=0)) ** 2).reshape(len(new), -1)
+    return -0.5 * (np.log(2 * np.pi * variance) + errors / variance).sum(axis=1).mean()
+
+
+def held_out_distance(seed, load_parts):
+    """Return how many nats per pixel new images are less likely than about the mean."""
+    train, new = load_parts()
+    estimator = DeformableTemplateEstimator(random_state=seed).fit(train)
+    if sharpness(estimator.templates_[0]) < sharpness(train.mean(axis=0)):
+        return 2.0
+    gain = estimator.score(new) - gaussian_log_density(train, new)
+    return -gain / new[0].size
+
+
+def classifier_distance(seed, name, n, n_new=150):
+    """Return the error relative to the better of nearest neighbour and SVC."""
+    data = load(name)
+    rng = np.random.default_rng(seed)
+    X, y = data["X_train"].reshape(len(data["X_train"]), -1), data["y_train"]
+    chosen = np.concatenate(
+        [
+            rng.choice(np.flatnonzero(y == digit), n, replace=False)
+            for digit in range(10)
+        ]
+    )
+    new = rng.choice(len(data["X_test"]), n_new, replace=False)
+    train, labels = X[chosen] / X.max(), y[chosen]
+    test = data["X_test"].reshape(len(data["X_test"]), -1)[new] / X.max()
+    truth = data["y_test"][new]
+    side = round(X.shape[1] ** 0.5)
+    own = DeformableTemplateClassifier(
+        (side, side), temperature=1.0, random_state=seed
+    ).fit(train, labels)
+    peers = [KNeighborsClassifier(1), SVC(C=10)]
+    errors = [1 - peer.fit(train, labels).score(test, truth) for peer in peers]
+    return (1 - own.score(test, truth)) / min(errors)
+
+
+def drawn_case(name, kind, shape, n, *, slow=False, limit=1.0, **how):
+    return Case(
+        name=f"{name}, {' x '.join(map(str, shape))}, n={n}",
+        estimator="DeformableTemplateEstimator",
+        reference="the truth",
+        unit="errors of the mean image",
+        limit=limit,
+        distance=partial(template_distance, kind=kind, shape=shape, n=n, **how),
+        slow=slow,
+    )
+
+
+def held_out_case(name, load_parts, *, slow=False):
+    return Case(
+        name=name,
+        estimator="DeformableTemplateEstimator",
+        reference="Gaussian pixels about the mean image",
+        unit="nats per pixel lost",
+        limit=0.0,
+        distance=partial(held_out_distance, load_parts=load_parts),
+        slow=slow,
+    )
+
+
+def classifier_case(name, file, n, *, slow=True):
+    return Case(
+        name=f"{name}, {n} a class",
+        estimator="DeformableTemplateClassifier",
+        reference="nearest neighbour or SVC",
+        unit="of its error",
+        limit=1.0,
+        distance=partial(classifier_distance, name=file, n=n),
+        slow=slow,
+    )
+
+
+CASES = [
+    drawn_case("face", "face", (16, 16), 20, displacement=0.1),
+    drawn_case("ring", "ring", (16, 16), 40, displacement=0.1),
+    drawn_case("cross", "cross", (20, 28), 20),
+    drawn_case("triangle", "triangle", (28, 20), 20),
+    drawn_case("face", "face", (32, 32), 15, slow=True),
+    drawn_case("ring, inverted", "ring", (24, 24), 15, scale=-1e-3, offset=7.0),
+    drawn_case("cross, large values", "cross", (24, 24), 15, scale=1e6, offset=-3e6),
+    drawn_case("triangle, noisy", "triangle", (24, 24), 20, noise=0.3),
+    drawn_case("cross, little noise", "cross", (24, 24), 20, noise=0.005),
+    drawn_case("few faces", "face", (32, 32), 5, slow=True),
+    drawn_case("many rings", "ring", (16, 16), 200, slow=True),
+    drawn_case("face", "face", (64, 64), 15, slow=True),
+    drawn_case("cross", "cross", (64, 64), 15, slow=True),
+    drawn_case("face", "face", (128, 128), 12, slow=True),
+    drawn_case("peaks", "peaks", (60,), 20),
+    drawn_case("peaks", "peaks", (100,), 40),
+    drawn_case("peaks", "peaks", (101,), 60),
+    drawn_case("peaks, noisy", "peaks", (101,), 40, noise=0.3),
+    drawn_case("peaks", "peaks", (400,), 20),
+    drawn_case("ball", "ball", (12, 12, 12), 10, slow=True, displacement=0.1),
+    drawn_case("ball", "ball", (24, 24, 24), 8, slow=True, displacement=0.1),
+]
+if DATA.exists():
+    CASES += [
+        held_out_case("USPS 5, n=20", partial(digits, "usps.npz", 5, 20, 40)),
+        held_out_case("USPS 0, n=50", partial(digits, "usps.npz", 0, 50, 40)),
+        held_out_case(
+            "MNIST 3, n=20", partial(digits, "mnist.npz", 3, 20, 30), slow=True
+        ),
+        held_out_case("Frey faces, n=33", faces, slow=True),
+        *(classifier_case("USPS", "usps.npz", n) for n in (1, 5, 20)),
+        *(classifier_case("MNIST", "mnist.npz", n) for n in (1, 5, 20)),
+    ]
