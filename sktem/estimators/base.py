@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem.compatibility import check_compatible, resolve_part
 from sktem.exceptions import FitWarning
 from sktem.iterates import check_average
+from sktem.links import DocumentationLinkMixin
 from sktem.loop import run
 from sktem.run_state import RunSettings, RunState
 from sktem.samplers import SAMPLERS, ExactDraws, Sampler
@@ -66,7 +67,7 @@ class FitProgress:
     random: Any = None
 
 
-class LoopEstimator(CallbackSupportMixin, BaseEstimator):
+class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that run the loop.
 
     Subclasses have the parameters ``solver, sampler, n_draws, batch_size, sampling,

@@ -19,6 +19,7 @@ from sktem.estimators.boltzmann_scores import BoltzmannScores
 from sktem.estimators.boltzmann_setup import BoltzmannSetup, one_blas_thread
 from sktem.estimators.boltzmann_stream import BoltzmannStream
 from sktem.estimators.boltzmann_units import VisibleUnits
+from sktem.links import DocumentationLinkMixin
 from sktem.random import seed_sequence, spawn_streams
 
 __all__ = ["LatentBoltzmannMachine"]
@@ -29,6 +30,7 @@ class LatentBoltzmannMachine(
     BoltzmannDraws,
     BoltzmannSetup,
     BoltzmannRun,
+    DocumentationLinkMixin,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     BaseEstimator,

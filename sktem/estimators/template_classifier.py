@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
 from sktem.estimators.deformable_template import DeformableTemplateEstimator
 from sktem.estimators.template_setup import LEAST_STRENGTH
 from sktem.exceptions import FitWarning
+from sktem.links import DocumentationLinkMixin
 from sktem.random import seed_sequence
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -33,7 +34,9 @@ STRENGTH = 20.0
 TEMPERATURES = (0.0, 7.0)
 
 
-class DeformableTemplateClassifier(ClassifierMixin, BaseEstimator):
+class DeformableTemplateClassifier(
+    DocumentationLinkMixin, ClassifierMixin, BaseEstimator
+):
     """Classify images by the likelihood under a deformable template of each class.
 
     For few labelled images of one kind of object: what varies within a class is
