@@ -8,6 +8,8 @@ by smooth displacements of their pixels, and what is learned besides is how they
 displaced (Allassonnière, Amit and Trouvé 2007).
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 # %%
 # The data
 # --------
@@ -58,8 +60,7 @@ print(f"          of the template {sharpness(estimator.templates_[0]):.2f}")
 # -------
 # What was recorded: the step of the stochastic approximation, which is 1 while the
 # template is found and decreases from half of the passes on, and the acceptance rate
-# of the Langevin chains that draw the deformations. (With ``tol`` above zero the mean
-# field is estimated too.)
+# of the Langevin chains that draw the deformations.
 
 HistoryDisplay.from_estimator(estimator)
 plt.show()
