@@ -216,8 +216,9 @@ def card_regression():
     ax.plot(x, plain.predict(X), color="C1", label="PoissonRegressor")
     centre = np.exp(robust.intercept_ + robust.coef_[0] * x)
     ax.plot(x, centre, color="C0", label="robust (median rate)")
-    ax.set(yscale="symlog", ylim=(0, None), xlabel="feature", ylabel="count")
-    ax.legend(fontsize=7, frameon=False, loc="lower right")
+    ax.set_yscale("function", functions=(np.sqrt, np.square))
+    ax.set(ylim=(0, None), xlabel="feature", ylabel="count")
+    ax.legend(fontsize=7, frameon=False, loc="upper right")
     save("card_regression", figure)
 
 
