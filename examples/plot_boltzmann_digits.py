@@ -9,6 +9,8 @@ restored from their upper halves, and the log-likelihood, for which log Z is est
 by annealed importance sampling.
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_boltzmann.png"
+
 # %%
 import matplotlib.pyplot as plt
 import numpy as np

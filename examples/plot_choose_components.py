@@ -8,6 +8,8 @@ as well; and the score on held-out rows, which comes with any tool for model sel
 of scikit-learn, such as a grid search over a pipeline.
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_mixture.png"
+
 # %%
 # The data
 # --------

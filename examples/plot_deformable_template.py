@@ -8,6 +8,8 @@ by smooth displacements of their pixels, and what is learned besides is how they
 displaced (Allassonnière, Amit and Trouvé 2007).
 """
 
+# sphinx_gallery_thumbnail_number = 3
+
 # %%
 # The data
 # --------

@@ -8,6 +8,8 @@ to learn only how. Bayes' rule then gives the class: the one under whose templat
 image is most likely (Allassonnière, Amit and Trouvé 2007).
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_templates.png"
+
 # %%
 # The data
 # --------

@@ -8,6 +8,8 @@ data and in CPU seconds. Here five solvers start from the same point on the same
 and the distance of their log-likelihood to the maximum is drawn against both.
 """
 
+# sphinx_gallery_thumbnail_path = "images/guide_mixture_solvers.png"
+
 # %%
 # The data
 # --------

@@ -7,6 +7,8 @@ many is typed. A Poisson regression must explain such a count with its coefficie
 because its law leaves no other way. In the robust one the row itself can be odd.
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_regression.png"
+
 # %%
 # Errors that multiply
 # --------------------

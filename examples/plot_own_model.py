@@ -8,6 +8,8 @@ log-rate has no closed form, so the E-step of EM cannot be written down. A model
 few short methods is enough to fit it with every solver and every Markov sampler.
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_own_model.png"
+
 # %%
 # The model
 # ---------

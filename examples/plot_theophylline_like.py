@@ -7,6 +7,8 @@ rates of its own. A nonlinear mixed-effects model learns the typical curve, how 
 subjects differ from it, and the curve of each subject, from few samples of each.
 """
 
+# sphinx_gallery_thumbnail_path = "images/card_mixed_effects.png"
+
 # %%
 # Data
 # ----

@@ -7,6 +7,8 @@ proportional error. The information criteria see the difference, and so does the
 data simulated from a good model look like the data, and its residuals like noise.
 """
 
+# sphinx_gallery_thumbnail_path = "images/guide_predictive_check.png"
+
 # %%
 # Two fits
 # --------

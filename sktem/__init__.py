@@ -17,6 +17,7 @@ _PUBLIC = {
     "RobustPoissonRegressor": "sktem.estimators.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
+    "show_versions": "sktem.versions",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -12,7 +12,7 @@ import pytest
 import sktem
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-GENERATED = ("_build", "auto_examples", "generated")
+GENERATED = ("_build", "auto_examples", "api")
 PAGES = [
     "README.md",
     *sorted(

@@ -71,6 +71,22 @@ def test_patterns(pattern, line, found):
 def test_version_is_the_same_everywhere():
     text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
     assert sktem.__version__ == tomllib.loads(text)["project"]["version"]
+    for name, pattern in (
+        ("CITATION.cff", r"^version: (.+)$"),
+        ("recipe/recipe.yaml", r'^  version: "(.+)"$'),
+        ("doc/switcher.json", r'"version": "(.+)"'),
+    ):
+        text = (REPOSITORY / name).read_text(encoding="utf-8")
+        assert sktem.__version__ in re.findall(pattern, text, re.MULTILINE), name
+
+
+def test_recipe_has_the_dependencies():
+    text = (REPOSITORY / "pyproject.toml").read_text(encoding="utf-8")
+    required = tomllib.loads(text)["project"]["dependencies"]
+    recipe = (REPOSITORY / "recipe" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.split("  run:\n")[1].split("\n\n")[0]
+    listed = {line.strip("- ").replace(" ", "") for line in run.splitlines()}
+    assert listed - {"python>=${{python_min}}"} == set(required)
 
 
 def test_changelog_has_an_entry():

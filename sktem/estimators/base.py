@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 from sktem.compatibility import check_compatible, missing_methods, resolve_part
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
 from sktem.iterates import check_average
+from sktem.links import DocumentationLinkMixin
 from sktem.loop import run
 from sktem.run_state import RunSettings, RunState
 from sktem.samplers import SAMPLERS, ExactDraws, Sampler
@@ -64,7 +65,7 @@ class FitProgress:
     random: Any = None
 
 
-class LoopEstimator(CallbackSupportMixin, BaseEstimator):
+class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that run the loop.
 
     Subclasses have the parameters ``solver, sampler, n_draws, batch_size, sampling,

@@ -18,6 +18,7 @@ from sktem.estimators.boltzmann_setup import BoltzmannSetup, one_blas_thread
 from sktem.estimators.boltzmann_stream import BoltzmannStream
 from sktem.estimators.boltzmann_units import VisibleUnits
 from sktem.history import History
+from sktem.links import DocumentationLinkMixin
 from sktem.random import seed_sequence, spawn_streams
 
 __all__ = ["LatentBoltzmannMachine"]
@@ -28,6 +29,7 @@ class LatentBoltzmannMachine(
     BoltzmannDraws,
     BoltzmannSetup,
     BoltzmannRun,
+    DocumentationLinkMixin,
     BaseEstimator,
 ):
     """Pairwise model of binary units on any graph, some of them hidden.

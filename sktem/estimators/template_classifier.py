@@ -25,6 +25,7 @@ from sktem.estimators.template_classes import (
     warn_of_classes,
 )
 from sktem.estimators.template_shapes import resolved_shape, rows_of
+from sktem.links import DocumentationLinkMixin
 from sktem.random import seed_sequence
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -38,7 +39,7 @@ STRENGTH, LEAST_STRENGTH = 20.0, 400.0
 
 
 class DeformableTemplateClassifier(
-    CallbackSupportMixin, ClassifierMixin, BaseEstimator
+    DocumentationLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator
 ):
     """Classify images by the likelihood under a deformable template of each class.
 
