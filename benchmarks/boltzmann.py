@@ -21,11 +21,11 @@ from scipy.special import expit
 from sklearn.neural_network import BernoulliRBM
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.graph_machine import GraphMachine
+from sktem.boltzmann.layer_operations import operations_of
+from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.evaluation import annealed_importance_sampling
 from sktem.graphs import Graph, grid_graph
-from sktem.models.boltzmann_graph import GraphMachine
-from sktem.models.boltzmann_layers import LayeredMachine
-from sktem.models.layer_operations import operations_of
 
 ROUNDS = 7
 

@@ -30,8 +30,8 @@ from boltzmann_data import frey_faces, mnist, ocr_letters
 from machine import describe
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.ais import posterior_log_sums
 from sktem.evaluation import ParzenWindow, annealed_importance_sampling
-from sktem.evaluation.ais import posterior_log_sums
 
 SOLVERS = {
     "MFPCD": dict(solver="mfpcd"),

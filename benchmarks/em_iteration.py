@@ -28,7 +28,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from sktem.kernels.gaussian_mixture import GaussianKernelParams, expected_statistics
+from sktem.mixture.kernels.e_step import GaussianKernelParams, expected_statistics
 
 CASES = [
     (100_000, 1, 2, "full"),

@@ -19,13 +19,13 @@ from sktem import (
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
 )
-from sktem.loop import run as run_loop
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run as run_loop
+from sktem.loop.state import RunSettings, RunState
 from sktem.models import ARDLogisticModel, RobustPoissonModel
-from sktem.models.ard_logistic import ARDLogisticParams, WholeData
 from sktem.models.base import LatentModel
-from sktem.models.robust_poisson import RobustPoissonParams
-from sktem.random import spawn_streams
-from sktem.run_state import RunSettings, RunState
+from sktem.regression.ard_logistic_model import ARDLogisticParams, WholeData
+from sktem.regression.robust_poisson_model import RobustPoissonParams
 from sktem.schedules import Polynomial
 from sktem.solvers import FullBatch
 

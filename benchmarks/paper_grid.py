@@ -39,9 +39,9 @@ import numpy as np
 from machine import describe
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.evaluation import ParzenWindow, annealed_importance_sampling
 from sktem.graphs import Graph, grid_graph
-from sktem.models.boltzmann_graph import GraphMachine
 
 SOLVERS = {
     "APCD, Gibbs, l = 100": dict(solver="apcd", e_step="gibbs", n_gibbs_e=100),

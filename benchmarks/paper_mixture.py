@@ -29,11 +29,11 @@ from machine import describe
 from scipy import special
 from scipy.optimize import root
 
-from sktem.loop import run
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
+from sktem.mixture.model import GaussianMixtureParams
 from sktem.models import GaussianMixtureModel
-from sktem.models.gaussian_mixture import GaussianMixtureParams
-from sktem.random import spawn_streams
-from sktem.run_state import RunSettings, RunState
 from sktem.samplers import ExactDraws, ExactExpectation
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM, FullBatch

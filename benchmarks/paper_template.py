@@ -31,9 +31,9 @@ from machine import describe
 from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateEstimator
-from sktem.loop import run as run_loop
-from sktem.random import spawn_streams
-from sktem.run_state import RunState
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run as run_loop
+from sktem.loop.state import RunState
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import FITTEM, VRTTEM
 

@@ -27,8 +27,8 @@ from shared_data import locate
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.evaluation.conditional import conditional_modes
-from sktem.evaluation.marginal_likelihood import quadrature_draws
+from sktem.mixed_effects.inference.conditional import conditional_modes
+from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 
 
 def read(name):
@@ -211,7 +211,7 @@ def published(fit, psi, omega2, sigma):
         name = design.names[p]
         if column:
             return psi[name, subject[column]]
-        from sktem.models.transforms import TRANSFORMS
+        from sktem.mixed_effects.transforms import TRANSFORMS
 
         return TRANSFORMS[design.transforms[p]].inverse(psi[name])
 

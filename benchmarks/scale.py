@@ -33,7 +33,7 @@ import numpy as np
 from machine import describe
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.evaluation.observed_information import to_vector
+from sktem.mixed_effects.inference.observed_information import to_vector
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 START = {"ka": 1.0, "V": 20.0, "CL": 1.0}

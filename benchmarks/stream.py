@@ -19,7 +19,7 @@ from machine import describe
 from mixture_data import simulated
 
 from sktem import StochasticEMGaussianMixture
-from sktem.estimators.mixture_stream import PASSES_OF_A_START, rows_of_a_start
+from sktem.mixture.stream import PASSES_OF_A_START, rows_of_a_start
 
 CASES = [(2, 10, "full"), (5, 8, "full"), (16, 32, "diag"), (16, 8, "full")]
 

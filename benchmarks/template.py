@@ -43,8 +43,8 @@ from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateEstimator
 from sktem.exceptions import FitWarning
-from sktem.kernels.template_chains import Target, langevin_chains, quadratic
-from sktem.kernels.template_field import adjoint, new_work, rss_of
+from sktem.template.kernels.chains import Target, langevin_chains, quadratic
+from sktem.template.kernels.field import adjoint, new_work, rss_of
 
 PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
 

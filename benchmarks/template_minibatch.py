@@ -32,15 +32,15 @@ from image_data import Report, picture
 from machine import describe
 from threadpoolctl import threadpool_limits
 
-from sktem.loop import run
-from sktem.models.deformable_template import DeformableTemplateModel, TemplateParams
-from sktem.models.image_grid import ImageGrid
-from sktem.models.template_priors import TemplatePriors
-from sktem.random import spawn_streams
-from sktem.run_state import RunSettings, RunState
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
 from sktem.samplers import DeformationMALA
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import ISAEM, FullBatch
+from sktem.template.grid import ImageGrid
+from sktem.template.model import DeformableTemplateModel, TemplateParams
+from sktem.template.priors import TemplatePriors
 
 SIDE, NOISE = 8, 0.2
 FRACTIONS = (1.0, 0.5, 0.2, 0.1, 0.05)

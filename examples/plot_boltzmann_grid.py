@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.elimination import plan_elimination
+from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.graphs import Graph, grid_graph
-from sktem.models.boltzmann_graph import GraphMachine
-from sktem.models.elimination import plan_elimination
 
 side, n_rows = 10, 2000
 rng = np.random.default_rng(0)

@@ -9,14 +9,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "DeformableTemplateClassifier": "sktem.estimators.template_classifier",
-    "DeformableTemplateEstimator": "sktem.estimators.deformable_template",
-    "LatentBoltzmannMachine": "sktem.estimators.boltzmann",
-    "ARDLogisticClassifier": "sktem.estimators.ard_logistic",
-    "NonlinearMixedEffectsRegressor": "sktem.estimators.mixed_effects",
-    "RobustPoissonRegressor": "sktem.estimators.robust_poisson",
+    "DeformableTemplateClassifier": "sktem.template.classifier",
+    "DeformableTemplateEstimator": "sktem.template.estimator",
+    "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
+    "ARDLogisticClassifier": "sktem.regression.ard_logistic",
+    "NonlinearMixedEffectsRegressor": "sktem.mixed_effects.estimator",
+    "RobustPoissonRegressor": "sktem.regression.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
-    "StochasticEMGaussianMixture": "sktem.estimators.gaussian_mixture",
+    "StochasticEMGaussianMixture": "sktem.mixture.estimator",
     "show_versions": "sktem.versions",
 }
 

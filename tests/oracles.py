@@ -9,11 +9,11 @@ import copy
 import numpy as np
 from scipy import stats
 
-from sktem.loop import run
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
 from sktem.models import LatentModel, RandomInterceptModel
 from sktem.models.random_intercept import RandomInterceptParams
-from sktem.random import spawn_streams
-from sktem.run_state import RunSettings, RunState
 from sktem.samplers import ExactDraws, ExactExpectation
 from sktem.schedules import check_schedule
 

@@ -61,7 +61,7 @@ class Model(RandomInterceptModel):
 def unmonitored(monkeypatch):
     """Monitoring takes half of the time here, and no part in the estimate."""
     nothing = (float("nan"), float("nan"))
-    monkeypatch.setattr("sktem.monitor.Monitor.measure", lambda *args: nothing)
+    monkeypatch.setattr("sktem.loop.monitor.Monitor.measure", lambda *args: nothing)
 
 
 def estimates(solver, sampler, seed, **options):

@@ -1,6 +1,9 @@
 """Rules on the repository as a whole: sizes, leftovers, versions."""
 
+import ast
+import io
 import re
+import tokenize
 import tomllib
 from pathlib import Path
 
@@ -22,6 +25,32 @@ LEFTOVERS = re.compile(
 ABSOLUTE_PATHS = re.compile(r"(?<![\w./:])/(home|mnt|opt|root|tmp|Users|work)/")
 
 
+#: Tokens that are no code; docstrings are left out as well.
+SILENT = {
+    tokenize.COMMENT,
+    tokenize.NL,
+    tokenize.NEWLINE,
+    tokenize.INDENT,
+    tokenize.DEDENT,
+    tokenize.ENDMARKER,
+}
+
+
+def code_lines(text):
+    """Return how many lines hold code: no docstrings, comments and blank lines."""
+    docstrings = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(
+            node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+        ) and (ast.get_docstring(node, clean=False) is not None):
+            docstrings.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    lines = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type not in SILENT:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - docstrings)
+
+
 def lines_of(path):
     return path.read_text(encoding="utf-8").splitlines()
 
@@ -36,14 +65,20 @@ def lines_matching(pattern, paths):
 
 
 def test_files_are_short():
-    limits = {path: 400 for path in SOURCES}
-    limits[REPOSITORY / "sktem" / "loop.py"] = 250
+    # The face of a family documents and delegates: it may have more.
     too_long = {
         str(path.relative_to(REPOSITORY)): length
-        for path, limit in limits.items()
-        if (length := len(lines_of(path))) > limit
+        for path in SOURCES
+        if (length := code_lines(path.read_text(encoding="utf-8")))
+        > (500 if path.name == "estimator.py" else 300)
     }
     assert not too_long
+
+
+def test_lines_of_code():
+    text = '"""Doc.\n\nMore.\n"""\n\nx = """a\n\nb"""  # three lines\n# none\n\n\n'
+    assert code_lines(text) == 3
+    assert code_lines(text + "def f(\n    a,\n):\n    '''Doc.'''\n    'code'\n") == 7
 
 
 def test_no_leftovers():

@@ -1,1 +1,1 @@
-"""Estimators: the scikit-learn faces. Import them from :mod:`sktem` itself."""
+"""What all estimators share, and StochasticEM. Import them from :mod:`sktem`."""

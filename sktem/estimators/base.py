@@ -11,17 +11,17 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.compatibility import check_compatible, missing_methods, resolve_part
+from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
-from sktem.iterates import check_average
 from sktem.links import DocumentationLinkMixin
-from sktem.loop import run
-from sktem.run_state import RunSettings, RunState
+from sktem.loop.iterates import check_average
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
 from sktem.samplers import SAMPLERS, ExactDraws, Sampler
+from sktem.samplers.compatibility import check_compatible, missing_methods, resolve_part
 from sktem.schedules import check_schedule
 from sktem.solvers import SOLVERS, Solver
 from sktem.solvers.base import VarianceReducedSolver
-from sktem.solvers.selection import SAMPLING_SCHEMES
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -13,16 +13,16 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sktem.e_step.random import spawn_streams
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.exceptions import FitWarning
-from sktem.iterates import IterateRule, check_average
+from sktem.loop.iterates import IterateRule, check_average
+from sktem.loop.state import RunState
+from sktem.loop.stream import Stream, StreamState
 from sktem.models.base import LatentModel
-from sktem.random import spawn_streams
-from sktem.run_state import RunState
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
-from sktem.stream import Stream, StreamState
 
 __all__ = ["StochasticEM"]
 
@@ -242,7 +242,7 @@ class StochasticEM(LoopEstimator):
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.
 
-        Steps count rows, not calls: see :class:`sktem.stream.Stream` for what each
+        Steps count rows, not calls: see :class:`sktem.loop.stream.Stream` for what each
         solver means on a stream.
 
         Parameters

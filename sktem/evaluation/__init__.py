@@ -8,21 +8,21 @@ from importlib import import_module
 from typing import Any
 
 _PUBLIC = {
-    "AISResult": "sktem.evaluation.ais",
-    "IndividualCurve": "sktem.evaluation.subject_curves",
-    "ParzenWindow": "sktem.evaluation.parzen",
-    "PopulationResiduals": "sktem.evaluation.mixed_effects_residuals",
-    "VisualPredictiveCheck": "sktem.evaluation.predictive_check",
-    "annealed_importance_sampling": "sktem.evaluation.ais",
-    "bin_times": "sktem.evaluation.predictive_check",
-    "enumerate_moments": "sktem.evaluation.enumeration",
-    "enumerate_states": "sktem.evaluation.enumeration",
-    "grid_log_partition": "sktem.evaluation.transfer_matrix",
-    "individual_curves": "sktem.evaluation.subject_curves",
-    "individual_residuals": "sktem.evaluation.mixed_effects_residuals",
-    "population_residuals": "sktem.evaluation.mixed_effects_residuals",
-    "prediction_factors": "sktem.evaluation.predictive_check",
-    "visual_predictive_check": "sktem.evaluation.predictive_check",
+    "AISResult": "sktem.boltzmann.ais",
+    "IndividualCurve": "sktem.mixed_effects.checks.curves",
+    "ParzenWindow": "sktem.boltzmann.parzen",
+    "PopulationResiduals": "sktem.mixed_effects.checks.residuals",
+    "VisualPredictiveCheck": "sktem.mixed_effects.checks.predictive",
+    "annealed_importance_sampling": "sktem.boltzmann.ais",
+    "bin_times": "sktem.mixed_effects.checks.predictive",
+    "enumerate_moments": "sktem.boltzmann.enumeration",
+    "enumerate_states": "sktem.boltzmann.enumeration",
+    "grid_log_partition": "sktem.boltzmann.transfer_matrix",
+    "individual_curves": "sktem.mixed_effects.checks.curves",
+    "individual_residuals": "sktem.mixed_effects.checks.residuals",
+    "population_residuals": "sktem.mixed_effects.checks.residuals",
+    "prediction_factors": "sktem.mixed_effects.checks.predictive",
+    "visual_predictive_check": "sktem.mixed_effects.checks.predictive",
 }
 
 __all__ = sorted(_PUBLIC)

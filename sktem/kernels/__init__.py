@@ -1,4 +1,8 @@
-"""Compiled loops; every one states the NumPy expression that it equals."""
+"""Compiled loops that families share; each states the NumPy expression it equals.
+
+The package also says where numba keeps compiled code, so the ``kernels`` of a family
+import it before anything else.
+"""
 
 import os
 import sys
@@ -20,10 +24,12 @@ def _cache_folder():
     refuses to compile when it can write to neither (a read-only image whose user has
     no home). Compiled code then goes to the temporary folder.
     """
-    beside = Path(__file__).parent / "__pycache__"
+    own = Path(__file__).parent
+    folders = [own, *own.parent.glob("*/kernels")]
+    beside = all(_writable(folder / "__pycache__") for folder in folders)
     home = Path(os.path.expanduser("~"))
     user = os.environ.get("XDG_CACHE_HOME") or home / ".cache"
-    if "NUMBA_CACHE_DIR" in os.environ or _writable(beside) or _writable(Path(user)):
+    if "NUMBA_CACHE_DIR" in os.environ or beside or _writable(Path(user)):
         return None
     return os.path.join(tempfile.gettempdir(), "sktem-compiled")
 

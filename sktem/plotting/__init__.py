@@ -8,12 +8,12 @@ from typing import Any
 
 _PUBLIC = {
     "HistoryDisplay": "sktem.plotting.history_display",
-    "IndividualFitDisplay": "sktem.plotting.individual_fit_display",
-    "ParameterTraceDisplay": "sktem.plotting.parameter_trace_display",
-    "PredictionDisplay": "sktem.plotting.prediction_display",
-    "ResidualDisplay": "sktem.plotting.residual_display",
-    "TemplateDisplay": "sktem.plotting.template_display",
-    "VisualPredictiveCheckDisplay": "sktem.plotting.predictive_check_display",
+    "IndividualFitDisplay": "sktem.mixed_effects.displays.individual_fits",
+    "ParameterTraceDisplay": "sktem.mixed_effects.displays.parameter_trace",
+    "PredictionDisplay": "sktem.mixed_effects.displays.predictions",
+    "ResidualDisplay": "sktem.mixed_effects.displays.residuals",
+    "TemplateDisplay": "sktem.template.display",
+    "VisualPredictiveCheckDisplay": "sktem.mixed_effects.displays.predictive_check",
 }
 
 __all__ = sorted(_PUBLIC)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from sktem.contract import check_each_row
+from sktem.models.contract import check_each_row
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import is_auto
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.memory import LatentMemory
+from sktem.e_step.memory import LatentMemory
 from sktem.schedules import Constant, Polynomial, Schedule
 
 __all__ = ["Solver", "SolverState"]

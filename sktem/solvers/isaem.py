@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sktem.expectation import Batch
+from sktem.e_step.expectation import Batch
 from sktem.solvers.base import Solver
 
 __all__ = ["ISAEM", "refresh_memory"]

@@ -33,14 +33,21 @@ os.access = lambda path, mode, **keywords: (
 )
 if {numba_first}:
     import numba
-import sktem.kernels
+import sktem.mixture.kernels  # as every kernel of a family does
 folder = os.environ["NUMBA_CACHE_DIR"]
 assert folder.startswith({str(tmp_path)!r}), folder
 import numpy as np
-from sktem.kernels.linear_algebra import inverse_cholesky
+from sktem.mixture.kernels.linear_algebra import inverse_cholesky
 assert inverse_cholesky(np.full((1, 1, 1), 4.0))[0, 0, 0] == 0.5
 assert any(name.endswith(".nbc") for _, _, names in os.walk(folder) for name in names)
 """
     root = str(Path(sktem.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_families_ask_where_compiled_code_is_kept():
+    folders = sorted(Path(sktem.__file__).parent.glob("*/kernels/__init__.py"))
+    assert folders
+    for path in folders:
+        assert "\nimport sktem.kernels" in path.read_text(encoding="utf-8"), path

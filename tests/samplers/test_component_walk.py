@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sktem.e_step.random import spawn_streams
 from sktem.models import RandomInterceptModel
-from sktem.random import spawn_streams
 from sktem.samplers import ComponentWalk
 from sktem.samplers import component_walk as module
 from tests.oracles import LIMIT, START, Target, random_intercept_data, standard_errors

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sktem.e_step.random import spawn_streams
 from sktem.models import RandomInterceptModel
 from sktem.models.base import average_statistics
-from sktem.random import spawn_streams
 from sktem.samplers import (
     SAMPLERS,
     ExactDraws,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from sktem.e_step.random import spawn_streams
 from sktem.models import RandomInterceptModel
-from sktem.random import spawn_streams
 from sktem.samplers import HMC, MALA, ULA
 from sktem.schedules import Polynomial
 from tests.oracles import (

@@ -8,8 +8,8 @@ away, it comes to it.
 import numpy as np
 import pytest
 
+from sktem.e_step.random import spawn_streams
 from sktem.models import RandomInterceptModel
-from sktem.random import spawn_streams
 from sktem.samplers import HMC, MALA, ULA, ComponentWalk, RandomWalk
 from sktem.samplers.base import accept_or_reject
 from tests.oracles import (

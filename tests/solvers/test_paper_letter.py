@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.random import spawn_streams
+from sktem.e_step.random import spawn_streams
 from sktem.samplers import ExactDraws
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM

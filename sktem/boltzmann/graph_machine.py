@@ -1,0 +1,242 @@
+"""Boltzmann machine on any graph."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sktem.boltzmann.elimination import EliminationPlan, plan_elimination
+from sktem.boltzmann.graph_states import GraphStates
+from sktem.boltzmann.model import Moments, entropy
+from sktem.graphs import Graph
+
+__all__ = ["GraphMachine"]
+
+#: Exact posteriors have at most this many table entries per hidden unit, and separators
+#: of at most this many units: about what 100 sweeps of Gibbs sampling cost.
+ENTRIES_PER_UNIT = 100
+WIDTH = 12
+
+
+class GraphMachine(GraphStates):
+    """Binary units on a graph, some of them hidden.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    hidden : ndarray of int
+        Hidden units, increasing.
+    n_jobs : int or None, default=None
+        Threads.
+    """
+
+    def __init__(self, graph: Graph, hidden, n_jobs=None):
+        super().__init__(graph, hidden, n_jobs)
+        subgraph, self.hidden_edges = graph.subgraph(self.hidden)
+        plan = plan_elimination(subgraph, WIDTH)
+        if plan is not None and plan.n_entries > ENTRIES_PER_UNIT * self.n_hidden:
+            plan = None
+        self.plan = plan
+        self._find_cross_edges()
+
+    @property
+    def has_exact_posterior(self) -> bool:
+        """Whether the hidden units can be summed out at little cost."""
+        return self.plan is not None or self.n_hidden == 0
+
+    @property
+    def _exact_plan(self) -> EliminationPlan:
+        if self.plan is None:
+            raise ValueError("the hidden units of this machine cannot be summed out")
+        return self.plan
+
+    def initial_params(self, logits, rng) -> np.ndarray:
+        """Return visible biases at the base rates and small weights of hidden units."""
+        params = np.zeros(self.n_parameters)
+        degrees = self.graph.degrees()
+        scale = 0.5 / np.sqrt(np.maximum(degrees[self.first], degrees[self.second]))
+        latent = self.is_hidden[self.first] | self.is_hidden[self.second]
+        weights = np.where(latent, scale * rng.standard_normal(len(scale)), 0.0)
+        params[self.n_units :] = weights
+        params[self.visible] = logits
+        # So that the start has the base rates when hidden neighbours are on half the
+        # time.
+        for a, b in ((self.first, self.second), (self.second, self.first)):
+            between = ~self.is_hidden[a] & self.is_hidden[b]
+            np.subtract.at(params, a[between], 0.5 * weights[between])
+        return params
+
+    # Chains and states.
+
+    def states_of(self, X, chains=None) -> np.ndarray:
+        """Return states with the visible units at X and hidden units as in `chains`."""
+        states = np.full((self.n_units, len(X)), 0.5, np.float32)
+        if chains is not None:
+            states[:] = chains
+        states[self.visible] = X.T
+        return states
+
+    def new_chains(self, n, rng, like=None) -> np.ndarray:
+        """Return chains of fair coins."""
+        return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
+
+    def pack(self, chains) -> np.ndarray:
+        """Return chains as bits, one row of bytes per chain."""
+        return np.packbits(chains.T > 0.5, axis=1)
+
+    def unpack(self, packed) -> np.ndarray:
+        """Return the chains that `pack` has packed."""
+        bits = np.unpackbits(packed, axis=1, count=self.n_units)
+        return np.ascontiguousarray(bits.T, dtype=np.float32)
+
+    def visible_draws(self, params, X, observed, chains, seed) -> np.ndarray:
+        """Return the visible units of chains."""
+        return chains[self.visible].T
+
+    def visible_means(self, params, X, observed, chains) -> np.ndarray:
+        """Return the mean of each visible unit given all others."""
+        clamped = np.zeros(chains.shape, np.uint8)
+        clamped[self.visible] = observed.T
+        order = self.order[~self.is_hidden[self.order]]
+        means = self.conditional_means(params, chains, order, clamped)
+        return means[self.visible].T
+
+    # Expectations under the posterior and under the model.
+
+    def posterior_gibbs(
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
+        """Move posterior chains and return the mean of phi."""
+        states, clamped, order, share = self._clamp(X, observed, chains)
+        self.sweep(params, states, n_sweeps, seed, order, clamped)
+        means = None
+        if rao_blackwell:
+            means = self.conditional_means(params, states, order, clamped)
+        return Moments(self.mean_statistics(states, means, share), states)
+
+    def _clamp(self, X, observed, chains):
+        """Return states, what is clamped, the units to visit and the edges' shares."""
+        if observed is None:
+            states = self.states_of(X, chains)
+            return states, None, self.hidden_order, self.clamped_share
+        states = np.full((self.n_units, len(X)), 0.5, np.float32)
+        if chains is not None:
+            states[:] = chains
+        clamped = np.zeros(states.shape, np.uint8)
+        clamped[self.visible] = observed.T
+        states[self.visible] = np.where(observed, X, states[self.visible].T).T
+        return states, clamped, self.order, None
+
+    def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
+        """Return the mean of phi under mean field."""
+        states, clamped, order, _ = self._clamp(X, observed, None)
+        self.sweep(params, states, n_iterations, 0, order, clamped, means=True)
+        return Moments(self.mean_statistics(states), states)
+
+    def posterior_exact(self, params, X) -> Moments:
+        """Return the exact mean of phi given X."""
+        states = self.states_of(X)
+        fields = self.hidden_fields(params, X)
+        weights = params[self.n_units :][self.hidden_edges]
+        _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
+        states[self.hidden] = means
+        values = self.mean_statistics(states)
+        values[self.hidden] = means.mean(axis=1)
+        values[self.n_units + self.hidden_edges] = pairs / len(X)
+        return Moments(values, states)
+
+    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
+        """Move chains of the model and return the mean of phi."""
+        self.sweep(params, chains, n_sweeps, seed)
+        means = self.conditional_means(params, chains) if rao_blackwell else None
+        return Moments(self.mean_statistics(chains, means), chains)
+
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        biases, weights = gradient[: self.n_units], gradient[self.n_units :]
+        first, second = self.first, self.second
+        weights -= centre[first] * biases[second] + centre[second] * biases[first]
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        biases, weights = step[: self.n_units], step[self.n_units :]
+        first, second = self.first, self.second
+        to_first = np.bincount(first, centre[second] * weights, self.n_units)
+        to_second = np.bincount(second, centre[first] * weights, self.n_units)
+        biases -= to_first + to_second
+
+    def hidden_fields(self, params, X) -> np.ndarray:
+        """Return the bias of each hidden unit once X is known, (n_hidden, n)."""
+        weights = params[self.n_units :][self._cross_edges]
+        shape = (self.n_hidden, self.n_visible)
+        matrix = sparse.csr_array(
+            (weights, self._cross_units, self._cross_starts), shape
+        )
+        fields = matrix @ np.asarray(X.T, np.float64)
+        fields += params[self.hidden][:, None]
+        return fields
+
+    def _find_cross_edges(self):
+        """Find the edges between hidden and visible units, by hidden unit."""
+        position = np.empty(self.n_units, np.int64)
+        position[self.visible] = np.arange(self.n_visible)
+        position[self.hidden] = np.arange(self.n_hidden)
+        a, b = self.is_hidden[self.first], self.is_hidden[self.second]
+        edges = np.flatnonzero(a != b)
+        upper = position[np.where(a, self.first, self.second)[edges]]
+        lower = position[np.where(a, self.second, self.first)[edges]]
+        order = np.lexsort((lower, upper))
+        self._cross_edges, self._cross_units = edges[order], lower[order]
+        counts = np.bincount(upper, minlength=self.n_hidden)
+        self._cross_starts = np.concatenate([[0], np.cumsum(counts)])
+
+    def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
+        """Return mean-field marginals given a part of the visible units."""
+        found = self.posterior_mean_field(params, X, observed, n_iterations)
+        return found.chains[self.hidden].T
+
+    def visible_sweep(self, params, chains, seed) -> np.ndarray:
+        """Draw each visible unit given all others, in turn, in place."""
+        order = self.order[~self.is_hidden[self.order]]
+        self.sweep(params, chains, 1, seed, order)
+        return chains
+
+    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+        """Return posterior marginals, exact where possible, else mean field."""
+        if self.n_hidden == 0:
+            return np.empty((len(X), 0))
+        if self.plan is not None:
+            fields = self.hidden_fields(params, X)
+            weights = params[self.n_units :][self.hidden_edges]
+            return self._exact_plan.marginals(fields, weights, self.n_jobs)[1].T
+        found = self.posterior_mean_field(params, X, None, n_iterations)
+        return found.chains[self.hidden].T.astype(np.float64)
+
+    def log_unnormalised(self, params, X) -> np.ndarray:
+        """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""
+        out = self._visible_part(params, X)
+        if self.n_hidden:
+            fields = self.hidden_fields(params, X)
+            weights = params[self.n_units :][self.hidden_edges]
+            out = out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
+        return out
+
+    def _visible_part(self, params, X):
+        states = np.zeros((self.n_units, len(X)), np.float64)
+        states[self.visible] = X.T
+        return self.log_potentials(params, states)
+
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
+        """Return the mean-field lower bound of `log_unnormalised`."""
+        found = self.posterior_mean_field(params, X, observed, n_iterations)
+        means = found.chains.astype(np.float64)
+        bound = self.log_potentials(params, means) + entropy(means[self.hidden])
+        if observed is not None:
+            # What is observed has no entropy.
+            bound += entropy(np.where(observed, 0.0, means[self.visible].T).T)
+        return bound
+
+    def as_graph(self, params):
+        """Return graph, biases, weights and a constant whose sum over states is Z."""
+        return self.graph, params[: self.n_units], params[self.n_units :], 0.0

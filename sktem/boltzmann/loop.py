@@ -1,0 +1,291 @@
+"""Adiabatic persistent contrastive divergence and its relatives: the loop.
+
+Algorithm 1 of Jang et al. (2016), on batches. E: posterior expectations of the batch
+and their average over iterations (E.1 to E.3; the mean over samples obeys the recursion
+of each, so that what is remembered of a sample is its chain, as bits, and no mean
+parameter). M: chains of the model and a step along the difference (M.1, M.2).
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+import numpy as np
+from scipy import sparse
+
+from sktem.boltzmann.arrays import arrays_of
+from sktem.boltzmann.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.rounds import (
+    FEWEST_UPDATES,
+    Measure,
+    has_converged,
+    is_worse,
+    round_ends,
+)
+from sktem.boltzmann.steps import m_step
+from sktem.e_step.batches import batch_edges
+
+__all__ = ["has_missing", "run_epochs", "update"]
+
+#: Share of a batch in the moving average of the units' means.
+CENTRE_RATE = 0.01
+#: Sum of given steps below which a run is never called converged: the gradient of a
+#: weight is at most a sixteenth of its distance from the maximum.
+SHORTEST_WAY = 16.0
+#: Factor of the adapted steps after a round that has lost likelihood.
+SHORTER = 0.3
+
+
+def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
+    """Run until the last epoch, convergence, or until `on_epoch` says to stop.
+
+    Ctrl-C ends the run with the parameters of the last finished epoch.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        What does not change.
+    X : ndarray or sparse matrix of shape (n_rows, n_visible)
+        Visible values; NaN means not observed.
+    state : ContrastiveState
+        Where to begin; it is changed.
+    on_epoch : callable or None, default=None
+        Called with the state after each epoch; True stops.
+    watch : object or None, default=None
+        Measures the log-likelihood; None measures nothing.
+    """
+    n = X.shape[0]
+    edges = batch_edges(n, settings.batch_size)
+    n_updates = len(edges) - 1
+    last = state.begin + settings.n_epochs
+    ends = round_ends(settings.n_epochs, n_updates, settings.adaptive)
+    missing = has_missing(X)
+    if settings.posterior.keeps_chains and state.started is None:
+        state.started = np.zeros(n, bool)
+    begun = time.process_time() - state.cpu_time
+    copy = arrays_of(state.params).copy
+    state.finished = copy(state.params)
+    try:
+        if watch is not None and not state.measures:
+            _measure(state, watch)
+        while state.epoch < last and not state.converged:
+            begin, end = _round(ends, state.epoch - state.begin)
+            done, span = state.epoch - state.begin - begin, end - begin
+            state.fraction = done / max(span - 1, 1)
+            state.progress = (done + 1) / span
+            order = state.streams.indices.permutation(n)
+            for batch_number, (first, after) in enumerate(pairwise(edges)):
+                rows = order[first:after]
+                if settings.adaptive:
+                    state.fraction = (done + batch_number / n_updates) / span
+                batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
+                update(settings, state, batch, missing=missing, rows=rows)
+            state.epoch += 1
+            state.cpu_time = time.process_time() - begun
+            if watch is not None:
+                _close_epoch(settings, state, watch, ends)
+            _record(settings, state)
+            state.finished = copy(state.params)
+            if on_epoch is not None and on_epoch(state):
+                break
+    except KeyboardInterrupt:
+        state.params = state.finished
+        state.interrupted = True
+
+
+def update(settings, state, batch, *, missing=False, rows=None) -> None:
+    """Do one E-step and one M-step.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        What does not change.
+    state : ContrastiveState
+        It is changed.
+    batch : ndarray or sparse matrix of shape (n, n_visible)
+        Visible values.
+    missing : bool, default=False
+        Whether there may be NaN.
+    rows : ndarray of int or None, default=None
+        Numbers of the rows, whose chains are remembered; None on a stream.
+    """
+    model, rng = settings.model, state.streams.sampling
+    X, observed = _visible(model, batch, missing, settings.binarize, rng)
+    state.n_updates += 1
+    moments = _expect(settings, state, X, observed, rows)
+    if settings.centering:
+        _move_centre(model, state, moments)
+    if settings.solver.averages and state.mean is not None:
+        a = settings.step_size_e(state.n_updates, state.fraction)
+        state.mean += a * (moments.values - state.mean)
+    else:
+        state.mean = moments.values
+    chains = _negative_start(settings, state, X, observed, moments)
+    seed = draw_seed(rng)
+    negative = model.free_gibbs(
+        state.params, chains, settings.n_gibbs_m, seed, settings.rao_blackwell
+    )
+    if settings.solver.persistent:
+        state.chains = negative.chains
+    m_step(settings, state, negative.values)
+
+
+def has_missing(X) -> bool:
+    """Return whether a value is not observed.
+
+    Parameters
+    ----------
+    X : array or sparse matrix
+        Values.
+
+    Returns
+    -------
+    bool
+        Whether one is NaN; never in a sparse matrix.
+    """
+    if sparse.issparse(X):
+        return False
+    xp = arrays_of(X).xp
+    return bool(xp.any(xp.isnan(X)))
+
+
+def _visible(model, batch, missing, binarize, rng):
+    """Return the values of a batch as float32, and what is observed."""
+    if sparse.issparse(batch):
+        batch = batch.toarray()
+    arrays = arrays_of(batch)
+    xp = arrays.xp
+    X = arrays.contiguous(arrays.astype(batch, xp.float32))
+    observed = None
+    if missing:
+        observed = ~xp.isnan(X)
+        if xp.all(observed):
+            observed = None
+        else:
+            X = xp.where(observed, X, xp.full_like(X, 0.5))
+    if binarize:
+        X = model.drawn(X, rng)
+    return X, observed
+
+
+def _expect(settings, state, X, observed, rows):
+    """Return the mean statistics of a batch; its chains move."""
+    model, posterior, rng = settings.model, settings.posterior, state.streams.sampling
+    progress = state.progress
+    if not posterior.keeps_chains:
+        return posterior.expect(model, state.params, X, observed, None, rng, progress)
+    copies = settings.n_chains_e
+    if copies > 1:
+        repeat = arrays_of(X).xp.repeat
+        X = repeat(X, copies, axis=0)
+        observed = None if observed is None else repeat(observed, copies, axis=0)
+    if rows is None or not state.started[rows].all():
+        chains = posterior_start(model, state.params, X, observed, rng)
+    else:
+        arrays = arrays_of(state.posterior_chains)
+        packed = arrays.take(state.posterior_chains, rows)
+        chains = model.unpack(arrays.xp.reshape(packed, (X.shape[0], -1)))
+    moments = posterior.expect(model, state.params, X, observed, chains, rng, progress)
+    if rows is not None and moments.chains is not None:
+        packed = model.pack(moments.chains)
+        arrays, width = arrays_of(packed), packed.shape[1]
+        if state.posterior_chains is None:
+            shape = (len(state.started), copies, width)
+            state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
+        packed = arrays.xp.reshape(packed, (len(rows), copies, width))
+        arrays.put(state.posterior_chains, rows, packed)
+        state.started[rows] = True
+    return moments
+
+
+def _move_centre(model, state, moments):
+    """Average the posterior means of the units, over all updates and later the last."""
+    means = moments.values[: model.weights_from]
+    if state.centre is None:
+        state.centre = arrays_of(means).copy(means)
+    else:
+        state.centre += max(1 / state.n_updates, CENTRE_RATE) * (means - state.centre)
+
+
+def _negative_start(settings, state, X, observed, moments):
+    """Return the chains that the M-step moves."""
+    model, rng = settings.model, state.streams.sampling
+    if settings.solver.persistent:
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
+        return state.chains
+    if moments.chains is not None:
+        return moments.chains
+    start = posterior_start(model, state.params, X, observed, rng)
+    seed = draw_seed(rng)
+    sweeps = settings.n_gibbs_e
+    return model.posterior_gibbs(
+        state.params, X, observed, start, sweeps, seed, False
+    ).chains
+
+
+def _round(ends, epoch):
+    """Return the first epoch of the round of an epoch, and that after its last."""
+    number = next(k for k, end in enumerate(ends) if epoch < end)
+    return (ends[number - 1] if number else 0), ends[number]
+
+
+def _measure(state, watch):
+    """Measure the log-likelihood, and keep the parameters if they are the best."""
+    value, error = watch.measure(state.params, state.n_updates)
+    n_updates = state.n_updates - state.begin_updates
+    state.measures.append(Measure(n_updates, value, error))
+    if state.best is None or value > state.best[0]:
+        copy = arrays_of(state.params).copy
+        chains = None if state.chains is None else copy(state.chains)
+        state.best = (value, copy(state.params), chains)
+
+
+def _close_epoch(settings, state, watch, ends):
+    """Measure where a round ends, and decide whether there is another one."""
+    epoch = state.epoch - state.begin
+    # With given steps the middle of the run is a measure of what its length is worth.
+    if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
+        _measure(state, watch)
+    if epoch not in ends:
+        return
+    outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
+    state.converged = has_converged(*outcome)
+    if settings.adaptive:
+        few = state.measures[-1].n_updates < FEWEST_UPDATES
+    else:
+        few = state.travelled < SHORTEST_WAY
+    state.converged = state.converged and not few
+    if not settings.adaptive:
+        return
+    if is_worse(*outcome):
+        # The steps were too long: the next round is from the best one, by shorter ones.
+        state.shortened *= SHORTER
+        _take_best(state)
+    elif state.converged or epoch == settings.n_epochs:
+        _take_best(state)
+
+
+def _take_best(state):
+    """Go back to the best of what was measured."""
+    _, params, chains = state.best
+    state.params[...] = params
+    state.first = state.second = None
+    if chains is not None:
+        state.chains[...] = chains
+
+
+def _record(settings, state):
+    """Write an epoch into the history."""
+    state.history.append(
+        passes=float(state.epoch),
+        monitor_passes=0.0,
+        n_iterations=state.n_updates,
+        step_size=settings.step_size_m(state.n_updates, state.fraction),
+        objective=state.measures[-1].value if state.measures else float("nan"),
+        mean_field=state.gap,
+        acceptance_rate=float("nan"),
+        bias=float("nan"),
+        cpu_time=state.cpu_time,
+    )

@@ -1,0 +1,391 @@
+"""What Boltzmann machines on graphs and in layers have in common.
+
+``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)``, x in
+{0, 1}, an exponential family: theta is one flat array, the statistics phi(x) are
+another of the same length, and the gradient of the mean log-likelihood is the mean of
+phi under the posterior of the hidden units less its mean under the model (Jang et al.
+2016, eq. 4).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sktem.boltzmann.arrays import arrays_of
+
+__all__ = ["BoltzmannModel", "Moments", "entropy"]
+
+#: Parameters are held within these bounds: a probability beyond is 0 or 1.
+LARGEST_PARAMETER = 1000.0
+
+
+@dataclass
+class Moments:
+    """Mean statistics, and the chains that they came from.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_parameters,)
+        Mean of phi over the rows or chains.
+    chains : ndarray or None
+        State of the chains, or means of units in their place; None where there are
+        none or they have not moved.
+    """
+
+    values: np.ndarray
+    chains: Any = None
+
+
+class BoltzmannModel(ABC):
+    """Base of Boltzmann machines.
+
+    Subclasses draw, take expectations and evaluate; they know nothing of step sizes,
+    batches and epochs. A batch is ``X`` of shape (n, n_visible) with ``observed``, a
+    boolean array of its shape or None where all is observed; what is not observed is
+    treated as hidden. Chains are an array that only the model understands.
+
+    Attributes
+    ----------
+    n_visible, n_hidden : int
+        Units of each kind.
+    n_parameters : int
+        Length of theta.
+    weights_from : int
+        Where the weights of edges begin in theta; they are what decays.
+    largest_degree : int
+        Most neighbours that a unit has.
+    dtype : numpy dtype
+        That of theta.
+    gaussian : bool
+        Whether the visible units are real-valued.
+    """
+
+    n_visible: int
+    n_hidden: int
+    n_parameters: int
+    weights_from: int
+    largest_degree: int
+    dtype: np.dtype
+
+    gaussian = False
+
+    @property
+    @abstractmethod
+    def has_exact_posterior(self) -> bool:
+        """Whether the hidden units can be summed out at little cost."""
+
+    @abstractmethod
+    def initial_params(self, logits, rng) -> np.ndarray:
+        """Return visible biases at the base rates and small random weights.
+
+        Parameters
+        ----------
+        logits : ndarray of shape (n_visible,)
+            Logits of the means of binary visible units; of Gaussian ones, the means.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Parameters.
+        """
+
+    @abstractmethod
+    def new_chains(self, n, rng, like=None) -> Any:
+        """Return n chains of fair coins.
+
+        Parameters
+        ----------
+        n : int
+            Number of chains.
+        rng : numpy.random.Generator
+            Source of randomness.
+        like : array or None, default=None
+            An array of the namespace and device for the chains, None for NumPy.
+
+        Returns
+        -------
+        array
+            Chains.
+        """
+
+    def drawn(self, means, rng) -> Any:
+        """Return draws of binary units from their means.
+
+        Parameters
+        ----------
+        means : array
+            Probabilities of 1.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array of float32
+            Zeros and ones of the shape of `means`.
+        """
+        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+
+    @abstractmethod
+    def pack(self, chains) -> np.ndarray:
+        """Return chains as bits.
+
+        Parameters
+        ----------
+        chains : ndarray
+            n chains.
+
+        Returns
+        -------
+        ndarray of uint8 of shape (n, n_bytes)
+            Bits, which ``unpack`` turns into chains again.
+        """
+
+    @abstractmethod
+    def unpack(self, packed) -> np.ndarray:
+        """Return the chains that `pack` has packed.
+
+        Parameters
+        ----------
+        packed : ndarray of uint8 of shape (n, n_bytes)
+            Bits.
+
+        Returns
+        -------
+        ndarray
+            Chains.
+        """
+
+    @abstractmethod
+    def posterior_exact(self, params, X) -> Moments:
+        """Return the exact mean of phi given X, where the posterior is exact.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+
+        Returns
+        -------
+        Moments
+            Mean statistics; `chains` are means of units in the place of draws.
+        """
+
+    @abstractmethod
+    def posterior_gibbs(
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
+        """Move posterior chains, one per row, and return the mean of phi.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        chains : ndarray
+            n chains.
+        n_sweeps : int
+            Transitions.
+        seed : numpy.uint64
+            Seed of the draws.
+        rao_blackwell : bool, default=True
+            Conditional means in place of last draws.
+
+        Returns
+        -------
+        Moments
+            Mean statistics and the chains.
+        """
+
+    @abstractmethod
+    def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
+        """Return the mean of phi under the mean-field approximation of the posterior.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        n_iterations : int
+            Sweeps of coordinate ascent.
+
+        Returns
+        -------
+        Moments
+            Mean statistics; `chains` are means of units in the place of draws.
+        """
+
+    @abstractmethod
+    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
+        """Move chains of the model, possibly in place, and return the mean of phi.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        chains : ndarray
+            Chains.
+        n_sweeps : int
+            Transitions.
+        seed : numpy.uint64
+            Seed of the draws.
+        rao_blackwell : bool, default=True
+            Conditional means in place of last draws.
+
+        Returns
+        -------
+        Moments
+            Mean statistics and the chains.
+        """
+
+    @abstractmethod
+    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+        """Return posterior marginals, exact where possible, else mean field.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+        n_iterations : int
+            Mean-field sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n, n_hidden)
+            Marginals.
+        """
+
+    @abstractmethod
+    def log_unnormalised(self, params, X) -> np.ndarray:
+        """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h, exactly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Log-likelihoods plus log Z.
+        """
+
+    @abstractmethod
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
+        """Return the mean-field lower bound of `log_unnormalised`.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X : ndarray of shape (n, n_visible)
+            Visible values.
+        n_iterations : int
+            Mean-field sweeps.
+        observed : ndarray of bool of shape (n, n_visible) or None, default=None
+            What is observed; the bound is that of its likelihood.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Lower bounds.
+        """
+
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre, in place.
+
+        The step of a gradient depends on what is called 0 and what 1. With each unit
+        counted from a centre c, the weights move along the differences of the
+        covariances about it,
+        ``step_ij - c_i step_j - c_j step_i``, and the biases such that a unit whose
+        neighbours are at their centres gets the step of its own bias (Montavon and
+        Mueller 2012; Melchior, Fischer and Wiskott 2016). That is the gradient times a
+        positive definite matrix: its zeros are the same.
+
+        Parameters
+        ----------
+        step : ndarray of shape (n_parameters,)
+            Difference of the statistics; it is changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+        self.centre_weights(step, centre)
+        self.centre_biases(step, centre)
+
+    @abstractmethod
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units, in place.
+
+        Parameters
+        ----------
+        gradient : ndarray of shape (n_parameters,)
+            Difference of the statistics; its weights are changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+
+    @abstractmethod
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta, in place.
+
+        Parameters
+        ----------
+        step : ndarray of shape (n_parameters,)
+            The step; its biases are changed.
+        centre : ndarray of shape (weights_from,)
+            The centre of each unit, as the biases are laid out.
+        """
+
+    def project(self, params) -> int:
+        """Bring parameters back into bounds, in place.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        int
+            How many were out of bounds or not finite.
+        """
+        xp = arrays_of(params).xp
+        # An extreme is NaN if an entry is, and costs less than to look at each.
+        largest = max(float(xp.max(params)), -float(xp.min(params)))
+        if largest <= LARGEST_PARAMETER:
+            return 0
+        wrong = ~(xp.abs(params) <= LARGEST_PARAMETER)
+        held = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), held)
+        return int(xp.count_nonzero(wrong))
+
+
+def entropy(means):
+    """Return the entropy of independent binary units.
+
+    Parameters
+    ----------
+    means : ndarray of shape (n_units, n)
+        Probabilities of 1.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Entropies in nats.
+    """
+    xp = arrays_of(means).xp
+    p = xp.clip(means, 1e-12, 1 - 1e-12)
+    return -xp.sum(p * xp.log(p) + (1 - p) * xp.log1p(-p), axis=0)

@@ -1,0 +1,124 @@
+"""The log-likelihood that a fit of a Boltzmann machine watches."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
+from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.boltzmann.loop import has_missing
+from sktem.boltzmann.partition import ExactPartition
+
+__all__ = ["Objective"]
+
+#: Rows on which the likelihood is measured, and where the hidden units are sampled.
+ROWS = 1000
+SAMPLED_ROWS = 100
+#: Annealed importance sampling of log Z: runs, and temperatures at first and at most.
+RUNS = 64
+TEMPERATURES = (250, 1000)
+#: The same for the hidden units of a row.
+ROW_RUNS, ROW_TEMPERATURES = 10, 50
+#: Operations that a measurement may cost where log Z is exact.
+OPERATIONS = 2e7
+
+
+class Objective:
+    """Mean log-likelihood of a fixed sample of rows, with the error of log Z.
+
+    Where the hidden units cannot be summed out, or values are missing, it is estimated
+    or, in the latter case, the lower bound of mean field.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        Settings of the fit.
+    units : VisibleUnits
+        The visible units.
+    X : ndarray or sparse matrix of shape (n_rows, n_visible)
+        What the machine sees.
+    seed : int
+        Which rows, and the draws.
+    n_mean_field : int
+        Mean-field iterations.
+
+    Attributes
+    ----------
+    base : float
+        Mean log-likelihood of independent units with the means of the columns.
+    """
+
+    def __init__(self, settings, units, X, seed, n_mean_field):
+        self.model, self.units, self.seed = settings.model, units, seed
+        rng = np.random.default_rng(seed)
+        self.n_mean_field = n_mean_field
+        self.missing = has_missing(X)
+        exact = self.model.has_exact_posterior or self.missing
+        size = ROWS if exact else SAMPLED_ROWS
+        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        if X.shape[0] > size:
+            chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
+            X = X[chosen] if sparse.issparse(X) else arrays.take(X, chosen)
+        X = X.toarray() if sparse.issparse(X) else X
+        if settings.binarize:
+            X = self._drawn(arrays, X, rng)
+        self.X = arrays.astype(X, arrays.xp.float64)
+        self.partition = ExactPartition(self.model, OPERATIONS)
+        self.base = self._independent(arrays)
+
+    def _drawn(self, arrays, X, rng):
+        """Return draws of binary values from their means, NaN as it is."""
+        xp = arrays.xp
+        unseen = xp.isnan(X)
+        filled = xp.where(unseen, xp.full_like(X, 0.5), X)
+        drawn = arrays.astype(self.model.drawn(filled, rng), X.dtype)
+        return xp.where(unseen, X, drawn)
+
+    def _independent(self, arrays):
+        """Return the log-likelihood of independent units."""
+        xp, X = arrays.xp, self.X
+        if self.model.gaussian:
+            values = -0.5 * X**2 - 0.5 * float(np.log(2 * np.pi))
+        else:
+            logits = arrays.astype(self.units.logits, xp.float64)
+            values = X * logits - xp.logaddexp(xp.zeros_like(logits), logits)
+        values = xp.where(xp.isnan(X), xp.zeros_like(X), values)
+        total = float(xp.sum(values)) / X.shape[0]
+        return total - self.units.log_scale
+
+    def measure(self, params, number) -> tuple[float, float]:
+        """Return the mean log-likelihood and the standard error of log Z.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        number : int
+            Of the measurement, on which its draws depend.
+
+        Returns
+        -------
+        value, error : float
+            Likelihood and error.
+        """
+        rng = np.random.default_rng([self.seed, number])
+        log_partition, error = self.partition.value(params), 0.0
+        if log_partition is None:
+            found = reliable_log_partition(self.model, params, rng, RUNS, *TEMPERATURES)
+            log_partition, error = found.value, found.standard_error
+        values = self._unnormalised(params, rng)
+        mean = float(arrays_of(values).xp.mean(values))
+        return float(mean - log_partition - self.units.log_scale), error
+
+    def _unnormalised(self, params, rng):
+        """Return the log-likelihood plus log Z of each row."""
+        model, X = self.model, self.X
+        if self.missing:
+            xp = arrays_of(X).xp
+            observed = ~xp.isnan(X)
+            filled = xp.where(observed, X, xp.full_like(X, 0.5))
+            return model.variational_bound(params, filled, self.n_mean_field, observed)
+        if model.has_exact_posterior:
+            return model.log_unnormalised(params, X)
+        return posterior_log_sums(model, params, X, rng, ROW_RUNS, ROW_TEMPERATURES)[0]

@@ -1,0 +1,160 @@
+"""What the contrastive loop runs on: its settings and its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.boltzmann.model import BoltzmannModel
+from sktem.boltzmann.rounds import Measure
+from sktem.boltzmann.solvers import ContrastiveSolver, StepRule
+from sktem.e_step.random import Streams
+from sktem.history import History
+
+__all__ = ["ContrastiveSettings", "ContrastiveState"]
+
+
+@dataclass(frozen=True)
+class ContrastiveSettings:
+    """What does not change in a run.
+
+    Attributes
+    ----------
+    model : BoltzmannModel
+        The model.
+    solver : ContrastiveSolver
+        The solver.
+    posterior : object
+        Expectations, a class of :mod:`sktem.boltzmann.e_steps`.
+    step_size_e, step_size_m : StepRule
+        The steps a_t and b_t.
+    batch_size, n_epochs, n_pretrain : int
+        Rows per update, passes over the data, and those of pretraining.
+    n_chains, n_chains_e : int
+        Chains of the model, and posterior chains per row.
+    n_gibbs_e, n_gibbs_m : int
+        Transitions of posterior chains and of chains of the model.
+    momentum, weight_decay : float
+        Of the parameter updates.
+    adaptive : bool
+        Whether the entries of a step are adapted to the size of the gradient's.
+    tol : float or None
+        Rise of the likelihood that is not worth another round, None if not watched.
+    centering : bool
+        Whether updates are about the mean of each unit.
+    rao_blackwell, binarize : bool
+        Conditional means in place of draws; draw the visible values at each visit.
+    """
+
+    model: BoltzmannModel
+    solver: ContrastiveSolver
+    posterior: Any
+    step_size_e: StepRule
+    step_size_m: StepRule
+    batch_size: int
+    n_epochs: int
+    n_pretrain: int
+    n_chains: int
+    n_chains_e: int
+    n_gibbs_e: int
+    n_gibbs_m: int
+    momentum: float
+    weight_decay: float
+    adaptive: bool
+    tol: float | None
+    centering: bool
+    rao_blackwell: bool
+    binarize: bool
+
+
+@dataclass
+class ContrastiveState:
+    """What changes in a run; it can be pickled between epochs.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_parameters,)
+        Parameters theta.
+    streams : Streams
+        Sources of randomness.
+    chains : ndarray or None
+        Chains of the model.
+    posterior_chains : ndarray of uint8 or None
+        Bits of the chains of each row, (n_rows, n_chains_e, n_bytes).
+    started : ndarray of bool or None
+        Which rows have chains.
+    mean : ndarray or None
+        Averaged posterior statistics.
+    centre : ndarray or None
+        Moving averages of the posterior means of the units.
+    velocity : ndarray or None
+        Momentum of the parameters, with given steps.
+    first, second : ndarray or None
+        Averages of the gradient and of its square, with adapted steps.
+    n_moments : int
+        Updates in these averages.
+    n_updates, epoch : int
+        Updates and epochs so far.
+    watch_seed : int or None
+        Seed of what measures the log-likelihood.
+    begin, begin_updates : int
+        Epochs and updates before this fit, of those that it goes on from.
+    fraction : float
+        How far the steps are on the way from their first value to their last.
+    progress : float
+        How much of the round is over, counting the update to come.
+    shortened : float
+        Factor of the adapted steps.
+    travelled : float
+        Sum of the given steps.
+    measures : list of Measure
+        Log-likelihoods at the start of this fit and at the ends of its rounds.
+    best : tuple or None
+        Value, parameters and chains of the best of them.
+    converged : bool
+        Whether the last round has added too little for another one.
+    finished : ndarray or None
+        Parameters at the end of the last finished epoch.
+    interrupted : bool
+        Whether the user interrupted the run.
+    cpu_time : float
+        Process CPU seconds so far.
+    gap : float
+        Squared norm of the last gradient.
+    reach : float
+        No parameter is larger in absolute value.
+    history : History
+        The record of the run.
+    """
+
+    params: np.ndarray
+    streams: Streams
+    chains: np.ndarray | None = None
+    posterior_chains: np.ndarray | None = None
+    started: np.ndarray | None = None
+    mean: np.ndarray | None = None
+    centre: np.ndarray | None = None
+    velocity: np.ndarray | None = None
+    first: np.ndarray | None = None
+    second: np.ndarray | None = None
+    n_moments: int = 0
+    n_updates: int = 0
+    epoch: int = 0
+    watch_seed: int | None = None
+    begin: int = 0
+    begin_updates: int = 0
+    fraction: float = 0.0
+    progress: float = 1.0
+    shortened: float = 1.0
+    travelled: float = 0.0
+    measures: list[Measure] = field(default_factory=list)
+    best: tuple | None = None
+    converged: bool = False
+    finished: np.ndarray | None = None
+    interrupted: bool = False
+    cpu_time: float = 0.0
+    gap: float = float("nan")
+    reach: float = float("inf")
+    history: History = field(default_factory=History)

@@ -1,0 +1,99 @@
+"""Steps of the M-step: along the gradient, or adapted to the size of its entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.boltzmann.arrays import arrays_of
+from sktem.boltzmann.model import LARGEST_PARAMETER
+
+__all__ = ["m_step"]
+
+#: Share of the past in the average of the squared gradient (Kingma and Ba 2015).
+PAST_SQUARES = 0.999
+#: Added to the root of the averaged squares: about that of a pair of frequent units in
+#: a batch of 100. Rarer ones, whose gradients are mostly noise, get shorter steps.
+TYPICAL_ROOT = 0.03
+
+
+def m_step(settings, state, negative) -> None:
+    """Move the parameters along the difference of the statistics, (8).
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        What does not change.
+    state : ContrastiveState
+        It is changed.
+    negative : ndarray of shape (n_parameters,)
+        Mean statistics of the chains of the model; it may be overwritten.
+    """
+    model, params = settings.model, state.params
+    arrays = arrays_of(params)
+    with np.errstate(over="ignore", invalid="ignore"):
+        gradient = arrays.difference(state.mean, negative)
+        if settings.weight_decay:
+            weights = slice(model.weights_from, None)
+            gradient[weights] -= settings.weight_decay * params[weights]
+        state.gap = float(gradient @ gradient)
+        step = (_adapted if settings.adaptive else _plain)(settings, state, gradient)
+        params += step
+        state.reach += float(step @ step) ** 0.5
+    # No parameter can be beyond the sum of the steps, so that few updates need a look.
+    if model.gaussian or not state.reach < LARGEST_PARAMETER:
+        if model.project(params):
+            state.history.events["diverged"] += 1
+            if state.velocity is not None:
+                state.velocity[:] = 0.0
+        state.reach = float(arrays.xp.max(arrays.xp.abs(params)))
+
+
+def _plain(settings, state, step):
+    """Return b_t times the gradient, about the centre and with momentum if wanted."""
+    if settings.centering:
+        settings.model.centred(step, state.centre)
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    state.travelled += rate / (1.0 - settings.momentum)
+    step *= rate
+    if not settings.momentum:
+        return step
+    if state.velocity is None:
+        state.velocity = arrays_of(step).xp.zeros_like(step)
+    state.velocity *= settings.momentum
+    state.velocity += step
+    return state.velocity
+
+
+def _adapted(settings, state, gradient):
+    """Return a step whose entries are about of one size, that of Kingma and Ba (2015).
+
+    The averages are of the gradient along the parameters of the centred units, so that
+    the step is along the gradient times a positive matrix.
+    """
+    model = settings.model
+    xp = arrays_of(gradient).xp
+    if settings.centering:
+        model.centre_weights(gradient, state.centre)
+    if state.first is None:
+        state.first, state.second = xp.zeros_like(gradient), xp.zeros_like(gradient)
+        state.n_moments = 0
+    state.n_moments += 1
+    past = settings.momentum
+    state.first *= past
+    state.first += (1.0 - past) * gradient
+    gradient *= gradient
+    gradient *= 1.0 - PAST_SQUARES
+    state.second *= PAST_SQUARES
+    state.second += gradient
+    # What is missing of averages that began at zero.
+    share = 1.0 - past**state.n_moments
+    share_squares = 1.0 - PAST_SQUARES**state.n_moments
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    rate *= state.shortened / share
+    roots = xp.sqrt(state.second / share_squares)
+    roots += TYPICAL_ROOT
+    step = state.first / roots
+    step *= rate
+    if settings.centering:
+        model.centre_biases(step, state.centre)
+    return step

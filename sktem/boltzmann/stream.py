@@ -1,0 +1,204 @@
+"""A Boltzmann machine on a stream: batches of a fixed size, whatever the chunks."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+from scipy import sparse
+
+from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.boltzmann.loop import has_missing, update
+from sktem.boltzmann.state import ContrastiveState
+from sktem.boltzmann.units import VisibleUnits
+from sktem.e_step.random import spawn_streams
+from sktem.history import History
+
+__all__ = ["BoltzmannStream"]
+
+#: What a state has on the device of the data.
+ARRAYS = (
+    "params", "chains", "posterior_chains", "mean", "centre", "velocity", "first",
+    "second",
+)  # fmt: skip
+
+
+class BoltzmannStream:
+    """Rows that wait for a full batch, and the state of the learning.
+
+    Parameters
+    ----------
+    seed : numpy.random.SeedSequence
+        Root of the random streams.
+    """
+
+    def __init__(self, seed):
+        self.seed = seed
+        self.model = None
+        self.units = None
+        self.state = None
+        self.waiting: list = []
+        self.n_rows = 0
+        self.after_whole_fit = False
+
+    @classmethod
+    def after_fit(cls, model, units, state):
+        """Return a stream that goes on from a fit.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The model of the fit.
+        units : VisibleUnits
+            Its visible units.
+        state : ContrastiveState
+            Its final state.
+
+        Returns
+        -------
+        BoltzmannStream
+            The stream.
+        """
+        stream = cls(None)
+        stream.model, stream.units = model, units
+        arrays = arrays_of(state.params)
+
+        def copied(values):
+            return None if values is None else arrays.copy(values)
+
+        arrays_by_name = {name: copied(getattr(state, name)) for name in ARRAYS}
+        stream.state = replace(
+            state,
+            **arrays_by_name,
+            fraction=1.0,
+            progress=1.0,
+            best=None,
+            history=History(),
+        )
+        stream.after_whole_fit = True
+        return stream
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the stream with arrays that a converter has moved."""
+        moved = copy.copy(self)
+        moved.waiting = [converter(part) for part in self.waiting]
+        if self.units is not None:
+            moved.units = self.units.__sklearn_array_api_convert__(converter)
+        if self.model is not None:
+            moved.model = self.model.__sklearn_array_api_convert__(converter)
+        if self.state is not None:
+            values = {name: getattr(self.state, name) for name in ARRAYS}
+            found = {k: converter(v) for k, v in values.items() if v is not None}
+            moved.state = replace(self.state, **found)
+        return moved
+
+    def update(self, estimator, X) -> Counter:
+        """Learn from a chunk.
+
+        Parameters
+        ----------
+        estimator : LatentBoltzmannMachine
+            Holds the settings.
+        X : ndarray or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        Counter
+            What had to be mended.
+        """
+        if estimator.solver == "hapcd" and not self.after_whole_fit:
+            raise ValueError(
+                "solver='hapcd' changes over max_iter epochs and cannot begin on a "
+                "stream: use fit first, or 'apcd' or 'mfpcd'"
+            )
+        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        fresh = estimator._new_model(X.shape[1], arrays)
+        if self.model is not None and fresh.n_parameters != self.model.n_parameters:
+            raise ValueError("the machine cannot change on a stream: use fit")
+        self.model = fresh if self.model is None else self.model
+        self.n_rows += X.shape[0]
+        # Copies, since the caller may reuse its buffer.
+        self.waiting.append(X.toarray() if sparse.issparse(X) else arrays.copy(X))
+        rows = sum(part.shape[0] for part in self.waiting)
+        size = int(estimator.batch_size)
+        events: Counter = Counter()
+        if rows < size:
+            return events
+        data = arrays.concat(self.waiting)
+        full = rows // size * size
+        self.waiting = [data[full:, :]]
+        settings = estimator._settings(self.model, has_missing(data))
+        if self.state is None:
+            self.units, self.state = self._start(estimator, data[:size, :])
+        self.state.history.events.clear()
+        for begin in range(0, full, size):
+            rows = data[begin : begin + size, :]
+            batch = self.units.inputs(rows, arrays.xp.float32)
+            missing = has_missing(batch)
+            update(settings, self.state, batch, missing=missing)
+        events.update(self.state.history.events)
+        return events
+
+    def _start(self, estimator, rows):
+        units = VisibleUnits.of(rows, estimator.visible == "gaussian")
+        streams = spawn_streams(
+            np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
+        )
+        params = self.model.initial_params(units.logits, streams.initialisation)
+        return units, ContrastiveState(params, streams)
+
+    def goes_on(self, params, history, shape):
+        """Return the state from which a fit goes on.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        history : History
+            The record so far.
+        shape : tuple of int
+            Rows of the fit and chains of each; if they are as before, the chains go on.
+
+        Returns
+        -------
+        ContrastiveState
+            The state.
+        """
+        state = self.state
+        arrays = arrays_of(params)
+        values = {name: getattr(state, name) for name in ARRAYS}
+        found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
+        found["params"] = arrays.copy(params)
+        rows = state.posterior_chains
+        same = rows is not None and tuple(rows.shape[:2]) == shape
+        started = state.started.copy() if same else None
+        if not same:
+            found["posterior_chains"] = None
+        return replace(
+            state, **found, started=started, history=history, begin=state.epoch,
+            begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
+            converged=False, interrupted=False,
+        )  # fmt: skip
+
+    def published(self, estimator):
+        """Return the visible units and the state that count the rows so far.
+
+        Parameters
+        ----------
+        estimator : LatentBoltzmannMachine
+            Holds the settings.
+
+        Returns
+        -------
+        units : VisibleUnits
+            Centre, scale and base rates.
+        state : ContrastiveState
+            The state; before the first full batch, a start from the rows there are.
+        """
+        if self.state is not None:
+            return self.units, self.state
+        waiting = arrays_of(self.waiting[0]).concat(self.waiting)
+        return self._start(estimator, waiting)

@@ -1,0 +1,115 @@
+"""Visible units: from the columns of X to what a machine sees, and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sktem.boltzmann.arrays import NUMPY, arrays_of
+
+__all__ = ["VisibleUnits"]
+
+
+@dataclass
+class VisibleUnits:
+    """Centre, scale and base rates of the visible units.
+
+    Attributes
+    ----------
+    gaussian : bool
+        Whether the units are real-valued.
+    centre, scale : array of shape (n_features,)
+        Of Gaussian units; 0 and 1 otherwise.
+    logits : array of shape (n_features,)
+        Where the biases start: logits of the means; of Gaussian units, zero.
+    """
+
+    gaussian: bool
+    centre: Any
+    scale: Any
+    logits: Any
+
+    @classmethod
+    def of(cls, X, gaussian):
+        """Return the units of data.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Data; NaN means not observed.
+        gaussian : bool
+            Whether the units are real-valued.
+
+        Returns
+        -------
+        VisibleUnits
+            Centre, scale and base rates.
+        """
+        n, d = X.shape
+        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        xp = arrays.xp
+        zeros = arrays.full(d, 0.0, xp.float64)
+        if sparse.issparse(X):
+            total, count = np.asarray(X.sum(axis=0)).ravel(), zeros + float(n)
+        else:
+            seen = ~xp.isnan(X)
+            X = xp.where(seen, X, xp.zeros_like(X))
+            total = xp.sum(X, axis=0, dtype=xp.float64)
+            count = xp.sum(arrays.astype(seen, xp.float64), axis=0)
+        if not gaussian:
+            # One row of 1/2 in addition keeps the logits finite.
+            mean = (total + 0.5) / (count + 1.0)
+            logits = xp.log(mean) - xp.log1p(-mean)
+            return cls(False, zeros, zeros + 1.0, logits)
+        count = xp.clip(count, 1.0, None)
+        centre = total / count
+        deviations = arrays.astype(X, xp.float64) - centre
+        squares = xp.where(seen, deviations, xp.zeros_like(deviations)) ** 2
+        scale = xp.sqrt(xp.sum(squares, axis=0) / count)
+        # A column that hardly varies gets a small share of the typical scale.
+        typical = float(xp.sqrt(xp.mean(scale**2)))
+        scale = xp.clip(scale, 1e-3 * typical, None) if typical > 0 else zeros + 1.0
+        return cls(True, centre, scale, zeros)
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the units with arrays that a converter has moved."""
+        names = ("centre", "scale", "logits")
+        return replace(self, **{name: converter(getattr(self, name)) for name in names})
+
+    def inputs(self, X, dtype):
+        """Return what the machine sees; NaN stays NaN.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Values of the columns.
+        dtype : dtype
+            What the machine computes in.
+
+        Returns
+        -------
+        array or sparse matrix of shape (n_samples, n_features)
+            Visible values.
+        """
+        if sparse.issparse(X):
+            return X.astype(dtype, copy=False)
+        arrays = arrays_of(X)
+        if self.gaussian:
+            X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
+        return arrays.astype(X, dtype)
+
+    def outputs(self, values):
+        """Return values of the machine as values of the columns of X."""
+        if not self.gaussian:
+            return values
+        arrays = arrays_of(values)
+        return arrays.astype(values, arrays.xp.float64) * self.scale + self.centre
+
+    @property
+    def log_scale(self):
+        """Sum of the logarithms of the scales."""
+        xp = arrays_of(self.scale).xp
+        return float(xp.sum(xp.log(self.scale)))

@@ -1,0 +1,1 @@
+"""The E-step: expectations over rows, memory of latents, batches, randomness."""

@@ -1,0 +1,331 @@
+"""The (stochastic) E-step of one run: draws latents, averages statistics, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.e_step.memory import LatentMemory
+from sktem.models.base import average_statistics
+from sktem.models.contract import check_latents, checked_mean_statistics
+
+__all__ = ["Batch", "Expectation"]
+
+#: Rows handled at once in a full pass, which bounds the memory of temporaries.
+ROWS_PER_CHUNK = 1 << 16
+
+#: Rows whose statistics are looked at before the first iteration.
+ROWS_TO_CHECK = 64
+
+
+class Batch(NamedTuple):
+    """Rows to visit, and what each counts for in the mean over all rows.
+
+    Attributes
+    ----------
+    rows : ndarray of int
+        Distinct row numbers.
+    coefficients : ndarray
+        ``sum_i coefficients[i] * S_i`` is an unbiased estimate of the mean of S over
+        all rows (weighted, if there are weights).
+    """
+
+    rows: np.ndarray
+    coefficients: np.ndarray
+
+
+class Expectation:
+    """E-step over chosen rows.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    sampler : Sampler
+        How latents are drawn.
+    X : array-like
+        The data.
+    sample_weight : ndarray of shape (n,) or None
+        Positive weights of the rows.
+    streams : Streams
+        Random streams.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows of the data.
+    rows_visited : int
+        Row visits so far: the cost of the run.
+    chains : LatentMemory or None
+        Chain states of all rows, for Markov samplers.
+    objective : float
+        Mean log-likelihood found by the last full pass, NaN if unknown.
+    full_mean : ndarray or None
+        Mean statistics of that pass.
+    checked : bool
+        Whether the shapes of what the model returns have been looked at.
+    """
+
+    def __init__(self, model, sampler, X, sample_weight, streams):
+        self.model = model
+        self.sampler = sampler
+        self.X = X
+        self.streams = streams
+        self.n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.weights = (
+            None if sample_weight is None else sample_weight / sample_weight.sum()
+        )
+        self.fused = sampler.deterministic and hasattr(model, "expected_statistics")
+        self.chains: LatentMemory | None = None
+        self.rows_visited = 0
+        self.objective = float("nan")
+        self.full_mean: np.ndarray | None = None
+        self.checked = False
+        self._taken: tuple[Any, Any] = (None, None)
+        # Sums over rows of acceptance and bias, and rows.
+        self.acceptance = [0.0, 0.0, 0]
+        self.events: Counter = Counter()
+
+    def start_chains(self, params: Any) -> None:
+        """Set up the chain states of all rows.
+
+        Parameters
+        ----------
+        params : object
+            Starting parameters.
+        """
+        for rows in self._chunks():
+            self.start_chains_of(rows, params)
+
+    def start_chains_of(self, rows, params: Any) -> None:
+        """Set up the chain states of some rows.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Which rows.
+        params : object
+            Parameters at which the chains start.
+        """
+        if not self.sampler.markov:
+            return
+        if self.chains is None:
+            self.chains = LatentMemory(self.n_rows)
+        X = self.take(rows)
+        Z = self.sampler.start(self.model, X, params, self.streams.initialisation)
+        check_latents(self.model, "initial_latents", Z, len(X))
+        self._say_rows(rows)
+        for _ in range(self.sampler.warm_up):
+            Z, _ = self.sampler.draw(self.model, X, Z, params, self.streams, 1)
+        self.chains.put(rows, Z)
+
+    def _say_rows(self, rows):
+        """Let kernels that tune single rows know which ones they are to draw."""
+        adaptation = self.streams.adaptation
+        adaptation.n_rows, adaptation.rows = self.n_rows, rows
+
+    def _chunks(self):
+        for start in range(0, self.n_rows, ROWS_PER_CHUNK):
+            yield slice(start, min(start + ROWS_PER_CHUNK, self.n_rows))
+
+    def take(self, rows):
+        """Return rows of the data.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        array-like
+            The rows.
+        """
+        if isinstance(rows, slice):
+            return self.X[rows]
+        if rows is not self._taken[0]:
+            # take is several times faster than indexing with an array of numbers.
+            plain = isinstance(self.X, np.ndarray)
+            taken = self.X.take(rows, axis=0) if plain else self.X[rows]
+            self._taken = (rows, taken)
+        return self._taken[1]
+
+    def draw(self, rows, params: Any, iteration: int) -> np.ndarray:
+        """Draw the latents of rows and advance their chains.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Which rows.
+        params : object
+            Current parameters.
+        iteration : int
+            Iteration number.
+
+        Returns
+        -------
+        ndarray
+            Latents.
+        """
+        X = self.take(rows)
+        Z = None if self.chains is None else self.chains.get(rows)
+        self._say_rows(rows)
+        Z, info = self.sampler.draw(self.model, X, Z, params, self.streams, iteration)
+        self.rows_visited += len(X)
+        if not self.checked:
+            self._check(X, Z, params, iteration)
+        if self.chains is not None:
+            self.chains.put(rows, Z)
+            self.acceptance[0] += info.acceptance_rate * len(X)
+            self.acceptance[1] += info.bias * len(X)
+            self.acceptance[2] += len(X)
+            self.events.update(info.events)
+        annotate = getattr(self.model, "annotate", None)
+        return Z if annotate is None else annotate(Z, params)
+
+    def _check(self, X, Z, params, iteration) -> None:
+        """Check the first latents and what the model makes of them."""
+        model, sampler = self.model, self.sampler
+        self.checked = True
+        name = sampler.requires[0] if sampler.requires else "the sampler"
+        draws_at = getattr(sampler, "draws_at", None)
+        n_draws = None if draws_at is None else draws_at(iteration)
+        if not sampler.markov:
+            check_latents(model, name, Z, len(X), n_draws)
+        annotate = getattr(model, "annotate", None)
+        one = Z if annotate is None else annotate(Z, params)
+        if not model.averages_draws:
+            one = one[:, 0]
+        few = np.arange(min(len(X), ROWS_TO_CHECK))
+        checked_mean_statistics(model, X[few], one[few], name, Z.shape)
+
+    def of(self, batch: Batch, Z: np.ndarray) -> np.ndarray:
+        """Return ``sum_i c_i S(x_i, z_i)`` for given latents.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        Z : ndarray
+            Latents of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        mean = average_statistics(
+            self.model, self.take(batch.rows), Z, batch.coefficients
+        )
+        return mean * batch.coefficients.sum()
+
+    def remembered(self, batch: Batch, memory: LatentMemory) -> np.ndarray:
+        """Return ``sum_i c_i S(x_i, z_i)`` for remembered latents.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        memory : LatentMemory
+            Table of latents.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        total: Any = 0.0
+        for positions, Z in memory.groups(batch.rows):
+            part = Batch(batch.rows[positions], batch.coefficients[positions])
+            total = total + self.of(part, Z)
+        return total
+
+    def statistics(self, batch: Batch, params: Any, iteration: int) -> np.ndarray:
+        """Visit the rows of a batch and return ``sum_i c_i S_i``.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        params : object
+            Parameters.
+        iteration : int
+            Iteration number.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        if self.fused:
+            mean, _ = self.model.expected_statistics(
+                self.take(batch.rows), params, batch.coefficients
+            )
+            self.rows_visited += len(batch.rows)
+            return mean * batch.coefficients.sum()
+        return self.of(batch, self.draw(batch.rows, params, iteration))
+
+    def full_pass(
+        self, params: Any, iteration: int, memory: LatentMemory | None = None
+    ) -> np.ndarray:
+        """Visit every row and return the mean statistics.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+        iteration : int
+            Iteration number.
+        memory : LatentMemory or None, default=None
+            Where to remember the latents.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The mean over all rows, the full-batch average (6) of Karimi and Li.
+        """
+        if self.fused and memory is None:
+            mean, self.objective = self.model.expected_statistics(
+                self.X, params, self.weights
+            )
+            self.rows_visited += self.n_rows
+            self.full_mean = mean
+            return mean
+        self.objective = float("nan")
+        total: Any = 0.0
+        for rows in self._chunks():
+            Z = self.draw(rows, params, iteration)
+            if memory is not None:
+                memory.put(rows, Z)
+            weights = None if self.weights is None else self.weights[rows]
+            share = (
+                (rows.stop - rows.start) / self.n_rows
+                if weights is None
+                else weights.sum()
+            )
+            mean = average_statistics(self.model, self.take(rows), Z, weights)
+            total = total + share * mean
+        return total
+
+    def shares(self, rows: np.ndarray) -> np.ndarray:
+        """Return the share of each row in the mean over all rows.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        ndarray
+            ``1 / n``, or the normalised weights.
+        """
+        if self.weights is None:
+            return np.full(len(rows), 1.0 / self.n_rows)
+        return self.weights[rows]
+
+    def new_memory(self) -> LatentMemory:
+        """Return an empty table of latents for all rows."""
+        return LatentMemory(self.n_rows, ragged=not self.model.averages_draws)

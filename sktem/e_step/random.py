@@ -1,0 +1,100 @@
+"""Random streams, one for each purpose.
+
+A fit uses several independent streams spawned from one seed, so that for example
+the rows that are visited do not change when the sampler draws more numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from sktem.e_step.adaptation import Adaptation
+
+__all__ = ["Streams", "seed_sequence", "spawn_streams"]
+
+
+@dataclass
+class Streams:
+    """Independent generators of one fit.
+
+    Attributes
+    ----------
+    initialisation : numpy.random.Generator
+        Starting parameters and latents.
+    indices : numpy.random.Generator
+        Which rows are visited.
+    sampling : numpy.random.Generator
+        Draws of the latents (proposals, for a Markov kernel).
+    acceptance : numpy.random.Generator
+        The uniforms of accept steps.
+    termination : numpy.random.Generator
+        The random choice of the returned iterate.
+    monitoring : numpy.random.Generator
+        The rows on which progress is measured.
+    adaptation : Adaptation
+        Not a stream: what Markov kernels have learnt in this fit.
+    """
+
+    initialisation: np.random.Generator
+    indices: np.random.Generator
+    sampling: np.random.Generator
+    acceptance: np.random.Generator
+    termination: np.random.Generator
+    monitoring: np.random.Generator
+
+    def __post_init__(self):
+        self.adaptation = Adaptation()
+
+
+def seed_sequence(random_state) -> np.random.SeedSequence:
+    """Turn what scikit-learn users pass as ``random_state`` into a seed sequence.
+
+    Parameters
+    ----------
+    random_state : None, int, numpy.random.RandomState or numpy.random.Generator
+        As in scikit-learn, and a ``Generator`` as well. A generator or a
+        ``RandomState`` advances; None means NumPy's global random state.
+
+    Returns
+    -------
+    numpy.random.SeedSequence
+        The root from which the streams are spawned.
+    """
+    if isinstance(random_state, np.random.Generator):
+        return np.random.SeedSequence(
+            random_state.integers(2**32, size=4, dtype=np.uint32).tolist()
+        )
+    if isinstance(random_state, (int, np.integer)) and random_state >= 0:
+        return np.random.SeedSequence(int(random_state))
+    legacy = check_random_state(random_state)
+    return np.random.SeedSequence(
+        legacy.randint(0, 2**32, size=4, dtype=np.uint32).tolist()
+    )
+
+
+def spawn_streams(random_state) -> Streams:
+    """Spawn the streams of one fit.
+
+    Parameters
+    ----------
+    random_state : None, int, RandomState, Generator or SeedSequence
+        The seed.
+
+    Returns
+    -------
+    Streams
+        One independent generator for each purpose.
+    """
+    if not isinstance(random_state, np.random.SeedSequence):
+        random_state = seed_sequence(random_state)
+    names = [field.name for field in fields(Streams)]
+    children = random_state.spawn(len(names))
+    return Streams(
+        **{
+            name: np.random.default_rng(child)
+            for name, child in zip(names, children, strict=True)
+        }
+    )

@@ -1,0 +1,1 @@
+"""Algorithm 1, its state, and what is measured and recorded while it runs."""

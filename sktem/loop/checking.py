@@ -1,0 +1,81 @@
+"""Checks of a user's own model, before any fit."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.loop.model_checks import _ModelCheck
+from sktem.models.base import LatentModel
+
+__all__ = ["check_model"]
+
+
+def check_model(
+    model, X, *, params=None, constrained=(), n_draws=200, random_state=0
+) -> list[str]:
+    """Check a model against what the solvers and samplers expect of it.
+
+    Every method that the model has is called on the given rows, and compared with what
+    it must agree with: shapes; weights with repeated rows; the gradient with finite
+    differences; the M-step with nearby parameters, none of which may be better;
+    ``project`` with itself; draws with the posterior and with the log-density;
+    ``expected_statistics`` with what it stands for. A few dozen rows are enough.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    X : array-like
+        Rows of data, as the model gets them in a fit.
+    params : object or None, default=None
+        Parameters at which to check; None starts at ``initial_params`` and does an
+        M-step.
+    constrained : tuple of str, default=()
+        Fields of the parameters (a named tuple) whose entries depend on each other or
+        on other fields, or are not estimated: single entries of them are not moved
+        when the M-step is checked.
+    n_draws : int, default=200
+        Draws per row behind the Monte Carlo comparisons.
+    random_state : int, default=0
+        Seed.
+
+    Returns
+    -------
+    list of str
+        The checks that were done; which ones depends on the methods of the model.
+
+    Raises
+    ------
+    TypeError
+        If the model is not a :class:`LatentModel`.
+    ValueError
+        If a check fails, naming the method.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.models import RandomInterceptModel, check_model
+    >>> X = np.random.default_rng(0).normal(size=(50, 4))
+    >>> check_model(RandomInterceptModel(), X)[:3]
+    ['initial_params', 'latents', 'mean_statistics']
+    """
+    if not isinstance(model, LatentModel):
+        raise TypeError(f"model must be an instance of LatentModel, got {model!r}")
+    check = _ModelCheck(
+        model, X, constrained, n_draws, np.random.default_rng(random_state)
+    )
+    check.start(params)
+    done = ["initial_params", "latents", "mean_statistics"]
+    optional = {
+        "expected_statistics": ("expected_statistics", "posterior"),
+        "grad_log_joint": ("grad_log_joint", "log_joint"),
+        "project": ("project",),
+        "maximize": (),
+        "draws": ("draw_posterior", "posterior"),
+        "draws_log_joint": ("draw_posterior", "log_joint"),
+    }
+    for name, needed in optional.items():
+        if all(callable(getattr(model, method, None)) for method in needed):
+            if getattr(check, name)() is not False:
+                done.append(name)
+    return done

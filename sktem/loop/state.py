@@ -1,0 +1,107 @@
+"""Settings and state of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.e_step.batches import RowSelector
+from sktem.e_step.random import Streams
+from sktem.history import History
+from sktem.loop.iterates import IterateRule
+from sktem.loop.monitor import Monitor
+from sktem.solvers.base import SolverState
+
+__all__ = ["RunSettings", "RunState"]
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Settings of a run.
+
+    Attributes
+    ----------
+    model, sampler, solver : LatentModel, Sampler, Solver
+        The three parts.
+    step_size : Schedule
+        Steps gamma of the SA-step (7).
+    batch_size : int
+        Rows per batch.
+    sampling : {"fixed", "shuffle", "inclusion"}
+        How batches are drawn.
+    max_passes : float
+        Passes over the data, at most.
+    tol : float
+        Threshold of the convergence check; 0 turns it off.
+    patience : int
+        Epochs without progress before a noisy run counts as converged.
+    average : bool, int, "tail" or "random"
+        Which iterate is returned, see :class:`sktem.loop.iterates.IterateRule`.
+    monitor : bool
+        Whether objective and mean field are measured at the end of each epoch, which
+        costs draws of their own.
+    stopping : {"change", "gap"}
+        Whether ``tol`` bounds the change in an epoch or what is left to gain.
+    """
+
+    model: Any
+    sampler: Any
+    solver: Any
+    step_size: Callable
+    batch_size: int
+    sampling: str
+    max_passes: float
+    tol: float
+    patience: int = 3
+    average: Any = False
+    monitor: bool = True
+    stopping: str = "change"
+
+
+@dataclass
+class RunState:
+    """Everything a run changes. At the end of an epoch it can be pickled and resumed.
+
+    Attributes
+    ----------
+    params : object
+        Current parameters.
+    streams : Streams
+        Random streams.
+    solver : SolverState
+        State of the recursion.
+    failure : str
+        What stopped the run short, for the user; empty if nothing did.
+    trace : object
+        What an estimator keeps of the run for itself.
+    """
+
+    params: Any
+    streams: Streams
+    solver: SolverState = field(default_factory=SolverState)
+    selectors: list[RowSelector] = field(default_factory=list)
+    monitor: Monitor | None = None
+    iterates: IterateRule = field(default_factory=lambda: IterateRule(False))
+    history: History = field(default_factory=History)
+    chains: Any = None
+    n_rows: int = 0
+    rows_visited: int = 0
+    cpu_time: float = 0.0
+    best_objective: float = -np.inf
+    stale_epochs: int = 0
+    converged: bool = False
+    stopped: bool = False
+    interrupted: bool = False
+    finished_epoch: tuple[Any, Any] = (None, None)
+    failure: str = ""
+    trace: Any = None
+
+    @property
+    def returned(self):
+        """Statistics of the returned iterate."""
+        if self.interrupted:
+            return self.finished_epoch[1]
+        return self.iterates.result(self.solver.s)

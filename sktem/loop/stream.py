@@ -1,0 +1,248 @@
+"""Learning from a stream of chunks with constant memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.e_step.expectation import Batch, Expectation
+from sktem.e_step.random import Streams
+from sktem.loop.iterates import IterateRule
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
+from sktem.models.contract import has_nan, nan_message
+from sktem.samplers.compatibility import check_compatible
+
+__all__ = ["Stream", "StreamState"]
+
+
+@dataclass
+class StreamState:
+    """What a stream keeps between chunks; its size does not depend on their number.
+
+    Attributes
+    ----------
+    params : object
+        Parameters of the running model.
+    s : ndarray or None
+        Averaged statistics; None until the first batch is full.
+    streams : Streams
+        Random streams.
+    mass : float
+        Weight of the rows that have entered ``s``.
+    pending : ndarray or None
+        Sum of the statistics of rows that wait for their batch to be full.
+    pending_mass : float
+        Their weight.
+    n_steps : int
+        Steps done.
+    iterates : IterateRule
+        Average of the iterates, if asked for.
+    events : dict
+        Infeasible proxies, degenerate M-steps, and steps left out because the M-step
+        gave NaN, counted.
+    """
+
+    params: Any
+    s: np.ndarray | None
+    streams: Streams
+    iterates: IterateRule
+    mass: float = 0.0
+    pending: np.ndarray | None = None
+    pending_mass: float = 0.0
+    n_steps: int = 0
+    events: dict[str, int] = field(
+        default_factory=lambda: {"infeasible": 0, "degenerate": 0, "nan": 0}
+    )
+
+
+class Stream:
+    """Merges chunks into running statistics.
+
+    Time is counted in rows, not in calls: with batches of ``batch_size`` rows, the
+    step of a batch is ``step_size(k)`` with k the number of batches so far.
+
+    *Solvers without a memory of rows* (EM, Monte Carlo EM, SAEM, online EM) all mean
+    online EM here. Rows are gathered until a batch is full; then the statistics take
+    a step and the parameters an M-step. How the stream is cut into chunks makes no
+    difference, but for one thing: with a Markov sampler and ``n_steps`` or ``n_chains``
+    above 1, the order of the random numbers depends on the cut, and so do the draws,
+    though not their law. The published parameters also count the rows of an
+    unfinished batch, with their share of a step.
+
+    *Solvers with a memory of rows* (incremental EM, iSAEM, vrTTEM, fitTEM) treat a
+    chunk as their population: they pass over it, with every M-step made from the
+    running statistics merged with the chunk's, and the chunk's final statistics are
+    merged for good. A chunk merges with the weight that its batches would have had one
+    after the other, so that here too the weight depends on the rows.
+
+    Parameters
+    ----------
+    settings : RunSettings
+        Parts and settings; ``max_passes`` counts passes over each chunk.
+    """
+
+    def __init__(self, settings: RunSettings):
+        check_compatible(settings.model, settings.sampler)
+        self.settings = settings
+
+    def update(self, state: StreamState, X, sample_weight=None) -> None:
+        """Learn from a chunk.
+
+        Parameters
+        ----------
+        state : StreamState
+            State of the stream, updated.
+        X : array-like
+            Rows.
+        sample_weight : ndarray of shape (n,) or None, default=None
+            Positive weights; a weight means repetition.
+        """
+        if self.settings.solver.remembers_rows:
+            self._update_population(state, X, sample_weight)
+        else:
+            self._update_batches(state, X, sample_weight)
+
+    def _step(self, state: StreamState, mass: float) -> float:
+        """Step for rows of weight ``mass`` that come next."""
+        batch, step_size = self.settings.batch_size, self.settings.step_size
+        k = state.mass / batch + 1.0
+        if mass == batch:
+            return float(step_size(k))
+        # What is left of the past is the product over the batches that the rows make.
+        full = int(mass / batch * (1 + 1e-12))
+        gammas = [float(step_size(k + j)) for j in range(full)]
+        rest = max(mass / batch - full, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            left = np.log1p(-np.array(gammas)).sum()
+            if rest > 1e-12:
+                left += rest * np.log1p(-float(step_size(k + full)))
+        return float(-np.expm1(left))
+
+    def _advance(self, state: StreamState, s: np.ndarray, mass: float, gamma: float):
+        """Take over merged statistics and do the M-step, unless it gives NaN."""
+        model = self.settings.model
+        params = model.maximize(s, state.params)
+        if has_nan(params):
+            if state.n_steps == 0:
+                raise ValueError(nan_message(model, s))
+            state.events["nan"] += 1
+            return
+        state.params = params
+        if hasattr(model, "degeneracies"):
+            state.events["degenerate"] += model.degeneracies(params)
+        state.s = s
+        state.mass += mass
+        state.n_steps += 1
+        taken = state.iterates.segment(np.array([gamma]), state.streams.termination)
+        if taken is not None:
+            state.iterates.chosen = s.copy()
+        if state.iterates.averaging(state.n_steps - 1):
+            state.iterates.add(s)
+
+    def _update_batches(self, state, X, sample_weight):
+        settings = self.settings
+        expectation = Expectation(
+            settings.model, settings.sampler, X, None, state.streams
+        )
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        expectation.checked = state.n_steps > 0
+        ends = np.cumsum(weights)
+        start = 0
+        while start < len(X):
+            room = settings.batch_size - state.pending_mass
+            before = ends[start - 1] if start else 0.0
+            # A row whose weight overfills the batch still enters it whole.
+            stop = int(np.searchsorted(ends, before + room * (1 - 1e-12))) + 1
+            stop = min(stop, len(X))
+            batch = Batch(np.arange(start, stop), weights[start:stop])
+            expectation.start_chains_of(batch.rows, state.params)
+            total = expectation.statistics(batch, state.params, state.n_steps + 1)
+            state.pending = total if state.pending is None else state.pending + total
+            state.pending_mass += float(weights[start:stop].sum())
+            if state.pending_mass >= settings.batch_size * (1 - 1e-12):
+                mass = state.pending_mass
+                gamma = self._step(state, mass)
+                merged = _towards(state.s, state.pending / mass, gamma)
+                state.pending, state.pending_mass = None, 0.0
+                self._advance(state, merged, mass, gamma)
+            start = stop
+
+    def _update_population(self, state, X, sample_weight):
+        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        gamma = self._step(state, mass)
+        settings = self.settings
+        chunk = RunSettings(
+            _Merged(settings.model, state.s, gamma),
+            settings.sampler,
+            settings.solver,
+            settings.solver.default_step_size(settings.sampler),
+            max(1, min(settings.batch_size, len(X) // 10)),
+            settings.sampling,
+            max(1, settings.max_passes),
+            tol=0.0,
+            monitor=False,
+        )
+        inner = RunState(state.params, state.streams)
+        inner = run(chunk, X, inner, sample_weight=sample_weight)
+        for name in state.events:
+            state.events[name] += inner.history.events.get(name, 0)
+        if inner.interrupted:
+            raise KeyboardInterrupt
+        if inner.failure:
+            state.events["nan"] += 1
+            return
+        merged = _towards(state.s, inner.solver.s, gamma)
+        self._advance(state, merged, mass, gamma)
+
+    def published(self, state: StreamState) -> tuple[Any, np.ndarray | None]:
+        """Return parameters and statistics that count every row seen.
+
+        Parameters
+        ----------
+        state : StreamState
+            State of the stream, left as it is.
+
+        Returns
+        -------
+        params : object
+            Parameters of the returned iterate.
+        s : ndarray
+            Its statistics.
+        """
+        s = state.s
+        if state.pending is not None:
+            gamma = self._step(state, state.pending_mass)
+            s = _towards(s, state.pending / state.pending_mass, gamma)
+        chosen = state.iterates.result(s)
+        params = self.settings.model.maximize(chosen, state.params)
+        if has_nan(params):
+            if state.s is None:
+                raise ValueError(nan_message(self.settings.model, chosen))
+            return state.params, state.s
+        return params, chosen
+
+
+def _towards(running, target, gamma):
+    return target if running is None else running + gamma * (target - running)
+
+
+class _Merged:
+    """A model whose M-step sees the running statistics merged with a chunk's."""
+
+    def __init__(self, model, running, gamma):
+        self._model = model
+        self._running = running
+        self._gamma = gamma
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._model, name)
+
+    def maximize(self, s, params):
+        """Do the M-step from the merged statistics."""
+        merged = _towards(self._running, s, self._gamma)
+        return self._model.maximize(merged, params)

@@ -1,0 +1,1 @@
+"""Nonlinear mixed-effects models."""

@@ -1,0 +1,346 @@
+"""Newton steps on the likelihood, for estimates that EM would reach too slowly."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.mixed_effects.inference.conditional import conditional_modes
+from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    importance_draws,
+    quadrature_draws,
+)
+from sktem.mixed_effects.inference.observed_information import (
+    entries,
+    free_omega,
+    from_vector,
+    natural_units,
+    numerical_hessian,
+    to_vector,
+)
+
+__all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
+
+#: Quadrature nodes per random effect, most (of a single one, and of several) and least;
+#: points of all subjects together for which there are more than the least, and the most
+#: at all.
+MOST_OF_ONE, MOST_NODES, LEAST_NODES = 41, 15, 3
+ENOUGH_POINTS, MOST_POINTS = 60_000, 100_000
+#: Evaluations of points for differences, at most.
+MOST_DIFFERENCES = 4_000_000
+#: Importance draws per subject where there would be more quadrature points.
+N_DRAWS = 300
+#: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
+#: least gain in log-likelihood for which it goes on.
+MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
+#: Curvature, in units of that of the complete data, which counts as none, and the least
+#: that it gets then.
+LEAST_CURVATURE, SHIFT = 1e-4, 0.05
+#: Subjects from which the hidden share is taken, at most.
+MOST_SUBJECTS = 200
+
+
+def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
+    """Return quadrature nodes per random effect, 0 for draws, and points per subject.
+
+    Parameters
+    ----------
+    n : int
+        Subjects.
+    d : int
+        Random effects.
+    most : int, default=300
+        Points of a subject, at most.
+
+    Returns
+    -------
+    tuple of int
+        Nodes and points.
+    """
+    if LEAST_NODES**d > N_DRAWS:
+        return 0, N_DRAWS
+    nodes = int((min(ENOUGH_POINTS / n, most)) ** (1 / d) + 1e-9)
+    nodes = min(max(nodes, LEAST_NODES), MOST_OF_ONE if d == 1 else MOST_NODES)
+    return nodes, nodes**d
+
+
+def can_climb(n: int, d: int, k: int = 0) -> bool:
+    """Return whether a climb is worth its time: never without random effects.
+
+    Parameters
+    ----------
+    n : int
+        Subjects.
+    d : int
+        Random effects.
+    k : int, default=0
+        Parameters without a closed form, which take differences of pairs.
+
+    Returns
+    -------
+    bool
+        Whether the points are not too many.
+    """
+    if d == 0:
+        return False
+    points = n * n_points(n, d)[1]
+    return points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
+
+
+def hidden_share(model, rows, params, start=None) -> float:
+    """Return the largest share of a variance that observations say nothing of.
+
+    EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
+    step.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects; at most 200, evenly spaced, are looked at.
+    params : MixedEffectsParams
+        Where.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
+
+    Returns
+    -------
+    float
+        Mean conditional variance divided by the variance, the largest of them.
+    """
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
+    chosen = np.unique(chosen)
+    some = rows[chosen]
+    start = model.prior_moments(some, params)[0] if start is None else start[chosen]
+    covariances = conditional_modes(model, some, params, start).covariances
+    variances = np.diagonal(covariances, axis1=1, axis2=2).mean(axis=0)
+    return float((variances / np.diag(params.omega)).max(initial=0.0))
+
+
+class Ascent(NamedTuple):
+    """Where Newton steps on the likelihood have led.
+
+    Attributes
+    ----------
+    params : MixedEffectsParams
+        Where they ended.
+    gain : float
+        What the log-likelihood has gained.
+    value : float
+        The log-likelihood there.
+    promise : float
+        What another step should gain; infinite if the likelihood is not finite.
+    reliable : bool
+        Whether the modes of all subjects were found.
+    modes : ndarray of shape (n, d)
+        These modes.
+    information : LouisInformation or None
+        Information about the parameters where the last step began.
+    """
+
+    params: object
+    gain: float
+    value: float
+    promise: float
+    reliable: bool
+    modes: np.ndarray
+    information: LouisInformation | None = None
+
+
+def climb(model, rows, params, rng, start=None):
+    """Do Newton steps on the likelihood while it gains, see :func:`ascend`.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where to begin.
+    rng : numpy.random.Generator
+        Source of importance draws.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
+
+    Returns
+    -------
+    params : MixedEffectsParams
+        Where it ended.
+    gain : float
+        What the log-likelihood has gained.
+    """
+    found = ascend(model, rows, params, rng, start)
+    return found.params, found.gain
+
+
+def ascend(
+    model,
+    rows,
+    params,
+    rng,
+    start=None,
+    most_steps=MOST_STEPS,
+    least_gain=LEAST_GAIN,
+    most_points=N_DRAWS,
+) -> Ascent:
+    """Do Newton steps on the likelihood while it gains.
+
+    Slope and information are conditional means over adaptive quadrature points
+    (importance draws, for more than five random effects). The covariance moves by its
+    Cholesky factor, and scales by their logarithms. A step that does not raise the
+    likelihood is halved, and if that does not help, an EM step takes its place.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where to begin.
+    rng : numpy.random.Generator
+        Source of importance draws.
+    start : ndarray of shape (n, d) or None, default=None
+        Where the search for the modes begins; None means at the means of the subjects.
+    most_steps : int, default=12
+        Steps, at most.
+    least_gain : float, default=0.02
+        Gain in log-likelihood for which it goes on.
+    most_points : int, default=300
+        Quadrature points of a subject, at most.
+
+    Returns
+    -------
+    Ascent
+        Where it ended, and what it has gained.
+    """
+    seed = rng.integers(2**63)
+    modes = model.prior_moments(rows, params)[0] if start is None else start
+    value, draws, modes, sure = likelihood_at(
+        model, rows, params, modes, seed, most_points
+    )
+    first, promise, found = value, np.inf, None
+    for _ in range(most_steps if np.isfinite(value) else 0):
+        found = louis_information(model, rows, params, draws)
+        if not np.isfinite(found.observed).all():
+            break
+        before, coordinates = value, _Coordinates(model, params, rows)
+        step, promise = _newton_step(found, coordinates)
+        if promise < least_gain / 2:
+            break
+        candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
+        for changed in chain(candidates, _em_steps(model, rows, params, draws)):
+            there = likelihood_at(model, rows, changed, modes, seed, most_points)
+            if there[0] > value:  # False for NaN
+                params, (value, draws, modes, sure) = changed, there
+                break
+        if value - before < least_gain:
+            break
+    gain = float(value - first) if np.isfinite(first) else -np.inf
+    return Ascent(params, gain, float(value), float(promise), sure, modes, found)
+
+
+def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
+    """Return the log-likelihood, its points, the modes, and whether all were found."""
+    modes, covariances, converged = conditional_modes(model, rows, params, modes)
+    nodes, _ = n_points(*modes.shape, most_points)
+    if nodes:
+        draws = quadrature_draws(modes, covariances, nodes)
+    else:
+        rng = np.random.default_rng(seed)  # the same noise at every step
+        draws = importance_draws(modes, covariances, N_DRAWS, rng)
+    log_joint = draws.log_conditional(model, rows, params)
+    log_joint += draws.log_prior(model, rows, params)
+    value = draws.log_likelihood(log_joint)[0].sum()
+    return value, draws, modes, bool(converged.all())
+
+
+class _Coordinates:
+    """Parameters as functions of steps that can go anywhere.
+
+    Residual errors and the diagonal of the Cholesky factor of the covariance move by
+    their logarithms; all else moves by the step.
+    """
+
+    def __init__(self, model, params, rows):
+        self.model, self.origin = model, params
+        self.vector = to_vector(model, params)
+        self.root = np.linalg.cholesky(params.omega)
+        self.lower = tuple(free_omega(model.design).T)
+        known = entries(model)
+        self.of_omega, self.logs = known.of_omega, known.of_residual
+        self.bounded = known.positive
+        self.units = natural_units(model, params, rows.covariates)
+        # Entries of the root have the size of a standard deviation.
+        spread = np.sqrt(np.diag(params.omega))
+        self.root_units = spread[self.lower[0]]
+
+    def natural(self, step):
+        """Return the vector of the parameters after a step, which has no unit."""
+        found = np.where(self.logs, self.vector * np.exp(self.logs * step), 0.0)
+        found += np.where(self.logs, 0.0, self.vector + self.units * step)
+        j, k = self.lower
+        root, change = self.root.copy(), step[self.of_omega]
+        growth = np.where(j == k, np.exp(np.where(j == k, change, 0.0)), 1.0)
+        change = np.where(j == k, 0.0, self.root_units * change)
+        root[j, k] = root[j, k] * growth + change
+        found[self.of_omega] = (root @ root.T)[j, k]
+        return found
+
+    def derivatives(self, slope):
+        """Return the vector's derivatives by the step, and bends along a slope."""
+        p, tiny = len(self.vector), 1e-4
+        J, bend = np.diag(self.units), np.zeros((p, p))
+        # Only the covariance and logarithms are not linear in the step.
+        curved = np.flatnonzero(self.of_omega | self.logs)
+        axes = np.eye(p)[curved]
+        for j, axis in zip(curved, axes, strict=True):
+            change = self.natural(tiny * axis) - self.natural(-tiny * axis)
+            J[:, j] = change / (2 * tiny)
+        bend[np.ix_(curved, curved)] = numerical_hessian(
+            lambda step: slope @ (self.natural(step @ axes) - self.vector),
+            np.zeros(len(curved)),
+            np.full(len(curved), tiny),
+        )
+        return J, bend
+
+    def params(self, step):
+        """Return the parameters after a step."""
+        return from_vector(self.model, self.origin, self.natural(step))
+
+
+def _newton_step(found, coordinates):
+    """Return Newton's step, and what it should gain.
+
+    Directions in which the likelihood is not concave get a curvature.
+    """
+    J, bend = coordinates.derivatives(found.slope)
+    slope = J.T @ found.slope
+    units = 1 / np.sqrt(np.abs(np.diag(J.T @ found.complete @ J)) + 1e-300)
+    curvature = J.T @ found.observed @ J - bend
+    values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
+    values = np.where(
+        values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
+    )
+    along = vectors.T @ (units * slope)
+    step = units * (vectors @ (along / values))
+    longest = np.abs(step[coordinates.bounded]).max(initial=0.0)
+    return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
+
+
+def _em_steps(model, rows, params, draws):
+    """Yield the parameters after an EM step, which leads upwards from anywhere."""
+    log_joint = draws.log_conditional(model, rows, params)
+    log_joint += draws.log_prior(model, rows, params)
+    terms = (log_joint + draws.log_weights).T
+    weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+    Z = draws.points.transpose(1, 0, 2).reshape(weights.size, -1)
+    repeated = rows.repeat(weights.shape[1])
+    s = model.mean_statistics(repeated, model.annotate(Z, params), weights.ravel())
+    yield model.maximize(s, params._replace(steps=np.inf))._replace(steps=params.steps)

@@ -1,0 +1,85 @@
+"""Variances of random effects at their bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.ascent import (
+    Ascent,
+    ascend,
+    likelihood_at,
+)
+from sktem.mixed_effects.m_step import repaired_covariance
+
+__all__ = ["to_the_bounds"]
+
+#: What a variance at its bound may cost in log-likelihood, before and after the other
+#: parameters have moved.
+WORTH_A_TRY, AT_BOUND = 0.1, 1e-4
+
+
+def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
+    """Put variances that the likelihood has no use for at their bounds.
+
+    Newton steps approach such a bound for ever. A variance, or what others leave of it,
+    goes to its least value if the likelihood does not fall, and the rest moves on.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    rows : GroupedRows
+        Subjects.
+    found : Ascent
+        Where Newton steps have ended.
+    rng : numpy.random.Generator
+        Source of importance draws.
+    **options
+        As for :func:`ascend`.
+
+    Returns
+    -------
+    Ascent
+        The same, or the end of other steps.
+    """
+    seed, most_points = rng.integers(2**63), options["most_points"]
+    for j in np.flatnonzero(~model.design.held_variances):
+        for params in _bounded(model, found.params, j):
+            there = likelihood_at(model, rows, params, found.modes, seed, most_points)
+            if not there[0] >= found.value - WORTH_A_TRY:
+                continue
+            other = ascend(model, rows, params, rng, found.modes, **options)
+            if other.value >= found.value - AT_BOUND:
+                gain = found.gain + other.value - found.value
+                found = other._replace(gain=gain)
+                break
+    return found
+
+
+def _bounded(model, params, j):
+    """Yield parameters with a variance, and a conditional variance, at its bound."""
+    omega = params.omega
+    share = np.sqrt(model.variance_floors()[j] / omega[j, j])
+    if share < 0.9:
+        scale = np.ones(len(omega))
+        scale[j] = share
+        yield params._replace(omega=omega * scale[:, None] * scale)
+    others = np.flatnonzero(model.design.pattern[j])
+    if len(others) > 1:
+        yield params._replace(
+            omega=repaired_covariance(_singular(omega, j), model.variance_floors())
+        )
+
+
+def _singular(omega, j):
+    """Return the covariance with a conditional variance of zero."""
+    rest = np.flatnonzero(np.arange(len(omega)) != j)
+    explained = omega[j, rest] @ np.linalg.solve(
+        omega[np.ix_(rest, rest)], omega[rest, j]
+    )
+    found = omega.copy()
+    if explained > 0:
+        factor = np.sqrt(omega[j, j] / explained)
+        found[j, rest] *= factor
+        found[rest, j] *= factor
+    return found

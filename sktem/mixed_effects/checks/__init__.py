@@ -1,0 +1,1 @@
+"""Residuals, predictive checks and curves of a fit."""

@@ -1,0 +1,132 @@
+"""Curves of single subjects on a fine grid of time."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.mixed_effects.checks.rows import check_rows, predicted, time_column
+
+__all__ = ["IndividualCurve", "individual_curves"]
+
+
+class IndividualCurve(NamedTuple):
+    """Observations of a subject and the curves that are predicted for it.
+
+    Attributes
+    ----------
+    label : object
+        What the subject is called.
+    time, observed : ndarray of shape (n_rows,)
+        Its observations.
+    grid : ndarray of shape (n_points,)
+        Times of the curves.
+    individual : ndarray of shape (n_points,)
+        Predictions with the mode of its random effects.
+    population : ndarray of shape (n_points,)
+        Predictions with random effects of zero.
+    """
+
+    label: Any
+    time: np.ndarray
+    observed: np.ndarray
+    grid: np.ndarray
+    individual: np.ndarray
+    population: np.ndarray
+
+
+def individual_curves(
+    estimator, X, y, groups, *, time=None, subjects=None, n_points=100
+):
+    """Predict the curves of subjects between their first and last time.
+
+    All other columns of X are carried forward from the last row of the subject before
+    (for times before the first row, back from it).
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator with a model function.
+    X : array-like of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : array-like of shape (n_rows,)
+        Observations; rows where it is NaN are left out.
+    groups : array-like of shape (n_rows,)
+        Subjects, all of which ``fit`` has seen.
+    time : str, int or None, default=None
+        Column along which curves run; None means the last input of a model of the
+        library, or the only column.
+    subjects : array-like or None, default=None
+        Labels of the subjects that are wanted; None means all.
+    n_points : int, default=100
+        Times of each curve, from the first to the last of all rows.
+
+    Returns
+    -------
+    list of IndividualCurve
+        One per subject.
+
+    Raises
+    ------
+    ValueError
+        If a subject is unknown.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import individual_curves
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> (curve,) = individual_curves(line, X, y, groups, subjects=[3], n_points=3)
+    >>> curve.grid
+    array([0., 2., 4.])
+    """
+    if groups is None:
+        raise ValueError("groups must be given: a curve belongs to a subject")
+    if not isinstance(n_points, Integral) or int(n_points) < 2:
+        raise ValueError(f"n_points must be an integer of at least 2, got {n_points!r}")
+    rows = check_rows(estimator, X, y, groups, known=subjects is None)
+    column = time_column(estimator, time)
+    labels = np.unique(rows.groups)
+    numbers = np.arange(len(labels))
+    if subjects is not None:
+        known = {label: i for i, label in enumerate(labels.tolist())}
+        if estimator.random_effects_:
+            seen = set(estimator.groups_.tolist())
+            known = {label: i for label, i in known.items() if label in seen}
+        wanted = np.asarray(subjects).tolist()
+        if unknown := [label for label in wanted if label not in known]:
+            raise ValueError(
+                "subjects must have a row with an observation, and fit must have seen "
+                f"them, got {unknown[:5]}"
+            )
+        numbers = np.array([known[label] for label in wanted], dtype=int)
+    all_times = rows.X[:, column]
+    grid = np.linspace(all_times.min(), all_times.max(), int(n_points))
+    curves = []
+    for number in numbers:
+        own = np.flatnonzero(rows.subjects == number)
+        own = own[np.argsort(all_times[own], kind="stable")]
+        before = np.searchsorted(all_times[own], grid, side="right") - 1
+        inputs = rows.X[own[np.maximum(before, 0)]]
+        inputs[:, column] = grid
+        label = labels[number : number + 1]
+        curves.append(
+            IndividualCurve(
+                label.tolist()[0],
+                all_times[own],
+                rows.y[own],
+                grid,
+                predicted(estimator, inputs, label.repeat(len(grid))),
+                predicted(estimator, inputs),
+            )
+        )
+    return curves

@@ -1,0 +1,343 @@
+"""Visual predictive check: percentiles of the data beside those of simulations."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.e_step.random import seed_sequence
+from sktem.mixed_effects.checks.rows import (
+    ROWS_AT_ONCE,
+    check_rows,
+    predicted,
+    simulated,
+    time_column,
+)
+
+__all__ = [
+    "VisualPredictiveCheck",
+    "bin_times",
+    "prediction_factors",
+    "visual_predictive_check",
+]
+
+#: So many distinct times get a bin each; else there are at most so many bins, with at
+#: least so many rows.
+MOST_TIMES, MOST_BINS, LEAST_ROWS = 12, 10, 15
+
+
+class VisualPredictiveCheck(NamedTuple):
+    """Percentiles of observations and of simulated ones by bins of time.
+
+    Attributes
+    ----------
+    quantiles : ndarray of shape (n_quantiles,)
+        Which percentiles, as shares.
+    edges : ndarray of shape (n_bins + 1,)
+        Where bins begin and end.
+    centres : ndarray of shape (n_bins,)
+        Mean time of the rows in a bin.
+    counts : ndarray of int of shape (n_bins,)
+        Rows in a bin.
+    observed : ndarray of shape (n_quantiles, n_bins)
+        Percentiles of the observations.
+    lower, median, upper : ndarray of shape (n_quantiles, n_bins)
+        Band and middle of the same percentiles of simulated data.
+    level : float
+        Probability of each band.
+    time, values : ndarray of shape (n_rows,)
+        The observations in a bin, corrected if ``prediction_corrected``.
+    prediction_corrected : bool
+        Whether values were scaled to the typical prediction in their bin.
+    """
+
+    quantiles: np.ndarray
+    edges: np.ndarray
+    centres: np.ndarray
+    counts: np.ndarray
+    observed: np.ndarray
+    lower: np.ndarray
+    median: np.ndarray
+    upper: np.ndarray
+    level: float
+    time: np.ndarray
+    values: np.ndarray
+    prediction_corrected: bool
+
+
+def bin_times(time, bins="auto"):
+    """Sort times into bins.
+
+    Parameters
+    ----------
+    time : ndarray of shape (n_rows,)
+        Times.
+    bins : int, array-like or "auto", default="auto"
+        Number of bins with about as many rows each (fewer if there are not so many
+        distinct times), or their edges. "auto" gives each of up to 12 distinct times
+        its own, and else makes 10 bins or fewer.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_bins + 1,)
+        Edges; those that are not given lie in the middle between times.
+    numbers : ndarray of int of shape (n_rows,)
+        Bin of each row, -1 outside given edges. A time on an edge is in the bin above,
+        one on the last edge in the last bin.
+
+    Raises
+    ------
+    ValueError
+        If ``bins`` is none of these, or a bin between given edges has no row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.evaluation import bin_times
+    >>> edges, numbers = bin_times(np.array([1.0, 1.0, 2.0, 4.0, 5.0, 9.0]), 3)
+    >>> edges
+    array([1. , 1.5, 4.5, 9. ])
+    >>> numbers
+    array([0, 0, 1, 1, 2, 2])
+    """
+    time = np.asarray(time, dtype=float)
+    distinct, counts = np.unique(time, return_counts=True)
+    if isinstance(bins, str):
+        if bins != "auto":
+            raise ValueError(f'bins must be "auto", an integer or edges, got {bins!r}')
+        bins = int(np.clip(len(time) // LEAST_ROWS, 1, MOST_BINS))
+        if len(distinct) <= MOST_TIMES:
+            bins = len(distinct)
+    if isinstance(bins, Integral) and not isinstance(bins, bool):
+        if bins < 1:
+            raise ValueError(f"bins must be at least 1, got {bins!r}")
+        edges = _even_edges(distinct, counts, min(int(bins), len(distinct)))
+    else:
+        edges = np.asarray(bins)
+        wrong = edges.dtype.kind not in "if" or edges.ndim != 1 or len(edges) < 2
+        if wrong or not (np.diff(edges) > 0).all():
+            raise ValueError(f"bins must be at least 1 or rising edges, got {bins!r}")
+        edges = edges.astype(float)
+    numbers = np.searchsorted(edges, time, side="right") - 1
+    numbers[time == edges[-1]] = len(edges) - 2
+    numbers[(time < edges[0]) | (time > edges[-1])] = -1
+    empty = np.bincount(numbers[numbers >= 0], minlength=len(edges) - 1) == 0
+    if empty.any():
+        raise ValueError(
+            f"no row lies in the bins that begin at {edges[:-1][empty].tolist()}"
+        )
+    return edges, numbers
+
+
+def _even_edges(distinct, counts, n_bins):
+    """Cut between distinct times so that bins have about the same number of rows."""
+    total = np.cumsum(counts)
+    cuts, first = [], 0
+    for left in range(n_bins - 1, 0, -1):
+        done = total[first - 1] if first else 0
+        aim = done + (total[-1] - done) / (left + 1)
+        # Each bin further on needs a time of its own.
+        choices = np.arange(first, len(distinct) - left)
+        last = choices[np.argmin(np.abs(total[choices] - aim))]
+        cuts.append((distinct[last] + distinct[last + 1]) / 2)
+        first = last + 1
+    ends = distinct[0], distinct[-1]
+    if ends[0] == ends[1]:
+        ends = np.nextafter(ends[0], -np.inf), np.nextafter(ends[1], np.inf)
+    return np.array([ends[0], *cuts, ends[1]])
+
+
+def prediction_factors(prediction, numbers, lower_bound=0.0):
+    """Return the factors of the prediction correction.
+
+    An observation y becomes ``bound + factor * (y - bound)`` with the factor ``(median
+    prediction in the bin - bound) / (prediction - bound)``.
+
+    Parameters
+    ----------
+    prediction : ndarray of shape (n_rows,)
+        Population predictions.
+    numbers : ndarray of int of shape (n_rows,)
+        Bins.
+    lower_bound : float, default=0.0
+        Least value that an observation can have.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Factors, 1 where the prediction is the bound.
+
+    Raises
+    ------
+    ValueError
+        If a prediction is below the bound.
+
+    References
+    ----------
+    M. Bergstrand, A. C. Hooker, J. E. Wallin and M. O. Karlsson, Prediction-corrected
+    visual predictive checks for diagnosing nonlinear mixed-effects models, The AAPS
+    Journal, 2011, equation 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.evaluation import prediction_factors
+    >>> prediction_factors(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 0]))
+    array([2. , 1. , 0.5])
+    """
+    above = np.asarray(prediction, dtype=float) - lower_bound
+    if not (above >= 0).all():
+        raise ValueError(
+            "the prediction correction needs predictions of at least lower_bound="
+            f"{lower_bound!r}, the least is {np.min(prediction)!r}"
+        )
+    medians = np.array([np.median(above[numbers == b]) for b in np.unique(numbers)])
+    typical = medians[np.unique(numbers, return_inverse=True)[1]]
+    return np.divide(typical, above, out=np.ones_like(above), where=above > 0)
+
+
+def visual_predictive_check(
+    estimator,
+    X,
+    y,
+    groups=None,
+    *,
+    time=None,
+    bins="auto",
+    quantiles=(0.05, 0.5, 0.95),
+    level=0.9,
+    n_simulations=500,
+    prediction_corrected=False,
+    lower_bound=0.0,
+    random_state=None,
+):
+    """Compare percentiles of observations with those of simulated data sets.
+
+    Under the model, and at each bin and percentile, the band holds the percentile of
+    the observations with probability ``level``, but for what the fit has taken from
+    them. If data sets are few, it is wide.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator with a residual error.
+    X : array-like of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : array-like of shape (n_rows,)
+        Observations; rows where it is NaN are left out.
+    groups : array-like of shape (n_rows,) or None, default=None
+        Subjects, also new ones; None only for a model without random effects.
+    time : str, int or None, default=None
+        Column that is binned; None means the last input of a model of the library, or
+        the only column.
+    bins : int, array-like or "auto", default="auto"
+        As in :func:`bin_times`; rows outside given edges are left out.
+    quantiles : array-like of float, default=(0.05, 0.5, 0.95)
+        Which percentiles, as shares.
+    level : float, default=0.9
+        Probability of each band.
+    n_simulations : int, default=500
+        Simulated data sets, at least ``2 / (1 - level) - 1``.
+    prediction_corrected : bool, default=False
+        Whether to scale observations and simulations to the typical prediction of
+        their bin, see :func:`prediction_factors`: for rows of one bin that have other
+        doses, covariates or times.
+    lower_bound : float, default=0.0
+        Least value that an observation can have, for this correction.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    VisualPredictiveCheck
+        Percentiles and bands.
+
+    Raises
+    ------
+    ValueError
+        For quantiles or levels outside (0, 1), too few simulations, wrong bins, or a
+        model with ``log_density``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import visual_predictive_check
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> check = visual_predictive_check(line, X, y, groups, random_state=0)
+    >>> check.observed.shape, check.counts
+    ((3, 5), array([30, 30, 30, 30, 30]))
+    >>> inside = (check.lower <= check.observed) & (check.observed <= check.upper)
+    >>> bool(inside.mean() > 0.5)
+    True
+    """
+    shares = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    if shares.ndim != 1 or not ((shares > 0) & (shares < 1)).all():
+        raise ValueError(f"quantiles must be in (0, 1), got {quantiles!r}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must be in (0, 1), got {level!r}")
+    # The ends of the band are order statistics, which must exist.
+    least = int(np.ceil(2 / (1 - level) - 1e-9)) - 1
+    if not isinstance(n_simulations, Integral) or n_simulations < least:
+        raise ValueError(
+            f"n_simulations must be an integer of at least {least} for level={level!r},"
+            f" got {n_simulations!r}"
+        )
+    rows = check_rows(estimator, X, y, groups)
+    column = time_column(estimator, time)
+    edges, numbers = bin_times(rows.X[:, column], bins)
+    inside = numbers >= 0
+    X, y, subjects, numbers = (
+        part[inside] for part in (rows.X, rows.y, rows.subjects, numbers)
+    )
+    factors = np.ones(len(y))
+    if prediction_corrected:
+        factors = prediction_factors(predicted(estimator, X), numbers, lower_bound)
+
+    def corrected(values):
+        return lower_bound + factors * (values - lower_bound)
+
+    members = [np.flatnonzero(numbers == b) for b in range(len(edges) - 1)]
+
+    def percentiles(values):
+        """Return (n_quantiles, n_bins, n_data_sets)."""
+        found = [np.quantile(values[:, rows], shares, axis=1) for rows in members]
+        return np.stack(found, axis=1)
+
+    rng = np.random.default_rng(seed_sequence(random_state))
+    at_once = max(1, ROWS_AT_ONCE // len(y))
+    parts = []
+    for first in range(0, int(n_simulations), at_once):
+        n_copies = min(at_once, int(n_simulations) - first)
+        drawn = simulated(estimator, X, subjects, n_copies, rng)
+        parts.append(percentiles(corrected(drawn)))
+    # Among n + 1 exchangeable data sets, the chance to be below the r-th of the n
+    # others is r / (n + 1): Weibull's positions make the level exact.
+    tail = (1 - level) / 2
+    lower, median, upper = np.quantile(
+        np.concatenate(parts, axis=2), [tail, 0.5, 1 - tail], axis=2, method="weibull"
+    )
+    values = corrected(y)
+    times = X[:, column]
+    return VisualPredictiveCheck(
+        shares,
+        edges,
+        np.array([times[own].mean() for own in members]),
+        np.array([len(own) for own in members]),
+        percentiles(values[None])[:, :, 0],
+        lower,
+        median,
+        upper,
+        float(level),
+        times,
+        values,
+        bool(prediction_corrected),
+    )

@@ -1,0 +1,209 @@
+"""Residuals of mixed-effects models: of individuals, and of the population."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import ndtri
+
+from sktem.e_step.random import seed_sequence
+from sktem.mixed_effects.checks.rows import (
+    ROWS_AT_ONCE,
+    check_rows,
+    predicted,
+    simulated,
+)
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, standard_deviation
+
+__all__ = ["PopulationResiduals", "individual_residuals", "population_residuals"]
+
+
+class PopulationResiduals(NamedTuple):
+    """Residuals about the marginal law of the observations, by simulation.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_rows,)
+        Mean of the simulated observations.
+    weighted : ndarray of shape (n_rows,)
+        Population weighted residuals, with mean 0 and covariance I under the model.
+    npde : ndarray of shape (n_rows,)
+        Normalised prediction distribution errors, standard normal under the model.
+    """
+
+    mean: np.ndarray
+    weighted: np.ndarray
+    npde: np.ndarray
+
+
+def individual_residuals(estimator, X, y, groups=None):
+    """Return individual weighted residuals (IWRES).
+
+    ``(y - f) / g(f)`` with f predicted from the modes of the random effects; for the
+    exponential error ``(log y - log f) / a``. Where the observations of a subject are
+    few, modes follow them and residuals are too small (shrinkage).
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator with a residual error.
+    X : array-like of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : array-like of shape (n_rows,)
+        Observations, NaN where there is none.
+    groups : array-like of shape (n_rows,) or None, default=None
+        Subjects, all of which ``fit`` has seen; None only for a model without random
+        effects.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Residuals, NaN where there is no observation.
+
+    Raises
+    ------
+    ValueError
+        For a model with ``log_density``, or unknown subjects.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import individual_residuals
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> bool(0.7 < individual_residuals(line, X, y, groups).std() < 1)
+    True
+    """
+    rows = check_rows(estimator, X, y, groups, known=True)
+    if not estimator.residual_error_:
+        raise ValueError("log_density has no residual error to weigh residuals with")
+    code = RESIDUAL_ERRORS[estimator.residual_error].code
+    sigma = [estimator.residual_error_.get(name, 0.0) for name in "ab"]
+    f, observed = predicted(estimator, rows.X, rows.groups), rows.y
+    scale = standard_deviation(code, f, sigma)
+    if code == RESIDUAL_ERRORS["exponential"].code:
+        if (observed <= 0).any():
+            raise ValueError("y must be positive for the exponential error")
+        observed = np.log(observed)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            f = np.log(f)
+    return rows.spread_out((observed - f) / scale)
+
+
+def population_residuals(
+    estimator, X, y, groups=None, *, n_simulations=1000, random_state=None
+):
+    """Compare each subject with simulated ones (NPDE).
+
+    The observations of a subject and of its simulated copies are made uncorrelated by
+    the Cholesky factor of their common covariance, rows in the given order. The share
+    of copies below the observation (ties, and the place among the copies, by chance)
+    is uniform under the model for any number of simulations, because observations are
+    among those from which mean and covariance are taken; the normal quantile of it is
+    the NPDE.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator with a residual error.
+    X : array-like of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : array-like of shape (n_rows,)
+        Observations, NaN where there is none.
+    groups : array-like of shape (n_rows,) or None, default=None
+        Subjects, also new ones; None only for a model without random effects.
+    n_simulations : int, default=1000
+        Copies of each subject, more than a subject has rows.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+
+    Returns
+    -------
+    PopulationResiduals
+        Means, weighted residuals and NPDE; NaN where there is no observation.
+
+    Raises
+    ------
+    ValueError
+        With too few simulations, simulated values that do not vary, or a model with
+        ``log_density``.
+
+    References
+    ----------
+    K. Brendel, E. Comets, C. Laffont, C. Laveille and F. Mentré, Metrics for external
+    model evaluation with an application to the population pharmacokinetics of
+    gliclazide, Pharmaceutical Research, 2006.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import population_residuals
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> residuals = population_residuals(line, X, y, groups, random_state=0)
+    >>> bool(abs(residuals.npde.mean()) < 0.2), bool(0.8 < residuals.npde.std() < 1.2)
+    (True, True)
+    """
+    rows = check_rows(estimator, X, y, groups)
+    order = np.argsort(rows.subjects, kind="stable")
+    lengths = np.bincount(rows.subjects)
+    if not isinstance(n_simulations, Integral) or n_simulations <= lengths.max():
+        raise ValueError(
+            "n_simulations must be an integer above the rows of a subject, here "
+            f"{lengths.max()}, got {n_simulations!r}"
+        )
+    rng = np.random.default_rng(seed_sequence(random_state))
+    ends = np.cumsum(lengths)
+    found = np.empty((3, len(rows.y)))
+    start = 0
+    while start < len(lengths):
+        # As many subjects as fit into memory together, at least one.
+        before = ends[start] - lengths[start]
+        most = before + ROWS_AT_ONCE // n_simulations
+        stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
+        own = order[before : ends[stop - 1]]
+        subjects = rows.subjects[own] - start
+        copies = simulated(estimator, rows.X[own], subjects, n_simulations, rng)
+        both = np.concatenate([rows.y[own][None], copies])
+        for i in range(start, stop):
+            part = slice(ends[i] - lengths[i] - before, ends[i] - before)
+            try:
+                found[:, own[part]] = _compared(both[:, part], rng)
+            except np.linalg.LinAlgError:
+                name = i if rows.labels is None else rows.labels.tolist()[i]
+                raise ValueError(
+                    f"simulated observations of subject {name!r} do not vary, or one "
+                    "follows from the others"
+                ) from None
+        start = stop
+    return PopulationResiduals(*(rows.spread_out(values) for values in found))
+
+
+def _compared(values, rng):
+    """Return means, weighted residuals and NPDE of the first row among all rows."""
+    n_simulations = len(values) - 1
+    mean, spread = values.mean(axis=0), values.std(axis=0)
+    if not (np.ptp(values[1:], axis=0) > 0).all():
+        raise np.linalg.LinAlgError
+    scaled = (values - mean) / spread
+    root = np.linalg.cholesky(scaled.T @ scaled / len(values))
+    white = solve_triangular(root, scaled.T, lower=True)
+    below = (white[:, 1:] < white[:, :1]).sum(axis=1)
+    tied = (white[:, 1:] == white[:, :1]).sum(axis=1)
+    share = (below + rng.random(len(below)) * (1 + tied)) / (n_simulations + 1)
+    return values[1:].mean(axis=0), white[:, 0], ndtri(share)

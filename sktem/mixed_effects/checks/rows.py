@@ -1,0 +1,281 @@
+"""What checks of a mixed-effects fit share: the rows, the time column, simulations."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils import _safe_indexing, check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sktem.mixed_effects.structural import STRUCTURAL_MODELS
+
+__all__ = [
+    "CheckedRows",
+    "check_mixed_effects",
+    "check_rows",
+    "column_name",
+    "predicted",
+    "simulated",
+    "time_column",
+]
+
+#: Simulated rows that are held at once.
+ROWS_AT_ONCE = 1 << 21
+
+
+class CheckedRows(NamedTuple):
+    """Rows with an observation.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : ndarray of shape (n_rows,)
+        Observations.
+    subjects : ndarray of int of shape (n_rows,)
+        Number of the subject of each row, 0 to their number less one.
+    labels : ndarray of shape (n_subjects,) or None
+        What the subjects are called; None if each row is one.
+    kept : ndarray of bool
+        Which of the given rows these are.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    subjects: np.ndarray
+    labels: np.ndarray | None
+    kept: np.ndarray
+
+    @property
+    def groups(self):
+        """Label of the subject of each row, or None."""
+        return None if self.labels is None else self.labels[self.subjects]
+
+    def spread_out(self, values):
+        """Return values of all given rows, NaN where there is no observation.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows,)
+            One value for each of these rows.
+
+        Returns
+        -------
+        ndarray of shape (n_given_rows,)
+            Values.
+        """
+        found = np.full(len(self.kept), np.nan)
+        found[self.kept] = values
+        return found
+
+
+def check_mixed_effects(estimator, attribute="params_"):
+    """Raise an error unless this is a fitted mixed-effects estimator.
+
+    Parameters
+    ----------
+    estimator : object
+        What was passed.
+    attribute : str, default="params_"
+        A fitted attribute that is needed.
+    """
+    if not hasattr(estimator, "individual_parameters"):
+        raise TypeError(
+            "estimator must be a NonlinearMixedEffectsRegressor, got "
+            f"{type(estimator).__name__}"
+        )
+    check_is_fitted(estimator, attribute)
+
+
+def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
+    """Check data of a fitted estimator and leave out rows with a missing observation.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    X : array-like of shape (n_rows, n_features)
+        Inputs and covariates.
+    y : array-like of shape (n_rows,)
+        Observations, NaN where there is none.
+    groups : array-like of shape (n_rows,) or None, default=None
+        Subjects; None only for a model without random effects.
+    known : bool, default=False
+        Whether all subjects must be among those of the fit.
+
+    Returns
+    -------
+    CheckedRows
+        The rows that are left.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not agree, no row is left, or a subject is not known.
+    """
+    check_mixed_effects(estimator)
+    random = list(estimator.random_effects_)
+    if groups is None and random:
+        raise ValueError(f"groups must be given: {random} have random effects")
+    y = np.asarray(y, dtype=np.float64)
+    if y.ndim != 1:
+        raise ValueError(f"y must have shape (n_rows,), got {y.shape}")
+    if np.isinf(y).any():
+        raise ValueError("y contains infinity")
+    check_consistent_length(X, y, groups)
+    kept = ~np.isnan(y)
+    if not kept.any():
+        raise ValueError("no row has an observation")
+    X = _safe_indexing(X, np.flatnonzero(kept))
+    X = validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
+    if groups is None:
+        return CheckedRows(X, y[kept], np.arange(len(X)), None, kept)
+    groups = np.asarray(groups)
+    if groups.ndim != 1:
+        raise ValueError(f"groups must have shape (n_rows,), got {groups.shape}")
+    labels, subjects = np.unique(groups[kept], return_inverse=True)
+    seen = set(estimator.groups_.tolist())
+    unknown = [label for label in labels.tolist() if label not in seen]
+    if known and random and unknown:
+        raise ValueError(
+            f"individual predictions need subjects that fit has seen, got {unknown[:5]}"
+        )
+    return CheckedRows(X, y[kept], subjects, labels, kept)
+
+
+def time_column(estimator, time=None) -> int:
+    """Return the position of the column that runs along the horizontal axis.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    time : str, int or None, default=None
+        Name or number of the column; None means the last input of a model of the
+        library (the time, if it has one), or the only column.
+
+    Returns
+    -------
+    int
+        Position.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, or None does not tell which.
+    """
+    n_columns = estimator.n_features_in_
+    names = list(getattr(estimator, "feature_names_in_", ()))
+    if time is None:
+        if isinstance(estimator.model, str):
+            given = estimator.inputs
+            if given is None:
+                return len(STRUCTURAL_MODELS[estimator.model].inputs) - 1
+            time = list(given)[-1]
+        elif n_columns == 1:
+            return 0
+        else:
+            raise ValueError(
+                f"time must name one of the {n_columns} columns of X: the model is a "
+                "function, which does not tell"
+            )
+    if isinstance(time, str) and time in names:
+        return names.index(time)
+    if isinstance(time, Integral) and not isinstance(time, bool):
+        if 0 <= int(time) < n_columns:
+            return int(time)
+    known = names or f"numbers from 0 to {n_columns - 1}"
+    raise ValueError(f"time must name a column of X: {known}, got {time!r}")
+
+
+def column_name(estimator, column):
+    """Return what a column of X is called.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    column : int
+        Position.
+
+    Returns
+    -------
+    str
+        Its name in the data frame of the fit, else that of the input of a model of the
+        library which it is, else "column" and its number.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        return str(names[column])
+    if isinstance(estimator.model, str):
+        inputs = STRUCTURAL_MODELS[estimator.model].inputs
+        given = estimator.inputs
+        given = list(range(len(inputs)) if given is None else given)
+        if column in given:
+            return inputs[given.index(column)]
+    return f"column {column}"
+
+
+def predicted(estimator, X, groups=None):
+    """Predict, from columns that have been checked already.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    X : ndarray of shape (n_rows, n_features)
+        Inputs and covariates.
+    groups : ndarray of shape (n_rows,) or None, default=None
+        Subjects; None predicts with random effects of zero.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Predictions.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return estimator.predict(X, groups=groups)
+
+
+def simulated(estimator, X, subjects, n_copies, rng):
+    """Draw several data sets of new subjects.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator.
+    X : ndarray of shape (n_rows, n_features)
+        Inputs and covariates.
+    subjects : ndarray of int of shape (n_rows,)
+        Number of the subject of each row.
+    n_copies : int
+        Data sets.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    ndarray of shape (n_copies, n_rows)
+        Observations.
+
+    Raises
+    ------
+    ValueError
+        If some are not finite, or the estimator cannot simulate.
+    """
+    first = np.arange(n_copies)[:, None] * (subjects.max() + 1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        values = estimator.simulate(
+            np.tile(X, (n_copies, 1)), (first + subjects).ravel(), random_state=rng
+        )
+    if wrong := int((~np.isfinite(values)).sum()):
+        raise ValueError(
+            f"the model function is not finite for {wrong} of {values.size} simulated "
+            "observations"
+        )
+    return values.reshape(n_copies, len(X))

@@ -1,0 +1,1 @@
+"""Displays of fits and of their checks."""

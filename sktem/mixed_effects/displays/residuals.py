@@ -1,0 +1,254 @@
+"""Residuals of a mixed-effects fit against time, prediction and the normal law."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from sktem.mixed_effects.checks.predictive import bin_times
+from sktem.mixed_effects.checks.residuals import (
+    individual_residuals,
+    population_residuals,
+)
+from sktem.mixed_effects.checks.rows import (
+    check_rows,
+    column_name,
+    predicted,
+    time_column,
+)
+from sktem.plotting.panels import load_pyplot, make_panels
+
+__all__ = ["ResidualDisplay", "Residuals"]
+
+SIZE = (3.0, 2.4)
+NAMES = {"iwres": "IWRES", "pwres": "PWRES", "npde": "NPDE"}
+#: Standard normal variables are between these with probability 95 %, as are order
+#: statistics in the band of the quantile plot.
+LIMITS = stats.norm.ppf([0.025, 0.975])
+
+
+class Residuals(NamedTuple):
+    """Residuals of one kind.
+
+    Attributes
+    ----------
+    name : str
+        What they are called.
+    values : ndarray of shape (n_rows,)
+        Residuals.
+    prediction : ndarray of shape (n_rows,)
+        What they are drawn against.
+    prediction_name : str
+        What that is called.
+    """
+
+    name: str
+    values: np.ndarray
+    prediction: np.ndarray
+    prediction_name: str
+
+
+class ResidualDisplay:
+    """Residuals against time and prediction, and their quantiles.
+
+    Make it by :meth:`from_estimator`. All parameters are kept as attributes.
+
+    Parameters
+    ----------
+    time : ndarray of shape (n_rows,)
+        Times.
+    residuals : list of Residuals
+        Residuals of one or several kinds.
+    xlabel : str, default="time"
+        What the times are called.
+
+    Attributes
+    ----------
+    axes_ : ndarray of Axes of shape (n_kinds, 3)
+        A row for each kind: against time, against the prediction, against quantiles of
+        the standard normal law.
+    figure_ : Figure
+        Where they are.
+    scatters_ : list of PathCollection
+        The points, row by row.
+    lines_ : list of Line2D
+        Medians of the points in bins, two for each row.
+
+    See Also
+    --------
+    sktem.evaluation.individual_residuals : IWRES.
+    sktem.evaluation.population_residuals : PWRES and NPDE.
+
+    Notes
+    -----
+    Under the model residuals have mean 0 and variance 1 everywhere: medians stay at the
+    solid line, and 95 % of the points between the dashed ones. The band of the quantile
+    plot holds each of as many independent normal variables with probability 95 %. IWRES
+    are less than that says where a subject has few observations, which its curve
+    follows (shrinkage); NPDE are not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.plotting import ResidualDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> display = ResidualDisplay.from_estimator(line, X, y, groups, random_state=0)
+    >>> display.axes_.shape
+    (2, 3)
+    """
+
+    def __init__(self, time, residuals, *, xlabel="time"):
+        self.time = time
+        self.residuals = residuals
+        self.xlabel = xlabel
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        groups=None,
+        *,
+        kinds=("iwres", "npde"),
+        time=None,
+        n_simulations=1000,
+        random_state=None,
+        ax=None,
+        **kwargs,
+    ):
+        """Compute residuals and draw.
+
+        Parameters
+        ----------
+        estimator : NonlinearMixedEffectsRegressor
+            A fitted estimator with a residual error.
+        X : array-like of shape (n_rows, n_features)
+            Inputs and covariates.
+        y : array-like of shape (n_rows,)
+            Observations; rows where it is NaN are left out.
+        groups : array-like of shape (n_rows,) or None, default=None
+            Subjects, for "iwres" of those that ``fit`` has seen; None only for a model
+            without random effects.
+        kinds : list of {"iwres", "pwres", "npde"}, default=("iwres", "npde")
+            Individual weighted residuals, population weighted residuals, normalised
+            prediction distribution errors.
+        time : str, int or None, default=None
+            Column of the times; None means the last input of a model of the library,
+            or the only column.
+        n_simulations : int, default=1000
+            Simulated copies of each subject, for "pwres" and "npde".
+        random_state : int, RandomState, Generator or None, default=None
+            Seed of the simulations.
+        ax : Axes, array-like of Axes or None, default=None
+            Where to draw, see :meth:`plot`.
+        **kwargs : dict
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        ResidualDisplay
+            The display, drawn.
+        """
+        kinds = [kinds] if isinstance(kinds, str) else list(kinds)
+        if not kinds or any(kind not in NAMES for kind in kinds):
+            raise ValueError(f"kinds must be among {list(NAMES)}, got {kinds!r}")
+        rows = check_rows(estimator, X, y, groups, known="iwres" in kinds)
+        column = time_column(estimator, time)
+        residuals, population = [], None
+        for kind in kinds:
+            if kind == "iwres":
+                values = individual_residuals(estimator, X, y, groups)[rows.kept]
+                at = predicted(estimator, rows.X, rows.groups)
+                residuals.append(
+                    Residuals(NAMES[kind], values, at, "individual prediction")
+                )
+                continue
+            if population is None:
+                population = population_residuals(
+                    estimator, X, y, groups, n_simulations=n_simulations,
+                    random_state=random_state,
+                )  # fmt: skip
+            values = population.npde if kind == "npde" else population.weighted
+            residuals.append(
+                Residuals(
+                    NAMES[kind],
+                    values[rows.kept],
+                    population.mean[rows.kept],
+                    "population mean",
+                )
+            )
+        display = cls(
+            rows.X[:, column], residuals, xlabel=column_name(estimator, column)
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, *, ax=None, **kwargs):
+        """Draw three panels for each kind of residuals.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes or None, default=None
+            None makes a figure. One Axes gives its place to the panels. An array must
+            hold three for each kind.
+        **kwargs : dict
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        ResidualDisplay
+            The display.
+        """
+        pyplot = load_pyplot("ResidualDisplay.plot")
+        axes = make_panels(pyplot, ax, (len(self.residuals), 3), SIZE)
+        points = {"s": 10, "alpha": 0.6} | kwargs
+        self.scatters_, self.lines_ = [], []
+        for row, residuals in zip(axes, self.residuals, strict=True):
+            values = residuals.values
+            for panel, x in zip(row, (self.time, residuals.prediction), strict=False):
+                self.scatters_.append(panel.scatter(x, values, **points))
+                panel.axhline(0, color="0.4", linewidth=1)
+                for limit in LIMITS:
+                    panel.axhline(limit, color="0.4", linewidth=1, linestyle="--")
+                self.lines_.append(_draw_medians(panel, x, values))
+            self.scatters_.append(_draw_quantiles(row[2], values, points))
+            row[0].set(xlabel=self.xlabel, ylabel=residuals.name)
+            row[1].set(xlabel=residuals.prediction_name)
+            row[2].set(xlabel="normal quantile")
+        self.axes_, self.figure_ = axes, axes[0, 0].figure
+        return self
+
+
+def _draw_medians(panel, x, values):
+    numbers = bin_times(x)[1]
+    bins = range(numbers.max() + 1)
+    (line,) = panel.plot(
+        [np.mean(x[numbers == b]) for b in bins],
+        [np.median(values[numbers == b]) for b in bins],
+        color="tab:red",
+        linewidth=1.5,
+    )
+    return line
+
+
+def _draw_quantiles(panel, values, points):
+    """Draw ordered values against normal quantiles, with a band for each of them."""
+    n = len(values)
+    ranks = np.arange(1, n + 1)
+    at = stats.norm.ppf((ranks - 0.5) / n)
+    low, high = (
+        stats.norm.ppf(stats.beta.ppf(share, ranks, n + 1 - ranks))
+        for share in stats.norm.cdf(LIMITS)
+    )
+    panel.fill_between(at, low, high, color="0.85", linewidth=0)
+    panel.axline((0, 0), slope=1, color="0.4", linewidth=1)
+    return panel.scatter(at, np.sort(values), **points)

@@ -1,0 +1,1 @@
+"""Likelihoods, posterior moments and standard errors of a fit."""

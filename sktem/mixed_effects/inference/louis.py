@@ -1,0 +1,213 @@
+"""Observed information of mixed-effects models by Louis' formula."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.mixed_effects.inference.marginal_likelihood import DRAWS_AT_ONCE
+from sktem.mixed_effects.inference.observed_information import (
+    closed_residual,
+    free_omega,
+    from_vector,
+    natural_units,
+    to_vector,
+)
+
+__all__ = ["LouisInformation", "louis_information"]
+
+#: Step of the differences in what the observations depend on, in units of the model.
+STEP = 1e-3
+
+
+class LouisInformation(NamedTuple):
+    """The information about the parameters, and what the latents hide of it.
+
+    Attributes
+    ----------
+    complete : ndarray of shape (p, p)
+        Conditional mean of minus the Hessian of the complete-data log-density.
+    missing : ndarray of shape (p, p)
+        Conditional covariance of its slope, summed over subjects.
+    slope : ndarray of shape (p,)
+        Slope of the log-likelihood: the conditional mean of that of the complete data.
+    """
+
+    complete: np.ndarray
+    missing: np.ndarray
+    slope: np.ndarray
+
+    @property
+    def observed(self) -> np.ndarray:
+        """Observed information."""
+        return self.complete - self.missing
+
+
+def louis_information(model, X, params, draws) -> LouisInformation:
+    """Return the observed information as complete less missing information.
+
+    ``I = sum_i E_i(-H_i) - cov_i(s_i)`` with slope s and Hessian H of the log-density
+    of the observations and latents of subject i, and moments given its observations
+    (Louis 1982, equation (3.1)). What the Gaussian law of the latents depends on, and
+    a residual error with one parameter, have both in closed form; what else the
+    observations depend on takes central differences at the draws.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    X : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Where.
+    draws : ImportanceDraws
+        Points of the latents; they are weighted by their posterior densities.
+
+    Returns
+    -------
+    LouisInformation
+        Information about the vector of
+        :func:`sktem.mixed_effects.inference.observed_information.to_vector`.
+
+    References
+    ----------
+    T. A. Louis, Finding the observed information matrix when using the EM algorithm,
+    Journal of the Royal Statistical Society B, 1982.
+    """
+    log_joint = draws.log_conditional(model, X, params)
+    log_joint += draws.log_prior(model, X, params)
+    terms = log_joint + draws.log_weights
+    weights = np.exp(terms - logsumexp(terms, axis=0))
+    n_points, n, d = draws.points.shape
+    p = len(to_vector(model, params))
+    complete, square, means = np.zeros((p, p)), np.zeros((p, p)), np.zeros((n, p))
+    # A weighted covariance of few draws is too small by this share.
+    share = np.zeros(n)
+    if draws.random and n_points > 1:
+        share = (weights**2).sum(axis=0)
+    inflation = np.sqrt(1 / (1 - np.minimum(share, 0.9)))
+    at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
+    # Slopes about a value near their mean, so that squares do not cancel.
+    about = np.zeros((n, p))
+    for start in range(0, n_points, at_once):
+        part = draws.points[start : start + at_once]
+        w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
+        rows = X.repeat(len(part))
+        Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
+        scores, hessian = _complete_data(model, rows, Z, params, w)
+        complete -= hessian
+        scores = scores.reshape(n, len(part), p)
+        if start == 0:
+            about = scores.mean(axis=1)
+        scores = (scores - about[:, None]) * inflation[:, None, None]
+        weighted = scores * w.reshape(n, len(part), 1)
+        square += np.tensordot(weighted, scores, axes=([0, 1], [0, 1]))
+        means += weighted.sum(axis=1)
+    slope = (means / inflation[:, None] + about).sum(axis=0)
+    return LouisInformation(complete, square - means.T @ means, slope)
+
+
+def _complete_data(model, rows, Z, params, w):
+    """Return slopes of each row and the weighted sum of the Hessians."""
+    prior = _prior_part(model, rows, Z, params, w)
+    observed = _observation_part(model, rows, Z, params, w)
+    design = model.design
+    n_coefficients, n_omega = int(design.free.sum()), len(free_omega(design))
+    n_numeric = len(design.numeric)
+    # The order of the vector: coefficients, numeric, covariance, residual error.
+    p = n_coefficients + n_omega + observed[0].shape[1]
+    omega = np.arange(n_omega) + n_coefficients + n_numeric
+    of_prior = np.append(np.arange(n_coefficients), omega)
+    of_observed = np.append(
+        n_coefficients + np.arange(n_numeric),
+        np.arange(n_coefficients + n_numeric + n_omega, p),
+    )
+    scores, hessian = np.zeros((len(Z), p)), np.zeros((p, p))
+    for places, (slope, curve) in ((of_prior, prior), (of_observed, observed)):
+        scores[:, places] = slope
+        hessian[np.ix_(places, places)] = curve
+    return scores, hessian
+
+
+def _prior_part(model, rows, Z, params, w):
+    """Return slopes and the Hessian in coefficients and covariance."""
+    design = model.design
+    lower = free_omega(design)
+    if Z.shape[1] == 0:
+        return np.zeros((len(Z), 0)), np.zeros((0, 0))
+    positions, columns = design.positions[design.free], design.columns[design.free]
+    U = np.linalg.inv(params.omega)
+    rest = Z - model.prior_moments(rows, params)[0]
+    white = rest @ U
+    C = rows.covariates[:, columns]
+    slopes = C * white[:, positions]
+    j, k = lower[:, 0], lower[:, 1]
+    twice = np.where(j == k, 1.0, 2.0)
+    in_omega = 0.5 * twice * (white[:, j] * white[:, k] - U[j, k])
+    total = w.sum()
+    weighted = C * w[:, None]
+    first = -(weighted.T @ C) * U[positions[:, None], positions]
+    # Derivatives of the inverse: dU = -U E U, with E one or two ones.
+    moved = white.T @ weighted  # of shape (d, n_coefficients)
+    cross = -(moved[k].T * U[positions][:, j])
+    cross -= np.where(j == k, 0.0, 1.0) * (moved[j].T * U[positions][:, k])
+    second = (white * w[:, None]).T @ white
+    basis = np.zeros((len(lower), *U.shape))
+    basis[np.arange(len(lower)), j, k] = 1.0
+    basis[np.arange(len(lower)), k, j] = 1.0
+    turned = np.einsum("ij,ajk->aik", U, basis)
+    last = 0.5 * total * np.einsum("aij,bji->ab", turned, turned)
+    inner = np.einsum("aij,jk,bkl->abil", basis, U, basis)
+    last -= np.einsum("abil,li->ab", inner, second)
+    last = (last + last.T) / 2
+    return np.hstack([slopes, in_omega]), np.block([[first, cross], [cross.T, last]])
+
+
+def _observation_part(model, rows, Z, params, w):
+    """Return slopes and the Hessian in numeric and residual parameters."""
+    closed = closed_residual(model)
+    k = len(params.numeric)
+    vector = to_vector(model, params)
+    first = int(model.design.free.sum())
+    steps = STEP * natural_units(model, params)[first : first + k]
+
+    def shifted(shift):
+        moved = vector.copy()
+        moved[first : first + k] += shift
+        changed = from_vector(model, params, moved)
+        # Where there is no density the weight is zero, and differences stay finite.
+        value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
+        squares = np.zeros(len(Z))
+        if closed:
+            numeric = np.broadcast_to(changed.numeric, (len(Z), k))
+            squares = model.residual_sums(rows, Z, numeric)
+        return value, squares
+
+    slopes, hessian = np.zeros((len(Z), k)), np.zeros((k, k))
+    turns = np.zeros((len(Z), k))
+    centre, squares = shifted(0.0)
+    shifts = np.diag(steps)
+    above, below = [], []
+    for e in range(k):
+        (up, more), (down, less) = shifted(shifts[e]), shifted(-shifts[e])
+        slopes[:, e] = (up - down) / (2 * steps[e])
+        turns[:, e] = (more - less) / (2 * steps[e])
+        hessian[e, e] = w @ (up - 2 * centre + down) / steps[e] ** 2
+        above.append(up)
+        below.append(down)
+        for g in range(e):
+            both = shifted(shifts[e] + shifts[g])[0]
+            neither = shifted(-shifts[e] - shifts[g])[0]
+            mixed = both + neither - above[e] - above[g] - below[e] - below[g]
+            mixed = w @ (mixed + 2 * centre) / (2 * steps[e] * steps[g])
+            hessian[e, g] = hessian[g, e] = mixed
+    if not closed:
+        return slopes, hessian
+    size = params.sigma[closed[0]]
+    own = squares / size**3 - rows.lengths / size
+    curve = w @ (rows.lengths / size**2 - 3 * squares / size**4)
+    cross = w @ turns / size**3
+    hessian = np.block([[hessian, cross[:, None]], [cross, np.array([[curve]])]])
+    return np.column_stack([slopes, own]), hessian

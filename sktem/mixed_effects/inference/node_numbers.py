@@ -1,0 +1,159 @@
+"""How many quadrature nodes are enough: results with more of them are compared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.mixed_effects.inference.louis import louis_information
+from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
+
+__all__ = [
+    "NodeInformation",
+    "covariance_of",
+    "information_by_nodes",
+    "log_likelihood_by_nodes",
+]
+
+#: Numbers of nodes per random effect that are tried, for log-likelihoods and for
+#: information, and the first one where there is time for more.
+NODES, INFORMATION_NODES = (3, 5, 9, 15, 25, 41, 69, 115), (3, 5, 8, 13, 21, 35)
+FIRST = 5
+#: Nodes of a subject, and of all together, at most.
+MOST_POINTS, MOST_IN_ALL, FEW_IN_ALL = 2000, 4_000_000, 200_000
+#: Change of the log-likelihood, and relative one of a standard error, that is none.
+SAME_LIKELIHOOD, SAME_ERROR = 1e-3, 3e-3
+#: Eigenvalue of the scaled information below which a direction is not identified, and
+#: the share of a parameter in it that counts.
+SINGULAR, INVOLVED = 1e-9, 1e-4
+
+
+class NodeInformation(NamedTuple):
+    """Observed information by quadrature.
+
+    Attributes
+    ----------
+    information : LouisInformation
+        By the largest number of nodes.
+    change : ndarray of shape (p,)
+        Relative change of the standard errors from the number before, infinite where
+        there was none.
+    """
+
+    information: object
+    change: np.ndarray
+
+
+def _numbers(known, n, d):
+    """Return the numbers of nodes that are tried for n subjects and d effects."""
+    first = FIRST if n * 9**d <= FEW_IN_ALL else 0
+    most = min(MOST_POINTS, MOST_IN_ALL // max(n, 1))
+    return [q for q in known if q >= first and q**d <= most]
+
+
+def log_likelihood_by_nodes(model, X, params, modes, covariances):
+    """Return log-likelihoods of the subjects by as many nodes as change them.
+
+    Parameters
+    ----------
+    model : LatentModel
+        The model.
+    X : GroupedRows
+        Subjects.
+    params : object
+        Parameters.
+    modes, covariances : ndarray
+        Modes of the latents, and inverse curvatures there.
+
+    Returns
+    -------
+    values : ndarray of shape (n,)
+        Log-likelihoods; NaN if there are too many random effects.
+    error : float
+        How much the last number of nodes has changed their sum; infinite if there is
+        but one.
+    """
+    n, d = modes.shape
+    values, error = np.full(n, np.nan), np.inf
+    for n_nodes in _numbers(NODES, n, d):
+        draws = quadrature_draws(modes, covariances, n_nodes)
+        log_joint = draws.log_conditional(model, X, params)
+        log_joint += draws.log_prior(model, X, params)
+        before, values = values, draws.log_likelihood(log_joint)[0]
+        change = abs(float(values.sum() - before.sum()))
+        error = np.inf if np.isnan(change) else change
+        if error < SAME_LIKELIHOOD:
+            break
+    return values, error
+
+
+def information_by_nodes(model, X, params, modes, covariances, held):
+    """Return the observed information by as many nodes as change standard errors.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+    X : GroupedRows
+        Subjects.
+    params : MixedEffectsParams
+        Parameters.
+    modes, covariances : ndarray
+        Modes of the latents, and inverse curvatures there.
+    held : ndarray of bool of shape (p,)
+        Parameters that are at a bound, without a standard error.
+
+    Returns
+    -------
+    NodeInformation or None
+        None if there are too many random effects.
+    """
+    found, errors = None, np.full(len(held), np.nan)
+    for n_nodes in _numbers(INFORMATION_NODES, *modes.shape):
+        draws = quadrature_draws(modes, covariances, n_nodes)
+        information = louis_information(model, X, params, draws)
+        before = errors
+        errors = np.sqrt(np.diag(covariance_of(information.observed, held)))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            change = np.abs(errors / before - 1)
+        # What has no standard error by either number has not changed.
+        both = np.isnan(errors) & np.isnan(before) & (found is not None)
+        change = np.where(both, 0.0, np.where(np.isnan(change), np.inf, change))
+        found = NodeInformation(information, change)
+        if (change < SAME_ERROR).all():
+            break
+    return found
+
+
+def covariance_of(information, held):
+    """Return the inverse of an information matrix, NaN where it has none.
+
+    Parameters
+    ----------
+    information : ndarray of shape (p, p)
+        Information.
+    held : ndarray of bool of shape (p,)
+        Parameters at a bound: the others' covariance is conditional on them.
+
+    Returns
+    -------
+    ndarray of shape (p, p)
+        Covariance; NaN for parameters at a bound or in directions in which the
+        information is not positive.
+    """
+    covariance = np.full(information.shape, np.nan)
+    free = np.flatnonzero(~held)
+    inner = information[np.ix_(free, free)]
+    if len(free) == 0 or not np.isfinite(inner).all():
+        return covariance
+    scale = np.sqrt(np.abs(np.diag(inner)))
+    scale = np.where(scale > 0, scale, 1.0)
+    values, vectors = np.linalg.eigh(inner / scale[:, None] / scale)
+    singular = values <= SINGULAR
+    kept = vectors[:, ~singular]
+    inverse = (kept / values[~singular]) @ kept.T / scale[:, None] / scale
+    involved = (vectors[:, singular] ** 2).sum(axis=1) > INVOLVED
+    inverse[involved], inverse[:, involved] = np.nan, np.nan
+    covariance[np.ix_(free, free)] = inverse
+    return covariance

@@ -1,0 +1,208 @@
+"""Likelihoods and Metropolis sweeps of subjects, for models of the library."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from sktem.mixed_effects.kernels.structural import (
+    HALF_LOG_TWO_PI,
+    log_density,
+    predict,
+    squared_residual,
+    transform,
+)
+
+
+class SubjectModel(NamedTuple):
+    """What is the same for all subjects.
+
+    Attributes
+    ----------
+    code, error : int
+        Codes of the structural model and of the residual error.
+    transforms : ndarray of int of shape (n_parameters,)
+        Codes of the transforms.
+    positions : ndarray of int of shape (d,)
+        Which parameters are random.
+    a, b : float
+        Parameters of the residual error.
+    """
+
+    code: int
+    error: int
+    transforms: np.ndarray
+    positions: np.ndarray
+    a: float
+    b: float
+
+
+class SubjectRows(NamedTuple):
+    """The rows of all subjects.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n_columns, n_rows)
+        Columns in the order of the structural model, each contiguous.
+    y : ndarray of shape (n_rows,)
+        Observations.
+    offsets : ndarray of int of shape (n_subjects + 1,)
+        Where the rows of each subject begin.
+    base : ndarray of shape (n_subjects, n_parameters)
+        Gaussian parameters of the subjects; those at ``positions`` are not used.
+    """
+
+    inputs: np.ndarray
+    y: np.ndarray
+    offsets: np.ndarray
+    base: np.ndarray
+
+
+class WalkMoves(NamedTuple):
+    """Prior and proposals.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_subjects, d)
+        Prior means.
+    root, inverse : ndarray of shape (d, d)
+        Lower Cholesky factor of the prior covariance, and its inverse.
+    from_prior : ndarray of bool of shape (n_moves,)
+        Whether a proposal is a draw of the prior.
+    scales : ndarray of shape (n_moves, d)
+        Standard deviations of the walk.
+    first : ndarray of int of shape (n_moves,)
+        Where the noise of a move begins.
+    """
+
+    means: np.ndarray
+    root: np.ndarray
+    inverse: np.ndarray
+    from_prior: np.ndarray
+    scales: np.ndarray
+    first: np.ndarray
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def predict_subject(model, rows, subject, z, psi, f):
+    """Equal ``predict_rows`` of the model for one subject.
+
+    The random parameters are z, the others come from ``rows.base``; `psi` and `f` are
+    work arrays, of which the second gets the result.
+    """
+    for p in range(psi.shape[0]):
+        psi[p] = rows.base[subject, p]
+    for j in range(z.shape[0]):
+        psi[model.positions[j]] = z[j]
+    for p in range(psi.shape[0]):
+        psi[p] = transform(model.transforms[p], psi[p])
+    start, stop = rows.offsets[subject], rows.offsets[subject + 1]
+    predict(model.code, psi, rows.inputs, start, stop, f)
+    return start, stop - start
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihood_of(model, rows, subject, z, psi, f):
+    """Equal ``row_log_density(...).sum()`` over the rows of one subject.
+
+    Arguments are those of `predict_subject`.
+    """
+    start, n = predict_subject(model, rows, subject, z, psi, f)
+    total = 0.0
+    if model.error == 0:
+        for i in range(n):
+            residual = rows.y[start + i] - f[i]
+            total += residual * residual
+        constant = math.log(model.a) + HALF_LOG_TWO_PI
+        return -0.5 * total / (model.a * model.a) - n * constant
+    for i in range(n):
+        total += log_density(model.error, rows.y[start + i], f[i], model.a, model.b)
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihoods(model, rows, Z, start, stop, result):
+    """Equal ``result[start:stop] = log_likelihood_of(...)`` of each subject and chain.
+
+    Z has the shape (n_subjects, n_chains, d) and result (n_subjects, n_chains).
+    """
+    psi = np.empty(rows.base.shape[1])
+    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    for i in range(start, stop):
+        for c in range(Z.shape[1]):
+            result[i, c] = log_likelihood_of(model, rows, i, Z[i, c], psi, f)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def residual_sums(model, rows, Z, start, stop, result):
+    """Equal ``squared_residuals(...).sum()`` over the rows of each subject and chain.
+
+    Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
+    """
+    psi = np.empty(rows.base.shape[1])
+    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    for i in range(start, stop):
+        for c in range(Z.shape[1]):
+            begin, n = predict_subject(model, rows, i, Z[i, c], psi, f)
+            total = 0.0
+            for j in range(n):
+                square = squared_residual(model.error, rows.y[begin + j], f[j])
+                if math.isfinite(square):
+                    total += square
+            result[i, c] = total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def squared_distance(z, mean, inverse):
+    """Equal ``((inverse @ (z - mean)) ** 2).sum()`` for a lower triangle."""
+    total = 0.0
+    for j in range(z.shape[0]):
+        value = 0.0
+        for k in range(j + 1):
+            value += inverse[j, k] * (z[k] - mean[k])
+        total += value * value
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
+    """Equal ``_walk`` of ``samplers.component_walk``, for the subjects of a block.
+
+    The chains Z of shape (n_subjects, n_chains, d) are moved in place, and the accepted
+    proposals of each move are counted.
+    """
+    d = Z.shape[2]
+    psi = np.empty(rows.base.shape[1])
+    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    proposed = np.empty(d)
+    for i in range(start, stop):
+        mean = moves.means[i]
+        for c in range(Z.shape[1]):
+            z = Z[i, c]
+            current = log_likelihood_of(model, rows, i, z, psi, f)
+            distance = squared_distance(z, mean, moves.inverse)
+            for t in range(moves.first.shape[0]):
+                position = moves.first[t]
+                for j in range(d):
+                    if moves.from_prior[t]:
+                        value = mean[j]
+                        for k in range(j + 1):
+                            value += moves.root[j, k] * noise[i, c, position + k]
+                        proposed[j] = value
+                    else:
+                        proposed[j] = z[j]
+                        if moves.scales[t, j] != 0.0:
+                            proposed[j] += moves.scales[t, j] * noise[i, c, position]
+                            position += 1
+                value = log_likelihood_of(model, rows, i, proposed, psi, f)
+                new_distance = squared_distance(proposed, mean, moves.inverse)
+                ratio = value - current
+                if not moves.from_prior[t]:
+                    ratio -= 0.5 * (new_distance - distance)
+                if log_uniforms[i, c, t] < ratio:
+                    current = value
+                    distance = new_distance
+                    accepted[t] += 1
+                    for j in range(d):
+                        z[j] = proposed[j]

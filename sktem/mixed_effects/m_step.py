@@ -1,0 +1,271 @@
+"""Averaged statistics of mixed-effects models and their M-step."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
+
+__all__ = [
+    "Annealing",
+    "Moments",
+    "maximize_moments",
+    "repaired_covariance",
+    "solve_scaled",
+]
+
+#: A Newton step of a parameter without a closed form is at most this many units long,
+#: or this share of its value.
+LONGEST_STEP = 0.5
+
+
+class Annealing(NamedTuple):
+    """Bounds on how fast variances may fall at the start.
+
+    Attributes
+    ----------
+    n_passes : float
+        Passes over the data that it lasts.
+    factor : float
+        No variance falls below this share of its last value, per pass.
+    per_step : float
+        Share of a pass that an M-step stands for.
+    """
+
+    n_passes: float = 0.0
+    factor: float = 0.97
+    per_step: float = 1.0
+
+
+class Moments(NamedTuple):
+    """The parts of a vector of averaged statistics, as views.
+
+    Attributes
+    ----------
+    covariates : ndarray of shape (n_covariates, n_covariates)
+        Mean of ``c c'`` over subjects.
+    cross : ndarray of shape (n_covariates, d)
+        Mean of ``c (phi - centre)'``.
+    second : ndarray of shape (d, d)
+        Mean of ``(phi - centre) (phi - centre)'``.
+    residual : ndarray of shape (2,)
+        Mean sum of squared residuals, and mean number of rows.
+    linear : ndarray of shape (k,)
+        Mean of ``score + curvature @ value`` of the numeric parameters.
+    curvature : ndarray of shape (k, k)
+        Mean curvature.
+    """
+
+    covariates: np.ndarray
+    cross: np.ndarray
+    second: np.ndarray
+    residual: np.ndarray
+    linear: np.ndarray
+    curvature: np.ndarray
+
+    @classmethod
+    def of(cls, s: np.ndarray, n_covariates: int, d: int, k: int) -> Moments:
+        """Split a vector of statistics.
+
+        Parameters
+        ----------
+        s : ndarray
+            Statistics.
+        n_covariates, d, k : int
+            Sizes.
+
+        Returns
+        -------
+        Moments
+            Views of the vector.
+        """
+        shapes = ((n_covariates,) * 2, (n_covariates, d), (d, d), (2,), (k,), (k, k))
+        parts, start = [], 0
+        for shape in shapes:
+            stop = start + math.prod(shape)
+            parts.append(s[start:stop].reshape(shape))
+            start = stop
+        return cls(*parts)
+
+    def spread(self, matrix: np.ndarray) -> np.ndarray:
+        """Return the mean of ``(phi - M c - centre) (phi - M c - centre)'``.
+
+        Parameters
+        ----------
+        matrix : ndarray of shape (d, n_covariates)
+            Coefficients M, relative to the centre.
+
+        Returns
+        -------
+        ndarray of shape (d, d)
+            Second moments of the random effects.
+        """
+        product = matrix @ self.cross
+        return self.second - product - product.T + matrix @ self.covariates @ matrix.T
+
+
+def maximize_moments(
+    moments: Moments,
+    params: MixedEffectsParams,
+    design: MixedEffectsDesign,
+    centre: np.ndarray,
+    floors: tuple[np.ndarray, float],
+    annealing: Annealing,
+    closed_error: int | None,
+    units: np.ndarray | float = 1.0,
+) -> MixedEffectsParams:
+    """Do the M-step.
+
+    Parameters
+    ----------
+    moments : Moments
+        Averaged statistics.
+    params : MixedEffectsParams
+        Current parameters.
+    design : MixedEffectsDesign
+        Structure.
+    centre : ndarray of shape (d,)
+        What the statistics are relative to.
+    floors : tuple of (ndarray of shape (d,), float)
+        Least variances of the random effects, and of the residuals.
+    annealing : Annealing
+        Bounds at the start.
+    closed_error : int or None
+        Which residual parameter is the root of the mean squared residual, if one is.
+    units : ndarray of shape (k,) or float, default=1.0
+        Sizes of the parameters without a closed form.
+
+    Returns
+    -------
+    MixedEffectsParams
+        New parameters.
+    """
+    coefficients, omega = params.coefficients, params.omega
+    separable = _is_separable(design)
+    if len(design.random):
+        for _ in range(1 if separable else 2):
+            weights = np.ones(len(omega)) if separable else None
+            coefficients = _solve_means(
+                moments, omega, weights, coefficients, design, centre
+            )
+            matrix = design.matrix(coefficients)
+            matrix[:, 0] -= centre
+            omega = np.where(design.pattern, moments.spread(matrix), 0.0)
+            omega = repaired_covariance(omega, floors[0])
+            held = np.flatnonzero(design.held_variances)
+            omega[held, held] = params.omega[held, held]
+    sigma = params.sigma.copy()
+    variance = 0.0
+    if closed_error is not None:
+        variance = max(moments.residual[0] / moments.residual[1], floors[1])
+    if params.steps < annealing.n_passes:
+        least = annealing.factor**annealing.per_step
+        falls = np.sqrt(np.maximum(least * np.diag(params.omega) / np.diag(omega), 1.0))
+        falls[design.held_variances] = 1.0
+        omega = omega * falls[:, None] * falls
+        if closed_error is not None:
+            variance = max(variance, least * sigma[closed_error] ** 2)
+    if closed_error is not None:
+        sigma[closed_error] = np.sqrt(variance)
+    numeric = _newton(moments, params.numeric, units)
+    for e, entry in enumerate(design.numeric):
+        if entry.kind == "residual":
+            least_log = 0.5 * np.log(floors[1])
+            numeric[e] = max(numeric[e], least_log)
+            sigma[entry.parameter] = np.exp(numeric[e])
+    return MixedEffectsParams(
+        coefficients, omega, sigma, numeric, params.steps + annealing.per_step
+    )
+
+
+def _is_separable(design):
+    """Whether the means do not depend on the covariance: a diagonal one."""
+    return np.count_nonzero(design.pattern) == len(design.pattern)
+
+
+def _solve_means(moments, omega, weights, coefficients, design, centre):
+    """Return generalised least squares, with the fixed coefficients given."""
+    free, positions, columns = design.free, design.positions, design.columns
+    if not free.any():
+        return coefficients
+    target = moments.cross + moments.covariates[:, :1] * centre
+    if moments.covariates.shape[0] == 1 and weights is not None and free.all():
+        return (target[0] / moments.covariates[0, 0])[positions]
+    # A diagonal covariance drops out of the normal equations.
+    precision = np.linalg.inv(omega) if weights is None else np.diag(weights)
+    normal = precision[positions[:, None], positions]
+    normal = normal * moments.covariates[columns[:, None], columns]
+    right = (precision @ target.T)[positions, columns]
+    right = right[free] - normal[free][:, ~free] @ coefficients[~free]
+    solved = coefficients.copy()
+    # Covariates that are constant or collinear leave a coefficient open.
+    solved[free] = solve_scaled(normal[free][:, free], right)
+    return solved
+
+
+def repaired_covariance(omega, floor):
+    """Return a covariance with variances above the floor, and definite.
+
+    Parameters
+    ----------
+    omega : ndarray of shape (d, d)
+        A symmetric matrix.
+    floor : ndarray of shape (d,)
+        Least variances.
+
+    Returns
+    -------
+    ndarray of shape (d, d)
+        Covariance whose correlations have eigenvalues of at least 1e-6.
+    """
+    variances = np.maximum(np.diag(omega), floor)
+    if np.count_nonzero(omega) == len(omega):
+        return np.diag(variances)
+    off = omega - np.diag(np.diag(omega))
+    root = np.sqrt(variances)
+    correlation = off / root[:, None] / root + np.eye(len(omega))
+    values, vectors = np.linalg.eigh(correlation)
+    if values[0] < 1e-6:
+        correlation = (vectors * np.maximum(values, 1e-6)) @ vectors.T
+        scale = np.sqrt(np.diag(correlation))
+        correlation = correlation / scale[:, None] / scale
+    return correlation * root[:, None] * root
+
+
+def solve_scaled(matrix, right):
+    """Return a least-squares solution of normal equations of variables of any scale.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (p, p)
+        A matrix that is positive semidefinite.
+    right : ndarray of shape (p,) or (p, k)
+        Right-hand side.
+
+    Returns
+    -------
+    ndarray of the shape of the right-hand side
+        The solution; collinear variables share what they explain.
+    """
+    scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
+    scale = np.where(scale > 0, scale, 1.0)
+    shaped = scale if np.ndim(right) == 1 else scale[:, None]
+    scaled = matrix / scale[:, None] / scale
+    return np.linalg.lstsq(scaled, right / shaped, rcond=1e-12)[0] / shaped
+
+
+def _newton(moments, value, units):
+    """Return the maximum of the averaged quadratic surrogate, not too far away."""
+    if len(value) == 0:
+        return value
+    curvature = moments.curvature
+    scale = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+    scaled = curvature / scale[:, None] / scale + 1e-8 * np.eye(len(value))
+    slope = (moments.linear - curvature @ value) / scale
+    step = np.linalg.lstsq(scaled, slope, rcond=1e-10)[0] / scale
+    bound = LONGEST_STEP * np.maximum(units, np.abs(value))
+    step = np.where(np.isfinite(step), step, 0.0)
+    return value + step / max(1.0, float(np.max(np.abs(step) / bound)))

@@ -1,0 +1,354 @@
+"""Nonlinear mixed-effects models: the complete-data model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.densities import MixedEffectsLikelihood
+from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
+from sktem.mixed_effects.m_step import (
+    Annealing,
+    Moments,
+    maximize_moments,
+    solve_scaled,
+)
+from sktem.mixed_effects.residual_errors import squared_residuals
+
+__all__ = ["NonlinearMixedEffectsModel"]
+
+
+#: Variances may fall as fast as they will.
+NO_ANNEALING = Annealing()
+
+
+class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
+    """Nonlinear regression with parameters that vary from subject to subject.
+
+    ``y_ij = f(psi_i, x_ij) + g(f) eps_ij`` with ``psi_i = transform(phi_i)`` and
+    ``phi_i ~ N(C_i mu, Omega)``; or observations with a log-density of their own. The
+    latents of a subject are its random parameters phi.
+
+    It is what :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits. The M-step
+    of means, covariance and of a residual error with one parameter is exact. What has
+    no closed form (parameters without random effect, covariates that vary within a
+    subject, the combined error) takes a Newton step of the average of quadratic
+    surrogates; these depend on where they were made, so that the latents that are
+    averaged carry it (``annotate``).
+
+    Parameters
+    ----------
+    structure : StructuralModel or callable
+        The model function ``f(psi, X)``, psi being a dict of arrays by name.
+    design : MixedEffectsDesign
+        Coefficients, transforms and random effects.
+    start : MixedEffectsParams
+        Starting parameters.
+    error : int or None
+        Code of the residual error; None with ``log_likelihood``.
+    log_density : callable or None, default=None
+        ``log_density(psi, X, y)``, the log-density of each row.
+    gradient : callable or None, default=None
+        ``gradient(psi, X)`` returns a dict with df / dpsi by name; None means finite
+        differences.
+    annealing : Annealing, default=Annealing()
+        Bounds on how fast variances fall at the start.
+    residual_floor : float, default=1e-12
+        Least residual variance.
+    n_jobs : int or None, default=None
+        Threads of the compiled sweeps.
+    numeric_units : ndarray of shape (k,) or None, default=None
+        Sizes of what parameters without a closed form change the observations by
+        noticeably, for differences and longest steps; None means ones.
+    """
+
+    def __init__(
+        self,
+        structure,
+        design: MixedEffectsDesign,
+        start: MixedEffectsParams,
+        error,
+        log_density=None,
+        gradient=None,
+        annealing=NO_ANNEALING,
+        residual_floor=1e-12,
+        n_jobs=None,
+        numeric_units=None,
+    ):
+        self.structure = structure
+        self.design = design
+        self.start = start
+        self.error = error
+        self.log_density = log_density
+        self.gradient = gradient
+        self.annealing = annealing
+        self.residual_floor = residual_floor
+        self.n_jobs = n_jobs
+        self.numeric_units = numeric_units
+
+    # ------------------------------------------------------------------- parameters
+
+    @property
+    def _centre(self):
+        design, centre = self.design, np.zeros(len(self.design.random))
+        intercepts = design.columns == 0
+        centre[design.positions[intercepts]] = self.start.coefficients[intercepts]
+        return centre
+
+    def units_of_numeric(self):
+        """Return the sizes of the parameters without a closed form.
+
+        Returns
+        -------
+        ndarray of shape (k,)
+            Units, ones where nothing is known.
+        """
+        if self.numeric_units is None:
+            return np.ones(len(self.design.numeric))
+        return self.numeric_units
+
+    def sizes(self):
+        """Return the numbers of covariates, random and numeric parameters.
+
+        Returns
+        -------
+        tuple of int
+            Sizes, as :meth:`Moments.of` takes them.
+        """
+        design = self.design
+        return design.constant.shape[1], len(design.random), len(design.numeric)
+
+    def initial_params(self, X, rng):
+        """Return the given start."""
+        return self.start
+
+    def initial_latents(self, X, params, rng):
+        """Return the means of the subjects."""
+        return self.prior_moments(X, params)[0]
+
+    def annotate(self, Z, params):
+        """Append the numeric parameters and sigma, where surrogates will be made."""
+        if len(params.numeric) == 0:
+            return Z
+        visit = np.concatenate([params.numeric, params.sigma])
+        tail = np.broadcast_to(visit, (*Z.shape[:-1], len(visit)))
+        return np.concatenate([Z, tail], axis=-1)
+
+    @property
+    def closed_residual(self):
+        """Which residual parameter has a closed-form M-step, None without."""
+        closed = {0: 0, 1: 1, 3: 0}.get(self.error)
+        if closed is None or self.design.residual_names[closed] in self.design.held:
+            return None
+        return closed
+
+    # ------------------------------------------------------------------------- walk
+
+    def walk(self, X, Z, params, moves, noise, log_uniforms):
+        """Do the moves of ``ComponentWalk`` compiled; None where that cannot be.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, n_chains, d)
+            Chains.
+        params : MixedEffectsParams
+            Parameters.
+        moves : Moves
+            Proposals.
+        noise : ndarray of shape (n_subjects, n_chains, n_normals)
+            Normal variables.
+        log_uniforms : ndarray of shape (n_subjects, n_chains, n_moves)
+            Logarithms of uniform variables.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray) or None
+            New chains, and how often each move was accepted.
+        """
+        compiled = self._compiled(X, params)
+        if compiled is None:
+            return None
+        subjects, model, rows = compiled
+        means, root = self.prior_moments(X, params)
+        prior = subjects.WalkMoves(
+            means,
+            root,
+            np.linalg.inv(root),
+            moves.from_prior,
+            moves.scales,
+            moves.first,
+        )
+        Z = np.array(Z, order="C")
+        counts = []
+
+        def block(start, stop):
+            accepted = np.zeros(len(moves.first), dtype=np.int64)
+            counts.append(accepted)
+            subjects.walk(
+                model, rows, prior, noise, log_uniforms, start, stop, Z, accepted
+            )
+
+        self._in_blocks(block, len(X))
+        return Z, np.sum(counts, axis=0)
+
+    # ------------------------------------------------------------------- statistics
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        """Average the statistics of subjects, see :class:`Moments`."""
+        _, d, k = self.sizes()
+        weights = np.full(len(X), 1.0) if sample_weight is None else sample_weight
+        weights = weights / weights.sum()
+        phi, numeric, sigma = Z[:, :d] - self._centre, Z[:, d : d + k], Z[:, d + k :]
+        weighted = X.covariates * weights[:, None]
+        parts = [
+            weighted.T @ X.covariates,
+            weighted.T @ phi,
+            (phi * weights[:, None]).T @ phi,
+            [weights @ self.residual_sums(X, Z[:, :d], numeric), weights @ X.lengths],
+            *self._surrogate(X, Z[:, :d], sigma, numeric, weights),
+        ]
+        return np.concatenate([np.ravel(part) for part in parts])
+
+    def residual_sums(self, X, Z, numeric):
+        """Return sums of squared residuals, for errors with one parameter.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, d)
+            Random parameters.
+        numeric : ndarray of shape (n_subjects, k)
+            Parameters without a closed form.
+
+        Returns
+        -------
+        ndarray of shape (n_subjects,)
+            Sums of what has the parameter's square as mean, 0 for other errors.
+        """
+        if self.error is None or self.error == 2:
+            return np.zeros(len(X))
+        compiled = self._compiled(X, self.start) if numeric.shape[1] == 0 else None
+        if compiled is None:
+            f = self.predict_rows(X, Z, numeric)
+            with np.errstate(all="ignore"):
+                squares = squared_residuals(self.error, X.y, f)
+            return X.sums(np.where(np.isfinite(squares), squares, 0.0))
+        subjects, model, rows = compiled
+        result = np.empty((len(X), 1))
+        chains = np.ascontiguousarray(Z)[:, None]
+        self._in_blocks(
+            lambda start, stop: subjects.residual_sums(
+                model, rows, chains, start, stop, result
+            ),
+            len(X),
+        )
+        return result[:, 0]
+
+    def row_scores(self, X, Z, sigma, numeric):
+        """Return the slope of each row's log-density in the numeric parameters.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, d)
+            Random parameters.
+        sigma : ndarray of shape (2,) or (n_subjects, 2)
+            Residual error.
+        numeric : ndarray of shape (n_subjects, k)
+            Where the slopes are taken.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, k)
+            Slopes by central differences, 0 where there is none.
+        """
+        scores = np.empty((len(X.y), numeric.shape[1]))
+        units = self.units_of_numeric()
+        for e in range(numeric.shape[1]):
+            step = np.maximum(1e-4 * units[e], 1e-9 * np.abs(numeric[:, e]))
+            above, below = numeric.copy(), numeric.copy()
+            above[:, e] += step
+            below[:, e] -= step
+            with np.errstate(invalid="ignore"):
+                change = self.row_log_likelihood(X, Z, sigma, above)
+                change = change - self.row_log_likelihood(X, Z, sigma, below)
+            scores[:, e] = change / (2 * step)[X.subject_of_row]
+        return np.where(np.isfinite(scores), scores, 0.0)
+
+    def _surrogate(self, X, Z, sigma, numeric, weights):
+        """Return averages from which the numeric parameters' Newton step follows."""
+        if numeric.shape[1] == 0:
+            return np.empty(0), np.empty((0, 0))
+        scores = self.row_scores(X, Z, sigma, numeric)
+        row_weights = weights[X.subject_of_row]
+        weighted = scores * row_weights[:, None]
+        curvature = weighted.T @ scores
+        products = (scores * numeric[X.subject_of_row]).sum(axis=1)
+        return weighted.sum(axis=0) + weighted.T @ products, curvature
+
+    def project(self, s):
+        """Keep the spread of the random effects and the residuals positive."""
+        n_covariates, d, k = self.sizes()
+        inside = s.copy()
+        moments = Moments.of(inside, n_covariates, d, k)
+        left = False
+        if d:
+            matrix = solve_scaled(moments.covariates, moments.cross).T
+            spread = moments.spread(matrix)
+            # In units of the floors, since parameters have scales of their own.
+            units = np.sqrt(self.variance_floors())
+            values, vectors = np.linalg.eigh(spread / units[:, None] / units)
+            if values[0] < 1.0:
+                left = True
+                mended = (vectors * np.maximum(values, 1.0)) @ vectors.T
+                moments.second[...] += mended * units[:, None] * units - spread
+        if self.error is not None and moments.residual[0] < 0:
+            left = True
+            moments.residual[0] = 0.0
+        return inside, left
+
+    def variance_floors(self):
+        """Return the least variances of the random effects.
+
+        Returns
+        -------
+        ndarray of shape (d,)
+            Shares of those at the start.
+        """
+        return 1e-6 * np.diag(self.start.omega)
+
+    def maximize(self, s, params):
+        """Return the parameters that follow from averaged statistics."""
+        closed = self.closed_residual
+        return maximize_moments(
+            Moments.of(s, *self.sizes()),
+            params,
+            self.design,
+            self._centre,
+            (self.variance_floors(), self.residual_floor),
+            self.annealing,
+            closed,
+            self.units_of_numeric(),
+        )
+
+    def at_floor(self, params):
+        """Return which variances are at their floor.
+
+        Parameters
+        ----------
+        params : MixedEffectsParams
+            Parameters.
+
+        Returns
+        -------
+        ndarray of bool of shape (d,)
+            Whether each is.
+        """
+        return np.diag(params.omega) <= 1.001 * self.variance_floors()
+
+    def degeneracies(self, params):
+        """Return how many variances are at their floor."""
+        return int(self.at_floor(params).sum())

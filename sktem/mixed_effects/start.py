@@ -1,0 +1,274 @@
+"""Starting parameters of the mixed-effects estimator."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+
+from sktem.mixed_effects.ascent import ascend, can_climb
+from sktem.mixed_effects.design import MixedEffectsParams
+from sktem.mixed_effects.pooled import (
+    PooledRegression,
+    is_near,
+    optima,
+)
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.structural import StructuralModel
+from sktem.mixed_effects.transforms import TRANSFORMS
+
+__all__ = ["start_from_data", "starting_params"]
+
+#: How far, on a logarithmic scale, the nearest optimum may be from the user's start so
+#: that no other one is looked at, and by how much its sum of squares may be the larger.
+NEAR, AS_GOOD = 2.5, 1.05
+#: Sums of squares, in units of the least, and differences of log-density of optima that
+#: are compared by likelihood; how many, on how many subjects, and by how many steps.
+WORTH, WORTH_LOG, MOST_OPTIMA, MOST_SUBJECTS, N_STEPS = 2.0, 10.0, 4, 100, 6
+#: Largest standard deviation of a random effect at the start, on a logarithmic or
+#: logistic scale, and the least share of it.
+LARGEST, LEAST = 1.0, 1e-3
+#: Standard deviations of random effects that Newton steps leave, in units of those
+#: before them.
+SHARE = 0.3
+
+
+def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
+    """Return starting parameters, for the residual error from the first residuals.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        Holds the settings.
+    layout : Layout
+        How columns are used.
+    rows : GroupedRows
+        Subjects.
+    structure : StructuralModel, callable or None
+        The model function.
+
+    Returns
+    -------
+    MixedEffectsParams
+        The start.
+
+    Raises
+    ------
+    ValueError
+        If a start value lies outside of the support of its transform, or the model
+        function is not finite there.
+    """
+    design = layout.design
+    starts = {name: layout.fixed.get(name, estimator.parameters[name])
+              for name in design.names}  # fmt: skip
+    phi = []
+    for name, kind in zip(design.names, design.transforms, strict=True):
+        value, (low, high) = starts[name], TRANSFORMS[kind].support
+        if not low < value < high:
+            raise ValueError(
+                f"parameters[{name!r}] must be in ({low:g}, {high:g}) for the "
+                f"transform {kind!r}, got {value!r}"
+            )
+        phi.append(float(TRANSFORMS[kind].inverse(value)))
+    coefficients = []
+    for position, column in zip(design.positions, design.columns, strict=True):
+        p = design.random[position]
+        effect = f"beta_{design.covariate_names[column]}({design.names[p]})"
+        coefficients.append(layout.fixed.get(effect, 0.0) if column else phi[p])
+    variances = _starting_variances(estimator.omega_start, design, phi)
+    for j, p in enumerate(design.random):
+        variances[j] = layout.fixed.get(f"omega2_{design.names[p]}", variances[j])
+    omega = np.diag(variances)
+    sigma = np.zeros(2)
+    if estimator.log_density is None:
+        sigma = _starting_error(estimator, starts, design, rows, structure)
+        for j, name in enumerate(design.residual_names):
+            sigma[j] = layout.fixed.get(name, sigma[j])
+    numeric = []
+    for entry in design.numeric:
+        if entry.kind == "residual":
+            numeric.append(np.log(sigma[entry.parameter]))
+        else:
+            start = entry.kind == "subject" and entry.column == 0
+            numeric.append(phi[entry.parameter] if start else 0.0)
+    return MixedEffectsParams(
+        np.array(coefficients, dtype=float),
+        omega,
+        sigma,
+        np.array(numeric, dtype=float),
+    )
+
+
+def _starting_variances(omega_start, design, phi):
+    variances = []
+    for p in design.random:
+        name = design.names[p]
+        given = omega_start.get(name) if isinstance(omega_start, dict) else omega_start
+        if given is None:
+            wide = design.transforms[p] == "normal" and phi[p] != 0
+            given = (0.5 * phi[p]) ** 2 if wide else 1.0
+        if not isinstance(given, Real) or not 0 < given < np.inf:
+            raise ValueError(
+                f"omega_start must be positive, got {given!r} for {name!r}"
+            )
+        variances.append(float(given))
+    if isinstance(omega_start, dict):
+        known = {design.names[p] for p in design.random}
+        if unknown := sorted(set(omega_start) - known):
+            raise ValueError(
+                f"omega_start has parameters that are not random: {unknown}"
+            )
+    return np.array(variances)
+
+
+def _starting_error(estimator, starts, design, rows, structure):
+    """Return a and b from the residuals at the user's start, after checking it."""
+    error = RESIDUAL_ERRORS[estimator.residual_error]
+    psi = {name: np.full(len(rows.y), float(starts[name])) for name in design.names}
+    with np.errstate(all="ignore"):
+        if isinstance(structure, StructuralModel):
+            f = structure.function(psi, rows.inputs)
+        else:
+            f = np.asarray(structure(psi, rows.columns), dtype=float)
+    if f.shape != rows.y.shape:
+        raise ValueError(
+            f"model must return one value per row, shape {rows.y.shape}, got {f.shape}"
+        )
+    if not np.isfinite(f).all():
+        raise ValueError(
+            "model is not finite at the start values: change parameters, or the model"
+        )
+    if error.code == 3 and ((rows.y <= 0).any() or (f <= 0).any()):
+        raise ValueError(
+            "the exponential error needs positive y and a positive model function"
+        )
+    return _residual_sizes(error.code, rows.y, f)
+
+
+def _residual_sizes(code, y, f):
+    """Return a and b for given predictions."""
+    if code == 3:
+        y, f = np.log(y), np.log(f)
+    with np.errstate(over="ignore"):
+        size = float(np.sqrt(np.mean((y - f) ** 2)))
+    typical = float(np.sqrt(np.mean(y**2)))
+    least = 1e-3 * typical if code != 3 and typical > 0 else 1e-3
+    size = max(size, least) if np.isfinite(size) else typical
+    relative = np.abs(y - f) / np.maximum(np.abs(f), 1e-8)
+    share = float(np.clip(np.sqrt(np.mean(np.minimum(relative, 1.0) ** 2)), 1e-3, 1.0))
+    if code == 1:
+        return np.array([0.0, share])
+    if code == 2:
+        return np.array([0.7 * size, 0.3 * share])
+    return np.array([size, 0.0])
+
+
+def start_from_data(estimator, model, rows):
+    """Return starting parameters at an optimum of the regression of all subjects.
+
+    The variances of the random effects and the residual error come from its residuals.
+    If it has several optima, that next to the user's start is taken where it is near
+    and as good as the others; else a few Newton steps on the likelihood decide.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        Holds the settings.
+    model : NonlinearMixedEffectsModel
+        The model, with the user's start.
+    rows : GroupedRows
+        Subjects.
+
+    Returns
+    -------
+    params : MixedEffectsParams
+        The start.
+    numeric_units : ndarray of shape (k,)
+        Sizes of the parameters without a closed form.
+    """
+    problem = PooledRegression(model, rows)
+    found = [one for one in optima(problem) if np.isfinite(one.value)]
+    if not found:
+        return model.start, model.units_of_numeric()
+    found = _candidates(model, problem, found)
+    starts = [_start_at(estimator, model, problem, one, rows) for one in found]
+    chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
+    some = rows[np.unique(chosen)]
+    if not can_climb(len(some), len(model.design.random), len(model.design.numeric)):
+        return starts[0]
+    reached = [
+        ascend(model, some, params, np.random.default_rng(0), most_steps=N_STEPS)
+        for params, _ in starts
+    ]
+    values = np.nan_to_num([one.value for one in reached], nan=-np.inf)
+    best = int(np.argmax(values))
+    params, units = starts[best]
+    if estimator.omega_start is not None or not np.isfinite(values[best]):
+        return params, units
+    return _between(params, reached[best].params), units
+
+
+def _between(params, reached):
+    """Return where Newton steps have led, with variances that are not small."""
+    widths = np.sqrt(np.diag(params.omega))
+    found = np.sqrt(np.diag(reached.omega))
+    wider = np.maximum(found, SHARE * widths) / found
+    return reached._replace(omega=reached.omega * wider[:, None] * wider)
+
+
+def _candidates(model, problem, found):
+    """Return the optima that are worth a look, the best first."""
+    best = min(one.value for one in found)
+    if model.error is None:
+        as_good, worth = best + np.log(AS_GOOD), best + WORTH_LOG
+    else:
+        as_good, worth = best * AS_GOOD, best * WORTH
+    near = is_near(problem, found[0], NEAR) and found[0].value <= as_good
+    if near and len(model.design.random):
+        return found[:1]
+    found = sorted(found, key=lambda one: one.value)
+    if len(model.design.random) == 0:
+        return found[:1]
+    return [one for one in found if one.value <= worth][:MOST_OPTIMA]
+
+
+def _start_at(estimator, model, problem, optimum, rows):
+    """Return starting parameters at an optimum, and units of the numeric ones."""
+    design, params = model.design, problem.params(optimum.vector)
+    random, numeric = problem.units(optimum.vector)
+    plain = np.array([design.transforms[p] == "normal" for p in design.random])
+    omega = params.omega.copy()
+    for j, p in enumerate(design.random):
+        given = estimator.omega_start
+        if isinstance(given, dict):
+            given = given.get(design.names[p])
+        if given is not None or design.held_variances[j]:
+            continue
+        if np.isfinite(random[j]):
+            largest = np.inf if plain[j] else LARGEST
+            least = 0.0 if plain[j] else LEAST
+            omega[j, j] = np.clip(random[j], least, largest) ** 2
+    kinds = [design.transforms[entry.parameter] for entry in design.numeric
+             if entry.kind != "residual"]  # fmt: skip
+    bounded = np.array([kind != "normal" for kind in kinds], dtype=bool)
+    intercept = problem.is_intercept[len(problem.free) :]
+    units = numeric[problem.numeric]
+    units = np.where(bounded & intercept, np.minimum(units, 1.0), units)
+    size = np.abs(params.numeric[problem.numeric])
+    fallback = np.where(~bounded & (size > 0), size, 1.0)
+    numeric[problem.numeric] = np.where(np.isfinite(units), units, fallback)
+    params = params._replace(omega=omega)
+    if model.error is None:
+        return params, numeric
+    means = model.prior_moments(rows, params)[0]
+    f = model.predict_rows(rows, means, params.numeric)
+    if not np.isfinite(f).all() or (model.error == 3 and (f <= 0).any()):
+        return params, numeric  # rows that the regression has not seen
+    sigma = _residual_sizes(model.error, rows.y, f)
+    held = [name in design.held for name in design.residual_names]
+    sigma = np.where(held, params.sigma, sigma)
+    values = params.numeric.copy()
+    for e, entry in enumerate(design.numeric):
+        if entry.kind == "residual":
+            values[e] = np.log(sigma[entry.parameter])
+    return params._replace(sigma=sigma, numeric=values), numeric

@@ -1,0 +1,209 @@
+"""Checks of what users pass to a Gaussian mixture, and its start."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils import check_array
+
+from sktem.mixture.model import GaussianMixtureParams
+
+__all__ = [
+    "as_dtype",
+    "central_point",
+    "check_given_parameters",
+    "check_magnitude",
+    "override_start",
+]
+
+#: Rows from which the centre of the statistics is taken.
+CENTRE_ROWS = 4096
+
+#: Squares of larger values, summed over the rows, do not fit into a float64.
+LARGEST_VALUE = 1e150
+
+
+def check_magnitude(X, names=None) -> None:
+    """Refuse values whose squares overflow: a covariance could not hold them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows, all finite.
+    names : ndarray of shape (n_features,) or None, default=None
+        Names of the features.
+
+    Raises
+    ------
+    ValueError
+        Naming the column.
+    """
+    if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
+        return
+    largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+    column = int(largest.argmax())
+    if largest[column] > LARGEST_VALUE:
+        name = f"column {column}" if names is None else f"column {names[column]!r}"
+        raise ValueError(
+            f"X has values whose squares overflow: in {name} the largest is "
+            f"{largest[column]:g} in absolute value, more than {LARGEST_VALUE:g}. "
+            "Divide the column by a constant."
+        )
+
+
+def as_dtype(values, dtype) -> np.ndarray:
+    """Convert to a dtype, unless the values are too large or too small for it.
+
+    Parameters
+    ----------
+    values : ndarray of float64
+        Values.
+    dtype : dtype
+        The dtype.
+
+    Returns
+    -------
+    ndarray
+        A copy, of float64 where ``dtype`` cannot hold the values.
+    """
+    limits = np.finfo(dtype)
+    size = np.abs(values)
+    fits = ((size <= limits.max) & ((size >= limits.tiny) | (size == 0))).all()
+    return values.astype(dtype if fits else np.float64)
+
+
+def central_point(X) -> np.ndarray:
+    """Return a point among the bulk of the data.
+
+    Statistics are held about it. The median is not moved by far outliers.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+        Medians of evenly spread rows.
+    """
+    step = max(1, len(X) // CENTRE_ROWS)
+    return np.median(np.asarray(X[::step], dtype=np.float64), axis=0)
+
+
+def _check_shape(value, shape, name):
+    value = check_array(
+        value, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name
+    )
+    if value.shape != shape:
+        raise ValueError(
+            f"The parameter '{name}' should have the shape of {shape}, but got "
+            f"{value.shape}"
+        )
+    return value
+
+
+def check_given_parameters(estimator, n_features):
+    """Check ``weights_init``, ``means_init`` and ``precisions_init``.
+
+    Parameters
+    ----------
+    estimator : StochasticEMGaussianMixture
+        Holds them.
+    n_features : int
+        Number of features.
+
+    Returns
+    -------
+    tuple of (ndarray or None)
+        The checked values.
+
+    Raises
+    ------
+    ValueError
+        If one has a wrong shape or is not what it should be.
+    """
+    K, kind = estimator.n_components, estimator.covariance_type
+    weights, means = estimator.weights_init, estimator.means_init
+    precisions = estimator.precisions_init
+    if weights is not None:
+        weights = _check_shape(weights, (K,), "weights")
+        if (weights < 0).any() or (weights > 1).any():
+            raise ValueError(
+                "The parameter 'weights' should be in the range [0, 1], but got max "
+                f"value {weights.max():.5f}, min value {weights.min():.5f}"
+            )
+        if not np.isclose(weights.sum(), 1.0):
+            raise ValueError(
+                "The parameter 'weights' should be normalized, but got "
+                f"sum(weights) = {weights.sum():.5f}"
+            )
+    if means is not None:
+        means = _check_shape(means, (K, n_features), "means")
+    if precisions is not None:
+        shapes = {
+            "full": (K, n_features, n_features),
+            "tied": (n_features, n_features),
+            "diag": (K, n_features),
+            "spherical": (K,),
+        }
+        if kind not in shapes:
+            raise ValueError(
+                f"precisions_init cannot be given with covariance_type={kind!r}"
+            )
+        precisions = _check_shape(precisions, shapes[kind], f"{kind} precision")
+        _check_precisions(precisions, kind)
+    return weights, means, precisions
+
+
+def _check_precisions(precisions, kind):
+    if kind in ("diag", "spherical"):
+        good = (precisions > 0).all()
+    else:
+        stack = np.atleast_3d(precisions) if kind == "full" else precisions[None]
+        symmetric = np.allclose(stack, np.swapaxes(stack, -1, -2))
+        good = symmetric and (np.linalg.eigvalsh(stack) > 0).all()
+    if not good:
+        what = "positive"
+        if kind in ("full", "tied"):
+            what = "symmetric, positive-definite"
+        raise ValueError(f"'{kind} precision' should be {what}")
+
+
+def override_start(model, params, given, X):
+    """Replace what the start found by what the user gave.
+
+    Parameters
+    ----------
+    model : GaussianMixtureModel
+        The model.
+    params : GaussianMixtureParams or None
+        What the start found; None if everything was given.
+    given : tuple
+        Checked weights, means and precisions, each possibly None.
+    X : ndarray of shape (n_samples, n_features)
+        The data.
+
+    Returns
+    -------
+    GaussianMixtureParams
+        Starting parameters.
+    """
+    weights, means, precisions = given
+    structure = model.structure(X.shape[1])
+    values = {} if params is None else params._asdict()
+    if weights is not None:
+        values["weights"] = weights / weights.sum()
+    if means is not None:
+        values["means"] = means - model.centre
+    if precisions is not None:
+        factors = structure.cholesky_of_precisions(precisions)
+        values["precisions_cholesky"] = factors
+        values["covariances"] = (
+            np.linalg.inv(precisions)
+            if model.covariance_type in ("full", "tied")
+            else 1.0 / precisions
+        )
+    elif params is None:  # unit covariances
+        ones = structure.unpack(np.empty(0))
+        values["covariances"], values["precisions_cholesky"] = ones, ones
+    return GaussianMixtureParams(**values)

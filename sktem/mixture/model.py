@@ -1,0 +1,358 @@
+"""Gaussian mixture as a complete-data model."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.mixture.covariances import COVARIANCES
+from sktem.mixture.kernels import e_step as kernels
+from sktem.models.base import LatentModel
+
+__all__ = ["GaussianMixtureModel", "GaussianMixtureParams"]
+
+#: A component with less than this share of the data has no moments to speak of.
+LEAST_SHARE = 10 * np.finfo(np.float64).eps
+
+
+@lru_cache(maxsize=256)
+def _n_features(covariance_type: str, n_components: int, n_statistics: int) -> int:
+    """Invert the length of the vector of statistics, whatever the structure."""
+    return next(
+        d
+        for d in range(1, n_statistics + 1)
+        if n_components * (1 + d)
+        + COVARIANCES[covariance_type](n_components, d).n_moments
+        == n_statistics
+    )
+
+
+class GaussianMixtureParams(NamedTuple):
+    """Parameters of a Gaussian mixture.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components,)
+        Mixing weights.
+    means : ndarray of shape (n_components, n_features)
+        Means, relative to the centre of the model.
+    covariances : ndarray
+        Covariances in the shape of their structure, as in scikit-learn.
+    precisions_cholesky : ndarray
+        Factors P with ``P P' = inverse covariance``, as in scikit-learn.
+    degenerate : int
+        Components whose covariance was floored, or that were frozen because they had
+        lost all their data, in the M-step that gave these parameters.
+    """
+
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+    precisions_cholesky: np.ndarray
+    degenerate: int = 0
+
+
+class GaussianMixtureModel(LatentModel):
+    """Complete-data model of a Gaussian mixture.
+
+    Latents are posterior probabilities or counts of draws, of shape (n, n_components).
+    The statistics are the mean over rows of ``r_k``, ``r_k x`` and ``r_k x x'``, with x
+    taken about a fixed ``centre``.
+
+    The penalty that the M-step minimises, per row of data, is ``sum_k [delta/2 (m_k -
+    m_0)' C_k^-1 (m_k - m_0) + tau/2 (log det C_k + trace(Psi C_k^-1)) - epsilon log
+    w_k]``; a tied covariance has the tau term once. For unit covariances and ``m_0 =
+    0`` it is the one of Karimi and Li (2021, section IV.A).
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components K.
+    covariance_type : {"full", "tied", "diag", "spherical", "unit"}, default="full"
+        Structure of the covariances; "unit" means identity, not learned.
+    reg_covar : float, default=1e-6
+        Added to the diagonal of the covariances.
+    mean_penalty : float, default=0.0
+        delta: pulls the means towards ``mean_prior``.
+    mean_prior : array-like of shape (n_features,) or None, default=None
+        m_0; None is the origin.
+    weight_concentration : float, default=0.0
+        epsilon: ``w_k = (s_k + epsilon) / (1 + epsilon K)``.
+    covariance_prior : array-like, float or None, default=None
+        Psi: a matrix, a diagonal or a number towards which covariances shrink.
+    covariance_prior_strength : float, default=0.0
+        tau: weight of Psi, as a share of the data.
+    centre : ndarray of shape (n_features,) or None, default=None
+        Fixed point about which statistics and means are held; None is the origin.
+        A point among the data keeps all digits whatever their offset.
+    n_jobs : int or None, default=None
+        Threads of the E-step. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEM
+    >>> from sktem.models import GaussianMixtureModel
+    >>> X = np.concatenate([np.full((50, 1), -2.0), np.full((50, 1), 2.0)])
+    >>> X = X + np.random.default_rng(0).normal(size=X.shape)
+    >>> em = StochasticEM(
+    ...     GaussianMixtureModel(2, covariance_type="unit"), solver="em", random_state=0
+    ... ).fit(X)
+    >>> em.params_.weights.round(1)
+    array([0.5, 0.5])
+    """
+
+    averages_draws = True
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        covariance_type="full",
+        reg_covar=1e-6,
+        mean_penalty=0.0,
+        mean_prior=None,
+        weight_concentration=0.0,
+        covariance_prior=None,
+        covariance_prior_strength=0.0,
+        centre=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.reg_covar = reg_covar
+        self.mean_penalty = mean_penalty
+        self.mean_prior = mean_prior
+        self.weight_concentration = weight_concentration
+        self.covariance_prior = covariance_prior
+        self.covariance_prior_strength = covariance_prior_strength
+        self.centre = centre
+        self.n_jobs = n_jobs
+
+    @property
+    def kernel(self):
+        """Name under which compiled sweeps are registered."""
+        return f"gaussian_mixture:{self.covariance_type}"
+
+    def structure(self, n_features):
+        """Return the covariance structure for a number of features."""
+        return COVARIANCES[self.covariance_type](self.n_components, n_features)
+
+    def n_parameters(self, n_features):
+        """Return the number of free parameters."""
+        K = self.n_components
+        return self.structure(n_features).n_parameters + K * n_features + K - 1
+
+    def _centre(self, n_features):
+        return np.zeros(n_features) if self.centre is None else self.centre
+
+    def _prior_mean(self, n_features):
+        prior = np.zeros(n_features) if self.mean_prior is None else self.mean_prior
+        return np.asarray(prior, dtype=np.float64) - self._centre(n_features)
+
+    # The E-step -----------------------------------------------------------------
+
+    def kernel_params(self, params):
+        """Return the parameters in the form of the compiled kernels."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(params.weights)
+        return kernels.GaussianKernelParams(
+            self._centre(params.means.shape[1]),
+            log_weights,
+            params.means,
+            params.precisions_cholesky,
+            self.covariance_type,
+        )
+
+    def expected_statistics(self, X, params, sample_weight=None):
+        """Return mean statistics and mean log-likelihood in one fused pass."""
+        sums, log_likelihood = kernels.expected_statistics(
+            X, self.kernel_params(params), sample_weight, self.n_jobs
+        )
+        total = len(X) if sample_weight is None else sample_weight.sum()
+        return sums / total, log_likelihood / total
+
+    def posterior(self, X, params):
+        """Return posterior probabilities of the components."""
+        return kernels.posterior(X, self.kernel_params(params), self.n_jobs)[0]
+
+    def predict(self, X, params):
+        """Return the most probable component of each row."""
+        return kernels.predict(X, self.kernel_params(params), self.n_jobs)
+
+    def draw_posterior(self, X, params, n_draws, rng):
+        """Draw components and return how often each was drawn."""
+        uniforms = rng.random((len(X), n_draws))
+        dtype = np.min_scalar_type(n_draws)
+        return kernels.draw_counts(self.posterior(X, params), uniforms, dtype)
+
+    def log_likelihood(self, X, params):
+        """Return the log-density of each row."""
+        return kernels.log_density(X, self.kernel_params(params), self.n_jobs)
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        """Average the statistics for given latents."""
+        centre = self._centre(X.shape[1])
+        sums = kernels.statistics(
+            X, Z, centre, self.covariance_type, sample_weight, self.n_jobs
+        )
+        return sums / (len(X) if sample_weight is None else sample_weight.sum())
+
+    # The M-step -----------------------------------------------------------------
+
+    def split(self, s):
+        """Return mass, first and packed second moments as views of statistics."""
+        K = self.n_components
+        d = _n_features(self.covariance_type, K, len(s))
+        return s[:K], s[K : K + K * d].reshape(K, d), s[K + K * d :]
+
+    def initial_params(self, X, rng):
+        """Return parameters from a k-means start."""
+        from sktem.mixture.start import start_statistics
+
+        legacy = np.random.RandomState(rng.integers(2**31))
+        s = start_statistics(self, X, "kmeans", legacy)
+        return self.maximize(s, None)
+
+    def maximize(self, s, params):
+        """Return the penalised maximum-likelihood parameters."""
+        mass, first, moments = self.split(s)
+        K, d = first.shape
+        structure = self.structure(d)
+        delta, epsilon = self.mean_penalty, self.weight_concentration
+        alive = mass > LEAST_SHARE
+        mass = np.where(alive, mass, 0.0)
+        weights = (mass + epsilon) / (mass.sum() + epsilon * K)
+        prior_mean = self._prior_mean(d)
+        pull = np.where(alive, mass, 1.0) + delta
+        means = (first + delta * prior_mean) / pull[:, None]
+        if not alive.all():
+            means = np.where(alive[:, None], means, self._spare_means(params, s))
+        if structure.known:
+            covariances = structure.unpack(moments)
+            factors = structure.precisions_cholesky(covariances)
+            return GaussianMixtureParams(
+                weights, means, covariances, factors, int(K - alive.sum())
+            )
+        scatter = structure.unpack(moments)
+        scatter = scatter - structure.outer(means, np.where(alive, mass + delta, 0.0))
+        if delta:
+            prior = np.broadcast_to(prior_mean, means.shape)
+            scatter = scatter + structure.outer(prior, np.where(alive, delta, 0.0))
+        tau = self.covariance_prior_strength
+        if tau:
+            scatter = scatter + tau * structure.matrix(self.covariance_prior)
+        covariances = structure.normalise(scatter, mass, tau)
+        degenerate = 0
+        if not alive.all():
+            degenerate = int(K - alive.sum())
+            spare = self._spare_covariances(params, s, structure)
+            covariances = structure.select(alive, covariances, spare)
+        covariances = structure.shift(covariances, self.reg_covar)
+        try:
+            factors = structure.precisions_cholesky(covariances)
+        except np.linalg.LinAlgError:
+            covariances, floored = structure.mend(covariances, self.reg_covar, 1e-12)
+            factors = structure.precisions_cholesky(covariances)
+            degenerate += floored
+        return GaussianMixtureParams(weights, means, covariances, factors, degenerate)
+
+    def _spare_means(self, params, s):
+        """Means of components without data: the old ones, or the mean of all data."""
+        if params is not None:
+            return params.means
+        mass, first, _ = self.split(s)
+        return np.broadcast_to(first.sum(axis=0) / mass.sum(), first.shape)
+
+    def _spare_covariances(self, params, s, structure):
+        """Covariances of components without data: the old ones, or that of all."""
+        if params is not None:
+            return structure.shift(params.covariances.copy(), -self.reg_covar)
+        mass, first, moments = self.split(s)
+        mean = (first.sum(axis=0) / mass.sum())[None]
+        total = structure.unpack(moments).sum(axis=0) / mass.sum()
+        one = COVARIANCES[self.covariance_type](1, first.shape[1])
+        total = total - one.outer(mean, np.ones(1))[0]
+        return np.broadcast_to(total, (self.n_components, *np.shape(total)))
+
+    def statistics_of(self, params):
+        """Return the mean statistics that data from these parameters would have.
+
+        Parameters
+        ----------
+        params : GaussianMixtureParams
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            Statistics s with ``maximize(s)`` equal to the parameters up to
+            regularisation.
+        """
+        K, d = params.means.shape
+        structure = self.structure(d)
+        first = params.weights[:, None] * params.means
+        if structure.known:
+            return np.concatenate([params.weights, first.ravel()])
+        scatter = structure.outer(params.means, params.weights)
+        scatter = scatter + structure.scale(params.covariances, params.weights)
+        return np.concatenate([params.weights, first.ravel(), structure.pack(scatter)])
+
+    def project(self, s):
+        """Bring statistics back to non-negative weights and covariances.
+
+        Differences of statistics, as in vrTTEM and fitTEM, can leave the set of what
+        data can produce.
+        """
+        mass, first, moments = self.split(s)
+        structure = self.structure(first.shape[1])
+        left = bool((mass < 0).any())
+        if structure.known and not left:
+            return s, False
+        alive = mass > LEAST_SHARE
+        held = np.where(alive, mass, 0.0)
+        means = first / np.where(alive, mass, 1.0)[:, None]
+        share = held / held.sum()
+        if structure.known:
+            return np.concatenate([share, (share[:, None] * means).ravel()]), True
+        scatter = structure.unpack(moments) - structure.outer(means, held)
+        covariances = structure.normalise(scatter, held)
+        diagonals = structure.diagonals(covariances)
+        # Rounding may leave a covariance this far below zero inside the set.
+        scale = float(np.abs(diagonals).max(initial=0.0)) + float((means**2).max())
+        slack = 1e-9 * scale + np.finfo(np.float64).tiny
+        try:
+            structure.precisions_cholesky(structure.shift(covariances.copy(), slack))
+            inside = True
+        except np.linalg.LinAlgError:
+            inside = False
+        if inside and not left:
+            return s, False
+        # Means and covariances are what is kept, whatever becomes of the masses.
+        covariances, _ = structure.mend(covariances, 0.0)
+        scatter = structure.outer(means, share) + structure.scale(covariances, share)
+        first = share[:, None] * means
+        return np.concatenate([share, first.ravel(), structure.pack(scatter)]), True
+
+    def degeneracies(self, params):
+        """Return how many components were floored or frozen in the M-step."""
+        return params.degenerate
+
+    def penalty(self, params) -> float:
+        """Return the penalty r(theta) per row."""
+        delta, tau = self.mean_penalty, self.covariance_prior_strength
+        value: Any = 0.0
+        if self.weight_concentration:
+            value -= self.weight_concentration * np.log(params.weights).sum()
+        structure = self.structure(params.means.shape[1])
+        factors = params.precisions_cholesky
+        if delta:
+            deviation = params.means - self._prior_mean(params.means.shape[1])
+            value += delta / 2 * structure.mahalanobis(deviation, factors).sum()
+        if tau and not structure.known:
+            prior = structure.matrix(self.covariance_prior)
+            value += tau / 2 * structure.log_determinants(factors).sum()
+            value += tau / 2 * structure.trace_product(prior, factors).sum()
+        return float(value)

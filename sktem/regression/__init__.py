@@ -1,0 +1,1 @@
+"""Regressions with latent variables: robust Poisson, ARD logistic."""

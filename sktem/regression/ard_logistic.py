@@ -1,0 +1,401 @@
+"""Logistic regression with automatic relevance determination."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sktem.e_step.random import spawn_streams
+from sktem.estimators import base
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.exceptions import FitWarning
+from sktem.loop.state import RunState
+from sktem.regression.ard_logistic_ascent import RelevanceTrace
+from sktem.regression.ard_logistic_model import (
+    ARDLogisticModel,
+    ARDLogisticParams,
+    WholeData,
+)
+from sktem.regression.feature_scaling import Scaling
+from sktem.regression.relevance_start import (
+    LEAST_VARIANCE,
+    find_start,
+    laplace_fit,
+)
+from sktem.samplers import MALA, ULA
+from sktem.schedules import Polynomial
+from sktem.solvers.base import SolverState
+
+__all__ = ["ARDLogisticClassifier"]
+
+#: Samplers by name, and their Langevin steps in units of the posterior covariance.
+SAMPLERS = {"mala": MALA, "ula": ULA}
+STEPS = {MALA: 1.0, ULA: 0.05}
+#: Steps of the approximation.
+STEP_SIZE = Polynomial(alpha=0.7, offset=10)
+#: Iterations after which it is checked whether the maximum has been reached.
+CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+#: Largest variance, unless Laplace's approximation has found half of a larger one.
+WIDE_VARIANCE = 100.0
+#: Newton steps at the end, at most.
+MOST_CLIMBS = 10
+
+
+class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
+    """Logistic regression that finds which features matter.
+
+    ``beta_j ~ N(0, 1 / theta_j^2)`` with the theta learned by maximum likelihood: the
+    variance of a coefficient that is not needed goes to zero, and the feature is
+    dropped. Features are centred and scaled inside; the intercept of the centred ones
+    is ``N(0, 10^2)``.
+
+    The fit starts at the best of several maxima of Laplace's approximation of the
+    marginal likelihood, found by MacKay's fixed point and by adding features one at a
+    time. SAEM goes from there to a maximum of the marginal likelihood itself, with
+    Newton steps where draws at fixed variances show that there is more to gain. The
+    marginal likelihood has many maxima, of which this is one. Where features separate
+    the classes its maximum is at infinity: prior variances of coefficients are at most
+    100, or twice the largest one of the start.
+
+    Parameters
+    ----------
+    solver : {"saem", "biased-saem"}, default="saem"
+        "biased-saem" is SAEM with the unadjusted Langevin sampler.
+    sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
+        How coefficients are drawn; "auto" is "mala", or what the solver implies. The
+        named ones are preconditioned by the curvature at the start and at the current
+        variances.
+    n_chains : int, default=4
+        Parallel chains. Not for an instance, which has its own number.
+    n_steps : int, default=5
+        Transitions per iteration. Not for an instance.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Steps of the stochastic approximation. "auto" is ``(k + 10) ** -0.7``.
+    max_iter : int, default=400
+        Iterations, at most.
+    tol : float, default=0.05
+        The fit has converged when the variances of kept features can gain no more than
+        this of the marginal log-likelihood, in nats, and no dropped feature can; 0
+        means that nothing is checked and all iterations are done.
+    threshold : float, default=0.0
+        A feature is dropped as well if ``1 / theta_j`` is less, for the scaled feature.
+    n_posterior_draws : int, default=400
+        Draws of the coefficients from which probabilities are predicted.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+    verbose : int, default=0
+        1 prints epochs.
+    verbose_interval : int, default=10
+        Epochs between prints.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels.
+    coef_ : ndarray of shape (1, n_features)
+        Posterior means of the coefficients, 0 for dropped features.
+    intercept_ : ndarray of shape (1,)
+        Posterior mean of the intercept.
+    theta_ : ndarray of shape (n_features,)
+        Inverse prior standard deviations of the coefficients of the scaled features.
+    support_ : ndarray of bool of shape (n_features,)
+        Which features are kept.
+    draws_ : ndarray of shape (n_posterior_draws, 1 + n_features)
+        Draws of intercept and coefficients, in the units of X.
+    history_ : History
+        Record of the run.
+    n_iter_ : int
+        Iterations.
+    converged_ : bool
+        Whether no more than ``tol`` is left to gain, as far as draws of the
+        coefficients can tell.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    D. J. C. MacKay, Bayesian interpolation, Neural Computation, 1992.
+
+    S. Gruffaz et al., Stochastic Approximation with Biased MCMC for Expectation
+    Maximization, AISTATS 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import ARDLogisticClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 6))
+    >>> y = rng.random(400) < 1 / (1 + np.exp(-3 * X[:, 0]))
+    >>> model = ARDLogisticClassifier(random_state=0).fit(X, y)
+    >>> bool(model.support_[0]), int(model.support_.sum()) < 6
+    (True, True)
+    """
+
+    sampling = "fixed"
+    n_draws = None
+    batch_size = 1
+    rho = "auto"
+    average = False
+    n_iter_no_change = 1
+
+    def __init__(
+        self,
+        *,
+        solver="saem",
+        sampler="auto",
+        n_chains=4,
+        n_steps=5,
+        step_size="auto",
+        max_iter=400,
+        tol=0.05,
+        threshold=0.0,
+        n_posterior_draws=400,
+        random_state=None,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.solver = solver
+        self.sampler = sampler
+        self.n_chains = n_chains
+        self.n_steps = n_steps
+        self.step_size = step_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.threshold = threshold
+        self.n_posterior_draws = n_posterior_draws
+        self.random_state = random_state
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
+
+    def _best_sampler(self, model):
+        return "mala"
+
+    def _with_settings(self, sampler, model):
+        if not isinstance(sampler, type):
+            return sampler
+        adapts = {"adapt": 0.6} if sampler is MALA else {}
+        return sampler(
+            **adapts,
+            step=STEPS[sampler],
+            n_steps=self.n_steps,
+            n_chains=self.n_chains,
+            preconditioner="curvature",
+        )
+
+    def _loop_settings(self, model):
+        for name in ("n_chains", "n_steps", "max_iter", "n_posterior_draws"):
+            self._check_number(name, Integral, 1)
+        self._check_number("threshold", Real, 0)
+        if self.solver not in ("saem", "biased-saem"):
+            raise ValueError(
+                f"solver must be one of ['biased-saem', 'saem'], got {self.solver!r}"
+            )
+        settings = self._settings(model, 1)
+        if isinstance(self.step_size, str):
+            settings = replace(settings, step_size=STEP_SIZE)
+        return replace(settings, monitor=False, tol=0.0)
+
+    @with_callbacks
+    def fit(self, X, y):
+        """Learn which features matter, and their coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Labels, of two classes.
+
+        Returns
+        -------
+        ARDLogisticClassifier
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there are not two classes.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                "multiclass."
+            )
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "This solver needs samples of 2 classes in the data, but the data "
+                f"contains only one class: {self.classes_[0]!r}"
+            )
+        self._scaling = Scaling.of(X)
+        X, labels = self._scaling.apply(X), labels.astype(np.float64)
+        start = find_start(X, labels)
+        columns = np.flatnonzero(start)
+        start, kept = start[columns], np.ascontiguousarray(X[:, columns])
+        weights = laplace_fit(kept, labels, start).weights
+        data = WholeData(kept, labels, weights=weights)
+        largest = max(WIDE_VARIANCE, 2 * start.max(initial=0.0))
+        model = ARDLogisticModel(largest_variance=largest)
+        settings = self._loop_settings(model)
+        sampler = _shortened(settings.sampler, len(columns), self.sampler)
+        settings = replace(settings, sampler=sampler)
+
+        def new_run(progress):
+            # The statistics of which the start is the M-step: chains do not lose it.
+            solver = SolverState(s=start, S_tts=start)
+            trace = RelevanceTrace(columns, data, X, model, settings.sampler)
+            params, streams = ARDLogisticParams(start), spawn_streams(self.random_state)
+            return RunState(params, streams, solver=solver, trace=trace)
+
+        state, interrupted = self._run_starts(
+            settings, data, None, new_run, 1, FitProgress()
+        )
+        for name, value in self._fitted_attributes(settings, state, data).items():
+            setattr(self, name, value)
+        if interrupted:
+            raise KeyboardInterrupt
+        self._warn(state, settings)
+        self._warn_of_maximum(state)
+        self._warn_of_separation(data, model)
+        return self
+
+    def _after_epoch(self, state):
+        epoch = len(state.history)
+        last = epoch >= self.max_iter
+        if not (last or epoch in CHECKS) or not self.tol:
+            return False
+        for _ in range(MOST_CLIMBS if last else 1):
+            state.converged = state.trace.climb(state, self.n_posterior_draws, self.tol)
+            if state.converged:
+                break
+        return state.converged
+
+    def _fitted_attributes(self, settings, state, X):
+        trace, found = state.trace, state.params.variances
+        n_features = self.n_features_in_
+        variances = np.full(n_features, LEAST_VARIANCE)
+        variances[trace.columns] = found
+        deviations = np.sqrt(variances)
+        support = (variances > 2 * LEAST_VARIANCE) & (deviations >= self.threshold)
+        draws = np.zeros((self.n_posterior_draws, 1 + n_features))
+        own = trace.draws_at(state, self.n_posterior_draws)
+        draws[:, np.append(0, 1 + trace.columns)] = own
+        draws[:, 1:][:, ~support] = 0.0
+        draws = self._scaling.undo(draws)
+        mean = draws.mean(axis=0)
+        return {
+            "coef_": mean[None, 1:],
+            "intercept_": mean[:1],
+            "theta_": 1 / deviations,
+            "support_": support,
+            "draws_": draws,
+            "params_": ARDLogisticParams(variances),
+            "history_": state.history,
+            "n_iter_": int(state.rows_visited),
+            "converged_": state.converged,
+        }
+
+    def _warn_of_maximum(self, state):
+        """Warn where the maximum has not been reached, or is not there."""
+        if self.tol and not (state.converged or state.stopped):
+            trace = state.trace
+            warnings.warn(
+                "The variances are not yet at the maximum of the marginal likelihood: "
+                f"about {trace.left:.2g} nats can be gained by those of the kept "
+                f"features and {trace.missed:.2g} by a dropped one, and tol is "
+                f"{self.tol:g}. Increase max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=base.USER_FRAME,
+            )
+
+    def _warn_of_separation(self, data, model):
+        """Warn where fewer samples than features are separated by those kept."""
+        wide = self.params_.variances.max() > 0.99 * model.largest_variance
+        if wide and len(data.X) <= self.n_features_in_:
+            warnings.warn(
+                "The kept features separate the classes, and a prior variance has "
+                "reached its bound: the probabilities may be too sure of themselves. "
+                "Prefer an l1 penalty chosen by cross-validation "
+                "(LogisticRegressionCV).",
+                FitWarning,
+                stacklevel=base.USER_FRAME,
+            )
+
+    def decision_function(self, X):
+        """Return the logarithm of the predicted odds of the second class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-odds of the averaged probability.
+        """
+        probability = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1.0)
+        return np.log(probability) - np.log(np.maximum(1 - probability, 1e-300))
+
+    def predict_proba(self, X):
+        """Return probabilities, averaged over draws of the coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2)
+            Probabilities of the classes.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        kept = self.support_
+        logits = X[:, kept] @ self.draws_[:, 1:][:, kept].T + self.draws_[:, 0]
+        second = expit(logits).mean(axis=1)
+        return np.column_stack([1 - second, second])
+
+    def predict(self, X):
+        """Return the more probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        second = self.predict_proba(X)[:, 1] > 0.5
+        return self.classes_[second.astype(int)]
+
+
+def _shortened(sampler, n_coefficients, given):
+    """Return MALA, if it was not given as an instance, with a step for the number."""
+    if isinstance(given, str) and isinstance(sampler, MALA):
+        step = min(1.0, 1.3 / (1 + n_coefficients) ** (1 / 3))
+        return clone(sampler).set_params(step=step)
+    return sampler

@@ -1,0 +1,271 @@
+"""Robust Poisson regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from sktem.e_step.random import spawn_streams
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.stochastic_em import drop_weightless
+from sktem.loop.state import RunState
+from sktem.regression.feature_scaling import Scaling
+from sktem.regression.robust_poisson_ascent import ascend, best_start
+from sktem.regression.robust_poisson_model import (
+    RobustPoissonModel,
+    RobustPoissonParams,
+)
+from sktem.samplers import ULA
+
+__all__ = ["RobustPoissonRegressor"]
+
+#: The unadjusted sampler by name: its bias at this step is next to nothing.
+ULA_OPTIONS = {"step": 0.02, "n_steps": 5}
+
+
+class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
+    """Poisson regression for counts with more scatter than a Poisson law has.
+
+    ``y_i ~ Poisson(exp(z_i))`` with ``z_i ~ N(alpha + x_i beta, sigma^2)``: a row that
+    does not fit moves its own z instead of the coefficients. Features are centred and
+    scaled inside. With "exact" moments and a positive ``tol`` Newton steps on the
+    marginal likelihood precede the solver and follow it, so that the result is its
+    maximum; counts without excess scatter get a ``sigma_`` next to zero, and the
+    coefficients of a Poisson regression.
+
+    Parameters
+    ----------
+    solver : str or Solver, default="saem"
+        "em", "saem", "online", "iem", "isaem", "vrttem", "fittem", "biased-saem" (SAEM
+        with the unadjusted Langevin sampler), or an instance of a class of
+        :mod:`sktem.solvers`.
+    sampler : str or Sampler, default="auto"
+        "exact" (moments by quadrature), "rwm", "mala", "hmc", "ula", or an instance.
+        "auto" is what the solver implies, else "exact", with which "saem" is EM.
+    batch_size : int or "auto", default="auto"
+        Rows per iteration, for solvers that do not visit all. "auto" is a twentieth of
+        the rows, at most 1024.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Steps of the stochastic approximation: 1 with exact moments, else ``k ** -0.5``.
+    rho : float or "auto", default="auto"
+        Step of the variance reduction of "vrttem" and "fittem".
+    average : bool, int or "random", default=False
+        Returned iterate, see :class:`sktem.StochasticEM`.
+    max_iter : int, default=500
+        Passes over the data, at most.
+    tol : float, default=1e-6
+        The fit stops when the mean log-likelihood changes by less, and has converged if
+        a Newton step would gain less; 0 means never, and no Newton steps.
+    n_iter_no_change : int, default=10
+        Epochs without progress, for solvers with noise.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed.
+    verbose : int, default=0
+        1 prints epochs, 2 also their change of the objective.
+    verbose_interval : int, default=10
+        Epochs between prints.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Slopes beta.
+    intercept_ : float
+        Intercept alpha.
+    sigma_ : float
+        Standard deviation of the latents.
+    history_ : History
+        Record of the run.
+    n_iter_ : int
+        Passes over the data.
+    converged_ : bool
+        Whether the maximum has been reached: with "exact" moments by the gain of a
+        Newton step, else by the progress of the solver.
+    n_features_in_ : int
+        Number of features.
+
+    References
+    ----------
+    S. Gruffaz, K. Kim, A. Durmus and J. Gardner, Stochastic Approximation with Biased
+    MCMC for Expectation Maximization, AISTATS 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import RobustPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 2))
+    >>> z = 1 + X @ [0.5, -0.3] + 0.6 * rng.normal(size=1000)
+    >>> model = RobustPoissonRegressor().fit(X, rng.poisson(np.exp(z)))
+    >>> round(model.sigma_, 1)
+    0.6
+    """
+
+    sampling = "fixed"
+    n_draws = None
+
+    def __init__(
+        self,
+        *,
+        solver="saem",
+        sampler="auto",
+        batch_size="auto",
+        step_size="auto",
+        rho="auto",
+        average=False,
+        max_iter=500,
+        tol=1e-6,
+        n_iter_no_change=10,
+        random_state=None,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.solver = solver
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.step_size = step_size
+        self.rho = rho
+        self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def _with_settings(self, sampler, model):
+        if sampler is ULA:
+            return ULA(**ULA_OPTIONS)
+        return super()._with_settings(sampler, model)
+
+    @staticmethod
+    def _rows(X, y):
+        if (y < 0).any():
+            raise ValueError("y must not be negative: Poisson counts are asked for")
+        return np.column_stack([y, np.ones(len(X)), X])
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Learn the coefficients.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Counts.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        RobustPoissonRegressor
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If y has negative entries.
+        """
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        kept = self._rows(X, y)
+        if sample_weight is not None:
+            kept, sample_weight = drop_weightless(kept, sample_weight)
+        scaling = Scaling.of(kept[:, 2:], sample_weight)
+        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
+        model = RobustPoissonModel()
+        settings = self._settings(model, len(rows))
+        weights = np.ones(len(rows)) if sample_weight is None else sample_weight
+
+        climbs = settings.tol > 0 and settings.sampler.deterministic
+
+        def new_run(progress):
+            streams = spawn_streams(self.random_state)
+            start = best_start(rows, weights)
+            if climbs:
+                start = ascend(rows, start, weights)[0]
+            return RunState(start, streams, trace=scaling)
+
+        state, interrupted = self._run_starts(
+            settings, rows, sample_weight, new_run, 1, FitProgress()
+        )
+        if climbs:
+            self._finish(state, rows, weights)
+        for name, value in self._fitted_attributes(settings, state, rows).items():
+            setattr(self, name, value)
+        if interrupted:
+            raise KeyboardInterrupt
+        self._warn(state, settings)
+        return self
+
+    def _finish(self, state, rows, weights):
+        """Climb by Newton steps for what solvers with noise leave to gain."""
+        if state.interrupted or (state.stopped and not state.converged):
+            return
+        state.params, left = ascend(rows, state.params, weights)
+        state.converged = bool(left <= self.tol * weights.sum())
+
+    def _fitted_attributes(self, settings, state, X):
+        scaled = state.params
+        coefficients = state.trace.undo(scaled.coefficients[None])[0]
+        return {
+            "coef_": coefficients[1:],
+            "intercept_": float(coefficients[0]),
+            "sigma_": float(np.sqrt(scaled.variance)),
+            "params_": RobustPoissonParams(coefficients, scaled.variance),
+            "history_": state.history,
+            "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
+            "converged_": state.converged,
+        }
+
+    def predict(self, X):
+        """Return the mean count, ``exp(alpha + x beta + sigma^2 / 2)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Means.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=np.float64)
+        with np.errstate(over="ignore"):
+            return np.exp(self.intercept_ + X @ self.coef_ + 0.5 * self.sigma_**2)
+
+    def log_likelihood(self, X, y):
+        """Return the log-likelihood of each row, with its latent integrated out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples,)
+            Counts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods, by adaptive quadrature.
+        """
+        check_is_fitted(self)
+        X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
+        rows = self._rows(X, np.asarray(y, dtype=np.float64))
+        return RobustPoissonModel().log_likelihood(rows, self.params_)

@@ -1,0 +1,1 @@
+"""Deformable templates of images and signals."""

@@ -1,0 +1,390 @@
+"""Classification of images: a deformable template per class, and Bayes' rule."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
+
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.base import USER_FRAME, CallbackSupportMixin, with_callbacks
+from sktem.links import DocumentationLinkMixin
+from sktem.template.classes import (
+    best_temperature,
+    learn_all,
+    resolved_prior,
+    share_noise,
+    warn_of_classes,
+)
+from sktem.template.estimator import DeformableTemplateEstimator
+from sktem.template.shapes import resolved_shape, rows_of
+
+__all__ = ["DeformableTemplateClassifier"]
+
+#: Most likely classes of an image whose modes are searched thoroughly.
+SEARCHED = 2
+
+#: Weight of the prior, in images for every image of a class, and at least; chosen on
+#: training images of handwritten digits.
+STRENGTH, LEAST_STRENGTH = 20.0, 400.0
+
+
+class DeformableTemplateClassifier(
+    DocumentationLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator
+):
+    """Classify images by the likelihood under a deformable template of each class.
+
+    For few labelled images of one kind of object: what varies within a class is
+    learned as deformation, so that five or twenty images of each class go a long way.
+
+    Parameters
+    ----------
+    image_shape : tuple of int or None, default=None
+        As in :class:`DeformableTemplateEstimator`.
+    n_components : int, default=1
+        Templates of each class.
+    template_landmarks, deformation_landmarks : int, tuple of int or "auto"
+        As in :class:`DeformableTemplateEstimator`, and so are the following.
+    template_scale, deformation_width, deformation_scale : float or "auto"
+        Widths of the kernels and expected displacements, in pixels.
+    prior_strength : float or "auto", default="auto"
+        Weight of the prior on deformations, in images. "auto" is 20 for every image of
+        a class and template, at least 400: more than is best for a template alone,
+        since classes are told apart best by deformations that cost them alike.
+    template_prior : float or None, default=3.0
+        Prior standard deviation of template values.
+    noise_prior_scale : float, default=0.3
+        Noise that a prior expects, in standard deviations of the pixels.
+    noise_prior_strength : float or "auto", default="auto"
+        Weight of that prior in the fit of each class, in pixels. "auto" shares the
+        noise between classes after the fits: the pooled noise of all classes, and with
+        it one image of the prior's noise, counts as one image in every class. One
+        image does not tell how much it differs from others of its class; with many
+        images each class has its own noise.
+    covariance_type : {"full", "shared", "isotropic"}, default="full"
+        Covariance of the deformations.
+    solver, sampler : str or instance, default="isaem" and "auto"
+        Algorithm of the fits.
+    n_steps : int or None, default=None
+        Transitions per visit of an image.
+    batch_size : int or "auto", default="auto"
+        Images per iteration.
+    max_iter : int, default=40
+        Passes over the images.
+    class_prior : {"empirical", "uniform"} or array-like, default="empirical"
+        Prior probabilities of the classes: their frequencies, equal ones, or given
+        ones in the order of ``classes_``.
+    temperature : float or "auto", default="auto"
+        What log-likelihoods are divided by before Bayes' rule. The noise of pixels is
+        not independent, so that the likelihood ratio of two classes is far too sure of
+        itself; a temperature makes the probabilities honest and leaves the order of
+        the classes as it is. "auto" chooses it by the log-loss on images left out by
+        turns (two thirds of a class fit the model for one third), which makes a fit
+        three times as long; it is 1 where a class has fewer than three images.
+    random_state : int, RandomState or None, default=None
+        Seed of the models and of the images left out.
+    n_jobs : int or None, default=None
+        Classes fitted at a time, in threads.
+    verbose : int, default=0
+        1 prints the passes of each class.
+    verbose_interval : int, default=10
+        Passes between prints.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    estimators_ : list of DeformableTemplateEstimator
+        Fitted model of each class.
+    class_prior_ : ndarray of shape (n_classes,)
+        Prior probabilities.
+    temperature_ : float
+        Temperature in use.
+    n_iter_ : int
+        Passes over the images of the class that took the most.
+    n_features_in_ : int
+        Number of pixels.
+
+    References
+    ----------
+    S. Allassonniere, Y. Amit and A. Trouve, Towards a coherent statistical framework
+    for dense deformable template estimation, JRSS B 69, 2007.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sktem import DeformableTemplateClassifier
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> classifier = DeformableTemplateClassifier(temperature=1.0, random_state=0)
+    >>> classifier.fit(X[:30], y[:30]).score(X[30:130], y[30:130]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        image_shape=None,
+        n_components=1,
+        *,
+        template_landmarks="auto",
+        deformation_landmarks="auto",
+        template_scale="auto",
+        deformation_width="auto",
+        deformation_scale="auto",
+        prior_strength="auto",
+        template_prior=3.0,
+        noise_prior_scale=0.3,
+        noise_prior_strength="auto",
+        covariance_type="full",
+        solver="isaem",
+        sampler="auto",
+        n_steps=None,
+        batch_size="auto",
+        max_iter=40,
+        class_prior="empirical",
+        temperature="auto",
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.image_shape = image_shape
+        self.n_components = n_components
+        self.template_landmarks = template_landmarks
+        self.deformation_landmarks = deformation_landmarks
+        self.template_scale = template_scale
+        self.deformation_width = deformation_width
+        self.deformation_scale = deformation_scale
+        self.prior_strength = prior_strength
+        self.template_prior = template_prior
+        self.noise_prior_scale = noise_prior_scale
+        self.noise_prior_strength = noise_prior_strength
+        self.covariance_type = covariance_type
+        self.solver = solver
+        self.sampler = sampler
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.class_prior = class_prior
+        self.temperature = temperature
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _validate(self, X, y="no_validation", *, reset):
+        """Return images as rows, and labels if given."""
+        given = self.image_shape if reset else self.estimators_[0].image_shape_
+        X, shape = rows_of(X, given)
+        checked = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+        )
+        if reset:
+            # Of all classes, so that each of them takes rows for the same.
+            self._shape = resolved_shape(checked[0], self.image_shape, shape)
+        return checked
+
+    def _model(self):
+        own = self.get_params(deep=False)
+        shared = DeformableTemplateEstimator._get_param_names()
+        parameters = {name: own[name] for name in shared if name in own}
+        parameters |= {"image_shape": self._shape, "n_jobs": None, "verbose": 0}
+        if isinstance(self.noise_prior_strength, str):
+            if self.noise_prior_strength != "auto":
+                raise ValueError(
+                    'noise_prior_strength must be "auto" or a number >= 0, got '
+                    f"{self.noise_prior_strength!r}"
+                )
+            parameters["noise_prior_strength"] = 0.0
+        return DeformableTemplateEstimator(**parameters)
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Learn a template for each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images; NaN where a pixel was not observed.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the images.
+
+        Returns
+        -------
+        DeformableTemplateClassifier
+            The fitted classifier.
+        """
+        X, y = self._validate(X, y, reset=True)
+        check_classification_targets(y)
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        kept = weights > 0
+        X, y, weights = X[kept], y[kept], weights[kept]
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                "The classifier needs at least 2 classes, but the data contains one "
+                f"class: {list(self.classes_)}"
+            )
+        masses = np.bincount(labels, weights)
+        self.class_prior_ = resolved_prior(self.class_prior, masses)
+        seed = _integer_seed(self.random_state)
+        self.temperature_ = self._resolved_temperature(X, labels, weights, seed)
+        context = None
+        if hasattr(self, "_init_callback_context"):
+            context = self._init_callback_context(max_subtasks=len(self.classes_))
+            context.call_on_fit_task_begin(estimator=self, X=X)
+        self.estimators_ = self._fit_classes(X, labels, weights, seed, context)
+        self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, X=X)
+        warn_of_classes(self.classes_, self.estimators_, USER_FRAME)
+        return self
+
+    def _fit_classes(self, X, labels, weights, seed, context=None):
+        """Return a fitted model for each class."""
+        models, parts, masses = [], [], np.bincount(labels, weights)
+        for label, mass in enumerate(masses):
+            own = labels == label
+            model = self._model().set_params(random_state=seed)
+            if isinstance(self.prior_strength, str) and self.prior_strength == "auto":
+                strength = STRENGTH * mass / self.n_components
+                model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
+            if self.verbose and context is not None:
+                model.set_params(verbose=self.verbose)
+            models.append(model)
+            parts.append((X[own], weights[own]))
+        learn_all(models, parts, self.n_jobs, context)
+        if isinstance(self.noise_prior_strength, str):
+            share_noise(models, masses, self.noise_prior_scale)
+        return models
+
+    def _joint(self, models, X):
+        """Return the log-likelihoods of all classes."""
+        logs = [model._log_likelihoods(X, thorough=False) for model in models]
+        logs = np.stack(logs, axis=1)
+        # Where a mode was lost, the better classes decide.
+        likely = logs >= np.sort(logs, axis=1)[:, [-min(SEARCHED, logs.shape[1])]]
+        for label, model in enumerate(models):
+            rows = np.flatnonzero(likely[:, label])
+            if len(rows):
+                logs[rows, label] = model._log_likelihoods(X[rows])
+        return logs
+
+    def _resolved_temperature(self, X, labels, weights, seed):
+        if not isinstance(self.temperature, str):
+            if not (isinstance(self.temperature, Real) and self.temperature > 0):
+                raise ValueError(
+                    f'temperature must be "auto" or > 0, got {self.temperature!r}'
+                )
+            return float(self.temperature)
+        if self.temperature != "auto":
+            raise ValueError(
+                f'temperature must be "auto" or > 0, got {self.temperature!r}'
+            )
+        if np.bincount(labels).min() < 3:
+            return 1.0
+        logs = np.empty((len(X), len(self.classes_)))
+        folds = StratifiedKFold(3, shuffle=True, random_state=seed)
+        for train, left_out in folds.split(X, labels):
+            models = self._fit_classes(X[train], labels[train], weights[train], seed)
+            logs[left_out] = self._joint(models, X[left_out])
+        return best_temperature(logs, _log(self.class_prior_), labels, weights)
+
+    def predict_joint_log_proba(self, X):
+        """Return tempered log-likelihoods plus the logarithms of the priors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Unnormalised log-probabilities of the classes.
+        """
+        check_is_fitted(self, "estimators_")
+        X = self._validate(X, reset=False)
+        return self._joint(self.estimators_, X) / self.temperature_ + _log(
+            self.class_prior_
+        )
+
+    def predict_log_proba(self, X):
+        """Return log-probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Log-probabilities in the order of ``classes_``.
+        """
+        logs = self.predict_joint_log_proba(X)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
+
+    def predict_proba(self, X):
+        """Return probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of ``classes_``.
+        """
+        return np.exp(self.predict_log_proba(X))
+
+    def predict(self, X):
+        """Return the most probable class of each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        labels = self.predict_joint_log_proba(X).argmax(axis=1)
+        return self.classes_[labels]
+
+
+def _log(probabilities):
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
+
+
+def _integer_seed(random_state):
+    """Return one seed for all classes and folds."""
+    return int(seed_sequence(random_state).generate_state(1)[0])

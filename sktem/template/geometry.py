@@ -1,0 +1,114 @@
+"""From the settings of a deformable template to landmarks and kernels."""
+
+from __future__ import annotations
+
+from numbers import Integral
+
+import numpy as np
+
+from sktem.template.grid import ImageGrid, longest_half
+
+__all__ = ["geometry"]
+
+#: Side of the images for which the classical geometry is meant.
+SIDE = 16
+
+#: How far a template's landmarks reach beyond such an image, in half of its longest
+#: side. Larger images reach less far: their displacements are a smaller share.
+MARGIN = 0.5
+
+#: Landmarks along the longest axis, of the template and of the displacements, the
+#: latter for signals, images and volumes.
+TEMPLATE_LANDMARKS, DEFORMATION_LANDMARKS = 15, (10, 6, 4)
+
+#: Most landmarks that a template gets by default: of signals, images and volumes. A
+#: volume's equations have no narrow bands.
+MOST_LANDMARKS = (5000, 5000, 2744)
+
+#: Standard deviations of the kernels, in spacings of their landmarks.
+TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
+
+
+def geometry(shape, template, deformation, template_scale, deformation_width):
+    """Return the landmarks and kernels of images.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Pixels along each axis.
+    template, deformation : int, tuple of int or "auto"
+        Landmarks along the longest axis or along each.
+    template_scale, deformation_width : float or "auto"
+        Standard deviations of the kernels in pixels.
+
+    Returns
+    -------
+    ImageGrid
+        Geometry.
+    """
+    longest = longest_half(shape)
+    margin = MARGIN * min(1.0, np.sqrt((SIDE - 1) / (2 * longest)))
+    halves = [(side - 1) / 2 for side in shape]
+    reaches = [half + margin * longest for half in halves]
+    # Landmarks closer than that are told apart by the prior only.
+    limits = [side + 2 for side in shape]
+    if isinstance(template, str):
+        template = _counts_that_resolve(reaches, longest, limits)
+    else:
+        template = _counts("template_landmarks", template, reaches, limits)
+    if isinstance(deformation, str):
+        deformation = DEFORMATION_LANDMARKS[len(shape) - 1]
+    deformation = _counts(
+        "deformation_landmarks", deformation, halves, [-(-side // 2) for side in shape]
+    )
+    if isinstance(template_scale, str):
+        spacing = 2 * max(reaches) / max(max(template) - 1, 1)
+        template_scale = TEMPLATE_SPACINGS * spacing
+    if isinstance(deformation_width, str):
+        spacing = 2 * longest / max(max(deformation) - 1, 1)
+        deformation_width = DEFORMATION_SPACINGS * spacing
+    return ImageGrid(
+        shape, template, deformation, template_scale, deformation_width, margin
+    )
+
+
+def _counts_that_resolve(reaches, longest, limits):
+    """Return landmarks of the template that are as dense as in images of 16 pixels."""
+    classical = (SIDE - 1) / 2
+    # Images of fewer pixels keep the number of landmarks; volumes cannot afford it.
+    half = classical if len(reaches) == 3 else min(longest, classical)
+    spacing = 2 * (1 + MARGIN) * half / (TEMPLATE_LANDMARKS - 1)
+    most = MOST_LANDMARKS[len(reaches) - 1]
+    counts = _spaced(reaches, spacing, limits)
+    while np.prod(counts) > most:
+        spacing *= 1.02
+        counts = _spaced(reaches, spacing, limits)
+    return counts
+
+
+def _counts(name, value, halves, limits):
+    """Return landmarks per axis: equally spaced along all axes for a number."""
+    if isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)):
+        if value < 1:
+            raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+        spacing = 2 * max(max(halves), 0.5) / max(int(value) - 1, 1)
+        return _spaced(halves, spacing, limits)
+    counts = value if isinstance(value, (tuple, list, np.ndarray)) else ()
+    whole = all(
+        isinstance(count, Integral) and not isinstance(count, (bool, np.bool_))
+        for count in counts
+    )
+    if not whole or len(counts) != len(halves) or min(counts) < 1:
+        raise ValueError(
+            f"{name} must be a number or {len(halves)} positive whole numbers, one for "
+            f"each axis, got {value!r}"
+        )
+    return tuple(int(count) for count in counts)
+
+
+def _spaced(halves, spacing, limits):
+    """Return how many landmarks about ``spacing`` apart cover each axis."""
+    return tuple(
+        int(np.clip(np.rint(2 * half / spacing) + 1, 1, limit))
+        for half, limit in zip(halves, limits, strict=True)
+    )

@@ -1,0 +1,450 @@
+"""Pixels, landmarks and Gaussian kernels of images with one to three axes."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import solve_banded
+
+from sktem.template.kernels.field import Grid
+from sktem.template.kernels.modes import Pairs
+from sktem.template.systems import grams_of
+
+__all__ = ["ImageGrid"]
+
+#: Nodes of the template's spline per standard deviation of its kernel. The error of the
+#: spline falls with the fourth power.
+NODES_PER_SCALE = 4.0
+
+#: Ridge on the Gram matrix of the displacements, whose diagonal is one.
+JITTER = 1e-8
+
+#: How far the spline reaches beyond the landmarks, in standard deviations.
+REACH = 4.0
+
+
+class ImageGrid:
+    """Geometry of a class of images: everything that no data change.
+
+    Coordinates are pixels, with the centre of the image at 0. A template is ``I(x) =
+    sum_k K_p(x, p_k) beta_k`` and a displacement field ``Phi(x) = sum_g K_g(x, g)
+    z_g``, with Gaussian kernels of landmarks on product grids.
+
+    Parameters
+    ----------
+    image_shape : tuple of int
+        Pixels along each of one to three axes.
+    template_landmarks : tuple of int
+        Landmarks of the template along each axis.
+    deformation_landmarks : tuple of int
+        Landmarks of the displacements along each axis.
+    template_scale : float
+        Standard deviation of the template's kernel, in pixels.
+    deformation_width : float
+        Standard deviation of the displacements' kernel, in pixels.
+    margin : float, default=0.5
+        How far the template's landmarks reach beyond the image, as a share of half the
+        longest side.
+
+    Attributes
+    ----------
+    n_axes, n_pixels, n_template, n_places, n_latents : int
+        Axes, pixels, landmarks of template and displacements, and coordinates of a
+        deformation, ``n_axes * n_places``.
+    """
+
+    def __init__(
+        self,
+        image_shape,
+        template_landmarks,
+        deformation_landmarks,
+        template_scale,
+        deformation_width,
+        margin=0.5,
+    ):
+        self.image_shape = tuple(image_shape)
+        self.n_axes = len(self.image_shape)
+        self.n_pixels = int(np.prod(self.image_shape))
+        self.template_landmarks = tuple(template_landmarks)
+        self.deformation_landmarks = tuple(deformation_landmarks)
+        self.template_scale = float(template_scale)
+        self.deformation_width = float(deformation_width)
+        self.n_template = int(np.prod(self.template_landmarks))
+        self.n_places = int(np.prod(self.deformation_landmarks))
+        self.n_latents = self.n_axes * self.n_places
+        self.half_widths = [(m - 1) / 2 for m in self.image_shape]
+        reach = margin * longest_half(self.image_shape)
+        self.pixel_axes = [
+            np.arange(m) - half
+            for m, half in zip(self.image_shape, self.half_widths, strict=True)
+        ]
+        self.template_axes = [
+            _nodes(half + reach, count)
+            for half, count in zip(
+                self.half_widths, self.template_landmarks, strict=True
+            )
+        ]
+        self.deformation_axes = [
+            _nodes(half, count)
+            for half, count in zip(
+                self.half_widths, self.deformation_landmarks, strict=True
+            )
+        ]
+
+    def __getstate__(self):
+        # What was derived is made again: kernels are compiled for writable arrays, and
+        # those of a memory map would have them compiled once more.
+        kinds = vars(type(self))
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if not isinstance(kinds.get(name), cached_property)
+        }
+
+    @cached_property
+    def pixels(self) -> np.ndarray:
+        """Coordinates of the pixels, of shape (n_axes, n_pixels)."""
+        mesh = np.meshgrid(*self.pixel_axes, indexing="ij")
+        return np.stack([axis.ravel() for axis in mesh])
+
+    @cached_property
+    def _kernels(self):
+        """Kernels of displacements per axis, padded to three axes, (pixels, places)."""
+        kernels = [np.ones((1, 1))] * (3 - self.n_axes)
+        for pixels, places in zip(self.pixel_axes, self.deformation_axes, strict=True):
+            kernels.append(gaussian(pixels, places, self.deformation_width))
+        return kernels
+
+    @cached_property
+    def _table_axes(self):
+        """First node and number of nodes of the spline along each axis."""
+        spacing, reach = 1 / self.cells_per_pixel, REACH * self.template_scale
+        axes = []
+        for nodes in self.template_axes:
+            count = int(np.ceil((nodes[-1] - nodes[0] + 2 * reach) / spacing)) + 5
+            middle = (nodes[0] + nodes[-1]) / 2
+            axes.append((middle - (count - 1) / 2 * spacing, count))
+        return axes
+
+    @property
+    def cells_per_pixel(self) -> float:
+        """Cells of the spline in one pixel."""
+        return NODES_PER_SCALE / self.template_scale
+
+    @cached_property
+    def compiled(self) -> Grid:
+        """The geometry as compiled kernels want it."""
+        K0, K1, K2 = self._kernels
+        positions = [np.zeros(1)] * (3 - self.n_axes)
+        for pixels, (first, _) in zip(self.pixel_axes, self._table_axes, strict=True):
+            positions.append((pixels - first) * self.cells_per_pixel)
+        p0, p1, p2 = positions
+        return Grid(
+            np.ascontiguousarray(K0),
+            np.ascontiguousarray(K1),
+            np.ascontiguousarray(K2.T),
+            p0,
+            p1,
+            p2,
+            self.cells_per_pixel,
+        )
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """Products of the kernels of two landmarks, for Gauss-Newton matrices."""
+        products, numbers = [], []
+        for kernel in self._kernels:
+            first, second = np.triu_indices(kernel.shape[1])
+            products.append(np.ascontiguousarray(kernel[:, first] * kernel[:, second]))
+            number = np.zeros((kernel.shape[1],) * 2, dtype=np.int64)
+            number[first, second] = number[second, first] = np.arange(len(first))
+            numbers.append(number)
+        products[2] = np.ascontiguousarray(products[2].T)
+        return Pairs(*products, *numbers)
+
+    def weighted_gram(self, weights) -> np.ndarray:
+        """Return blocks ``K_g' diag(w_ab) K_g``; w is (n_axes, n_axes, n_pixels)."""
+        pairs = self.pairs
+        values = weights.reshape(-1, *(len(kernel) for kernel in self._kernels))
+        values = np.einsum("nijc,jb->nibc", values @ pairs.P2.T, pairs.P1)
+        values = np.einsum("nibc,ia->nabc", values, pairs.P0)
+        values = values[
+            :,
+            pairs.index0[:, None, None, :, None, None],
+            pairs.index1[None, :, None, None, :, None],
+            pairs.index2[None, None, :, None, None, :],
+        ]
+        n, places = self.n_axes, self.n_latents // self.n_axes
+        blocks = values.reshape(n, n, places, places).swapaxes(1, 2)
+        return blocks.reshape(self.n_latents, self.n_latents)
+
+    @cached_property
+    def _spline_factors(self):
+        """Matrices that turn template coefficients into those of a cubic spline."""
+        factors = []
+        spacing = 1 / self.cells_per_pixel
+        for nodes, (first, count) in zip(
+            self.template_axes, self._table_axes, strict=True
+        ):
+            values = gaussian(
+                first + spacing * np.arange(count), nodes, self.template_scale
+            )
+            bands = np.full((3, count), 1 / 6)
+            bands[1] = 4 / 6
+            factors.append(solve_banded((1, 1), bands, values))
+        return factors
+
+    def table(self, coefficients) -> np.ndarray:
+        """Return the template as a cubic spline.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_template,)
+            Template coefficients beta.
+
+        Returns
+        -------
+        ndarray of shape (n0, n1, n2)
+            B-spline coefficients; leading axes that the images lack have length 1.
+        """
+        values = coefficients.reshape(self.template_landmarks)
+        for factor in self._spline_factors:
+            values = np.tensordot(values, factor, axes=(0, 1))
+        shape = (1,) * (3 - self.n_axes) + values.shape
+        return np.ascontiguousarray(values.reshape(shape))
+
+    def field(self, Z, points=None) -> np.ndarray:
+        """Return displacement fields.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_latents)
+            Deformations.
+        points : list of ndarray or None, default=None
+            Coordinates along each axis; None means the pixels.
+
+        Returns
+        -------
+        ndarray of shape (n, n_axes, ...)
+            Displacements in pixels along each axis, on the grid of the points.
+        """
+        values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
+        for axis in range(self.n_axes):
+            at = self.pixel_axes[axis] if points is None else points[axis]
+            kernel = gaussian(at, self.deformation_axes[axis], self.deformation_width)
+            values = np.tensordot(values, kernel, axes=(2, 1))
+        return values
+
+    def field_at(self, z, positions) -> np.ndarray:
+        """Return the displacement at any positions.
+
+        Parameters
+        ----------
+        z : ndarray of shape (n_latents,)
+            A deformation.
+        positions : ndarray of shape (n_axes, n)
+            Positions in pixels.
+
+        Returns
+        -------
+        ndarray of shape (n_axes, n)
+            Displacements in pixels.
+        """
+        design = _product_design(
+            positions, self.deformation_axes, self.deformation_width
+        )
+        return z.reshape(self.n_axes, -1) @ design.T
+
+    def min_jacobians(self, Z) -> np.ndarray:
+        """Return the least Jacobian determinant of ``x - Phi(x)`` over the pixels.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_latents)
+            Deformations.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Least determinants; not positive where a deformation folds.
+        """
+        return self.jacobians(Z).min(axis=1)
+
+    def jacobians(self, Z) -> np.ndarray:
+        """Return the Jacobian determinants of ``x - Phi(x)`` at the pixels.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, n_latents)
+            Deformations.
+
+        Returns
+        -------
+        ndarray of shape (n, n_pixels)
+            Determinants.
+        """
+        values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
+        derivatives = []
+        for along in range(self.n_axes):
+            part = values
+            for axis in range(self.n_axes):
+                pixels, nodes = self.pixel_axes[axis], self.deformation_axes[axis]
+                kernel = gaussian(pixels, nodes, self.deformation_width)
+                if axis == along:
+                    gap = np.subtract.outer(pixels, nodes)
+                    kernel = -gap / self.deformation_width**2 * kernel
+                part = np.tensordot(part, kernel, axes=(2, 1))
+            derivatives.append(part.reshape(len(Z), self.n_axes, -1))
+        jacobians = np.eye(self.n_axes) - np.stack(derivatives, axis=-1).swapaxes(1, 2)
+        return np.linalg.det(jacobians)
+
+    def design(self, positions) -> np.ndarray:
+        """Return the template's kernels at given positions.
+
+        Parameters
+        ----------
+        positions : ndarray of shape (n_axes, n)
+            Positions in pixels.
+
+        Returns
+        -------
+        ndarray of shape (n, n_template)
+            ``K_p(x, p_k)``.
+        """
+        return _product_design(positions, self.template_axes, self.template_scale)
+
+    def template_at(self, coefficients, positions=None) -> np.ndarray:
+        """Return the values of a template, without the matrix of its kernels.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_template,)
+            Template coefficients beta.
+        positions : ndarray of shape (n_axes, n) or None, default=None
+            Positions in pixels; None means the pixels.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            ``I(x)``.
+        """
+        values = coefficients.reshape(self.template_landmarks)
+        at = self.pixel_axes if positions is None else positions
+        kernels = [
+            gaussian(along, nodes, self.template_scale)
+            for along, nodes in zip(at, self.template_axes, strict=True)
+        ]
+        if positions is None:
+            for kernel in kernels:
+                values = np.tensordot(values, kernel, axes=(0, 1))
+            return values.ravel()
+        values = np.tensordot(kernels[0], values, axes=(1, 0))
+        for kernel in kernels[1:]:
+            values = np.einsum("ua,ua...->u...", kernel, values)
+        return values
+
+    @cached_property
+    def template_gram(self) -> np.ndarray:
+        """Kernel of the template between its landmarks, (n_template, n_template)."""
+        return product_gram(self.template_axes, self.template_scale)
+
+    @cached_property
+    def grams(self):
+        """Gram matrices of the template in the form that is cheaper to factorise."""
+        return grams_of(self)
+
+    @cached_property
+    def deformation_gram(self) -> np.ndarray:
+        """Kernel of the displacements between landmarks, (n_places, n_places)."""
+        return product_gram(self.deformation_axes, self.deformation_width)
+
+    @cached_property
+    def template_nodes(self) -> np.ndarray:
+        """First node, spacing and number of nodes per axis, padded to three axes."""
+        nodes = np.tile([0.0, 1.0, 1.0], (3, 1))
+        for row, axis in zip(nodes[3 - self.n_axes :], self.template_axes, strict=True):
+            row[:] = axis[0], axis[1] - axis[0] if len(axis) > 1 else 1.0, len(axis)
+        return nodes
+
+    @cached_property
+    def smooth_covariance(self) -> np.ndarray:
+        """Covariance of landmarks that makes displacements a field of unit variance.
+
+        ``K_g^-1`` along each axis, of shape (n_latents, n_latents).
+        """
+        gram = self.deformation_gram
+        covariance = np.linalg.inv(gram + JITTER * np.eye(len(gram)))
+        return np.kron(np.eye(self.n_axes), (covariance + covariance.T) / 2)
+
+    @property
+    def n_middle(self) -> int:
+        """Number of mid-points of the template's landmarks."""
+        return int(np.prod([2 * count - 1 for count in self.template_landmarks]))
+
+    @cached_property
+    def _gram_factors(self):
+        """What the table of mid-points is multiplied by, and where it is looked up."""
+        weights = np.ones((1, 1))
+        index = np.zeros((1, 1), dtype=np.int64)
+        for nodes in self.template_axes:
+            count = len(nodes)
+            gap = np.subtract.outer(nodes, nodes)
+            weight = np.exp(-(gap**2) / (4 * self.template_scale**2))
+            place = np.add.outer(np.arange(count), np.arange(count))
+            weights = np.kron(weights, weight)
+            size = len(index) * count
+            index = index[:, None, :, None] * (2 * count - 1) + place[None, :, None, :]
+            index = index.reshape(size, size)
+        return weights, index
+
+    def gram_of(self, middle) -> np.ndarray:
+        """Return ``K' K`` from the table of mid-points.
+
+        The product of two Gaussians about p and q is one about their mid-point, times
+        ``exp(-|p - q|^2 / (4 scale^2))``, so that on a regular grid the matrix is an
+        exact function of the sums at the mid-points.
+
+        Parameters
+        ----------
+        middle : ndarray of shape (n_middle,)
+            ``sum_u exp(-|x_u - m|^2 / scale^2)`` for each mid-point m.
+
+        Returns
+        -------
+        ndarray of shape (n_template, n_template)
+            The Gram matrix of the template's kernels.
+        """
+        weights, index = self._gram_factors
+        return weights * middle[index]
+
+
+def longest_half(image_shape) -> float:
+    """Return half of the longest side in pixels, at least half a pixel."""
+    return max((max(image_shape) - 1) / 2, 0.5)
+
+
+def gaussian(x, nodes, scale):
+    """Return ``exp(-(x - node)^2 / (2 scale^2))``, one column per node."""
+    return np.exp(-0.5 * (np.subtract.outer(x, nodes) / scale) ** 2)
+
+
+def product_gram(axes, scale):
+    """Return the Gram matrix of Gaussian kernels on a product grid."""
+    gram = np.ones((1, 1))
+    for nodes in axes:
+        gram = np.kron(gram, gaussian(nodes, nodes, scale))
+    return gram
+
+
+def _nodes(half, count):
+    return np.linspace(-half, half, count) if count > 1 else np.zeros(1)
+
+
+def _product_design(positions, axes, scale):
+    """Return kernels between positions and a product grid, (n, n_nodes)."""
+    design = np.ones((positions.shape[1], 1))
+    for along, nodes in zip(positions, axes, strict=True):
+        kernel = gaussian(along, nodes, scale)
+        design = (design[:, :, None] * kernel[:, None, :]).reshape(len(kernel), -1)
+    return design

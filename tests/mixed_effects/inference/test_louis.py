@@ -1,0 +1,170 @@
+"""Louis' information against a closed form, and against differences."""
+
+import numpy as np
+import pytest
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.mixed_effects.inference.louis import louis_information
+from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
+from sktem.mixed_effects.inference.observed_information import (
+    from_vector,
+    numerical_hessian,
+    observed_information,
+    to_vector,
+)
+from tests.oracles import LIMIT
+
+BOLUS = {"model": "one_compartment_iv", "inputs": [0, 1]}
+
+
+def bolus(n=25, m=5, **options):
+    """A fit to data with two covariates."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(n), m)
+    time = np.tile(np.linspace(1, 12, m), n)
+    psi = [10, 2] * np.exp([0.2, 0.4] * rng.normal(size=(n, 2)))[groups]
+    f = 100 / psi[:, 0] * np.exp(-psi[:, 1] / psi[:, 0] * time)
+    X = np.column_stack(
+        [
+            np.full(n * m, 100.0),
+            time,
+            rng.normal(size=n)[groups],
+            rng.normal(size=n * m),
+        ]
+    )
+    y = np.maximum(f + 0.3 * rng.normal(size=n * m), 0.01)
+    options = {**BOLUS, "max_iter": 80, "tol": 0, "random_state": 0, **options}
+    fit = NonlinearMixedEffectsRegressor(parameters={"V": 15.0, "CL": 1.5}, **options)
+    return fit.fit(X, y, groups=groups)
+
+
+def bolus_density(psi, X, y):
+    f = X[:, 0] / psi["V"] * np.exp(-psi["CL"] / psi["V"] * X[:, 1])
+    return -0.5 * (y - f) ** 2 / 0.09
+
+
+def relative(found, expected):
+    """Differences in units of the information about the two parameters."""
+    scale = np.sqrt(np.abs(np.diag(expected)))
+    return np.abs(found - expected) / scale / scale[:, None]
+
+
+OPTIONS = [
+    {"omega": "full"},
+    {"residual_error": "proportional", "omega": ["CL"]},
+    {"residual_error": "combined"},
+    {"residual_error": "exponential"},
+    {"covariates": {"V": [2], "CL": [2, 3]}, "omega": "full", "fixed": ["V"]},
+    {"log_density": bolus_density, "model": None, "omega": ["V"], "inputs": None},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: "-".join(o))
+def test_equals_differences_of_the_likelihood_on_the_same_points(options):
+    """On fixed points Louis' formula is the Hessian of the logarithm of a sum."""
+    fit = bolus(max_iter=20, **options)  # any parameters will do
+    draws = quadrature_draws(*fit._conditional(), 5)
+    arguments = (fit._model, fit._rows, fit.params_, draws)
+    found, expected = louis_information(*arguments), observed_information(*arguments)
+    assert relative(found.observed, expected).max() < 5e-4  # of the differences
+    # What the latents hide is no rounding error, and is of one sign.
+    assert relative(found.complete, expected).max() > 0.02
+    assert np.linalg.eigvalsh(found.missing)[0] > -1e-8 * np.trace(found.missing)
+
+
+def line(random_state=0, n=40, m=5):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(n), m)
+    x = rng.normal(size=(n * m, 1))
+    effects = (rng.normal(size=(n, 2)) @ [[1.0, 0.3], [0.0, 0.6]])[groups]
+    y = 2 + effects[:, 0] + (3 + effects[:, 1]) * x[:, 0]
+    y = y + 0.5 * rng.normal(size=n * m)
+    fit = NonlinearMixedEffectsRegressor(
+        "linear", parameters={"intercept": 1.0, "slope": 1.0}, transforms="normal",
+        omega="full", max_iter=100, tol=0, random_state=random_state,
+    )  # fmt: skip
+    return fit.fit(x, y, groups=groups), x[:, 0].reshape(n, m), y.reshape(n, m)
+
+
+def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
+    """Within Monte Carlo errors of the information of a Gaussian law."""
+    fit, x, y = line(global_random_seed)
+
+    def log_likelihood(vector):
+        params = from_vector(fit._model, fit.params_, vector)
+        Z = np.stack([np.ones_like(x), x], axis=-1)
+        covariance = Z @ params.omega @ Z.transpose(0, 2, 1)
+        covariance = covariance + params.sigma[0] ** 2 * np.eye(x.shape[1])
+        rest = y - Z @ params.coefficients
+        white = np.linalg.solve(covariance, rest[:, :, None])[:, :, 0]
+        return -0.5 * ((rest * white).sum() + np.linalg.slogdet(covariance)[1].sum())
+
+    vector = to_vector(fit._model, fit.params_)
+    steps = 1e-3 * np.maximum(np.abs(vector), 0.1)
+    information = -numerical_hessian(log_likelihood, vector, steps)
+    exact = np.sqrt(np.diag(np.linalg.inv(information)))
+    found, noise = fit.standard_errors(n_draws=400, return_error=True)
+    found, noise = (np.array(list(part.values())) for part in (found, noise))
+    assert (np.abs(found - exact) / noise).max() < LIMIT
+    assert (noise / exact).max() < 0.02
+    # The complete information would not do, nor would the wrong draws.
+    draws, _ = fit._draws(400)
+    parts = louis_information(fit._model, fit._rows, fit.params_, draws)
+    wrong = np.sqrt(np.diag(np.linalg.inv(parts.complete)))
+    assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
+    draws.log_weights[...] = 0.0
+    parts = louis_information(fit._model, fit._rows, fit.params_, draws)
+    wrong = np.sqrt(np.abs(np.diag(np.linalg.inv(parts.observed))))
+    assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
+
+
+def test_monte_carlo_errors_are_those_of_other_draws():
+    fit = bolus()
+    found, told = [], []
+    for seed in range(10):
+        fit.random_state = seed
+        fit._cache.clear()
+        values, noise = fit.standard_errors(n_draws=100, return_error=True)
+        found.append(list(values.values()))
+        told.append(list(noise.values()))
+    ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
+    assert ((ratio > 0.4) & (ratio < 2.5)).all()
+
+
+def test_without_random_effects():
+    """Nonlinear least squares: the inverse of the Gauss-Newton matrix, nearly."""
+    fit = bolus()
+    rows = fit._rows
+    fit.set_params(omega=[]).fit(rows.inputs[:, [0, 1, 0, 1]], rows.y)
+    psi = fit.population_parameters_
+
+    def curve(psi):
+        return (
+            rows.inputs[:, 0]
+            / psi["V"]
+            * np.exp(-psi["CL"] / psi["V"] * rows.inputs[:, 1])
+        )
+
+    slopes = []
+    for name in psi:
+        step = 1e-5 * psi[name]
+        up = curve({**psi, name: psi[name] + step})
+        down = curve({**psi, name: psi[name] - step})
+        slopes.append((up - down) / (2 * step))
+    J = np.array(slopes)
+    expected = fit.residual_error_["a"] * np.sqrt(np.diag(np.linalg.inv(J @ J.T)))
+    values, noise = fit.standard_errors(return_error=True)
+    found = [values[name] for name in psi]
+    np.testing.assert_allclose(found, expected, rtol=0.05)
+    assert values["a"] == pytest.approx(
+        fit.residual_error_["a"] / np.sqrt(2 * len(rows.y)), rel=1e-2
+    )
+    assert set(noise.values()) == {0.0}
+
+
+def test_wrong_settings():
+    fit = bolus()
+    with pytest.raises(ValueError, match=r"method must be one of .*'louis'"):
+        fit.standard_errors("sandwich")
+    with pytest.raises(ValueError, match='return_error needs method="louis"'):
+        fit.standard_errors("importance", return_error=True)

@@ -1,0 +1,160 @@
+"""Newton steps on the likelihood: exact maxima, and fits where EM would be too slow."""
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.mixed_effects import run as mixed_effects_run
+from sktem.mixed_effects import start as mixed_effects_start
+from sktem.mixed_effects.ascent import (
+    can_climb,
+    climb,
+    hidden_share,
+    n_points,
+)
+
+
+def line(n=30, m=5):
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(n), m)
+    x = np.tile(np.linspace(-1, 1, m), n)
+    effects = rng.normal(size=(n, 2)) @ np.array([[1.0, 0.3], [0.0, 0.6]])
+    y = 2 + effects[groups, 0] + (3 + effects[groups, 1]) * x
+    y = y + 0.5 * rng.normal(size=n * m)
+    fit = NonlinearMixedEffectsRegressor(
+        "linear", parameters={"intercept": 1.0, "slope": 1.0}, transforms="normal",
+        omega="full", max_iter=15, n_burn_in=0, tol=0, random_state=0,
+    )  # fmt: skip
+    return fit.fit(x[:, None], y, groups=groups), x[:m], y.reshape(n, m)
+
+
+def line_log_likelihood(theta, x, y):
+    """By the marginal Gaussian law; theta has a root of omega and log sigma."""
+    root = np.array([[theta[2], 0.0], [theta[3], theta[4]]])
+    Z = np.column_stack([np.ones_like(x), x])
+    covariance = Z @ root @ root.T @ Z.T + np.exp(2 * theta[5]) * np.eye(len(x))
+    rest = y - Z @ theta[:2]
+    squares = np.einsum("ij,jk,ik", rest, np.linalg.inv(covariance), rest)
+    constant = np.linalg.slogdet(covariance)[1] + len(x) * np.log(2 * np.pi)
+    return -0.5 * (squares + len(y) * constant)
+
+
+def of_params(params):
+    root = np.linalg.cholesky(params.omega)
+    return [*params.coefficients, root[0, 0], root[1, 0], root[1, 1],
+            np.log(params.sigma[0])]  # fmt: skip
+
+
+def test_climbs_to_the_maximum_of_a_linear_mixed_model():
+    fit, x, y = line()
+    before = line_log_likelihood(of_params(fit.params_), x, y)
+    found, gain = climb(fit._model, fit._rows, fit.params_, np.random.default_rng(0))
+    after = line_log_likelihood(of_params(found), x, y)
+    best = optimize.minimize(
+        lambda theta: -line_log_likelihood(theta, x, y), of_params(found)
+    )
+    assert gain == pytest.approx(after - before, abs=1e-3) and gain > 0.1
+    assert after + best.fun == pytest.approx(0.0, abs=1e-2)
+    np.testing.assert_allclose(of_params(found), best.x, atol=0.03)
+
+
+def test_does_not_leave_a_maximum():
+    fit, _, _ = line()
+    rng = np.random.default_rng(0)
+    best, _ = climb(fit._model, fit._rows, fit.params_, rng)
+    best, _ = climb(fit._model, fit._rows, best, rng)
+    again, gain = climb(fit._model, fit._rows, best, rng)
+    assert 0 <= gain < 1e-3
+    np.testing.assert_allclose(of_params(again), of_params(best), atol=1e-2)
+
+
+def log_weibull(t, event, scale, shape):
+    """Log-density of an event, or of none up to a time."""
+    log_hazard = np.log(shape / scale) + (shape - 1) * np.log(t / scale)
+    return event * log_hazard - (t / scale) ** shape
+
+
+def weibull(psi, X, y):
+    return log_weibull(X[:, 0], y, psi["scale"], psi["shape"])
+
+
+def events(n=150):
+    rng = np.random.default_rng(3)
+    time = 400 * rng.weibull(1.4, size=n)
+    return np.minimum(time, 800.0)[:, None], (time < 800) * 1.0, np.arange(n)
+
+
+def events_deviance(theta, X, y):
+    """-2 log-likelihood by a fine grid over the random effect."""
+    scale, shape, log_variance = theta
+    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    scale = np.exp(scale + np.exp(0.5 * log_variance) * nodes)
+    terms = log_weibull(X, y[:, None], scale, np.exp(shape))
+    return -2 * np.log(np.exp(terms) @ weights / np.sqrt(2 * np.pi)).sum()
+
+
+@pytest.mark.filterwarnings("ignore:The Monte Carlo error")
+@pytest.mark.parametrize("climbs", [True, False])
+def test_one_event_per_subject_hardly_tells_of_a_variance(climbs, monkeypatch):
+    """EM alone stops on the way to a variance of zero."""
+    X, y, groups = events()
+    fit = NonlinearMixedEffectsRegressor(
+        None, parameters={"scale": 200.0, "shape": 2.0}, log_density=weibull,
+        omega=["scale"], random_state=1,
+    )  # fmt: skip
+    if not climbs:
+        for module in (mixed_effects_run, mixed_effects_start):
+            monkeypatch.setattr(module, "can_climb", lambda n, d, k=0: False)
+    fit.fit(X, y, groups=groups)
+    psi = fit.population_parameters_
+    theta = [np.log(psi["scale"]), np.log(psi["shape"]), np.log(fit.omega_[0, 0])]
+    start = [theta[0], theta[1], -6.0]
+    best = min(
+        optimize.minimize(events_deviance, s, (X, y), method="Nelder-Mead").fun
+        for s in (start, theta)
+    )
+    gap = events_deviance(theta, X, y) - best
+    assert (gap < 1e-3) if climbs else (gap > 0.1)
+
+
+def test_hidden_share_of_a_linear_model():
+    """The conditional variance is a Gaussian one, known in closed form."""
+    fit, x, _ = line()
+    Z = np.column_stack([np.ones_like(x), x])
+    precision = np.linalg.inv(fit.omega_) + Z.T @ Z / fit.residual_error_["a"] ** 2
+    expected = np.diag(np.linalg.inv(precision)) / np.diag(fit.omega_)
+    found = hidden_share(fit._model, fit._rows, fit.params_)
+    assert found == pytest.approx(expected.max(), rel=1e-4)
+
+
+def test_number_of_points():
+    assert n_points(12, 1) == (41, 41)
+    assert n_points(12, 3) == (6, 216)
+    assert n_points(12, 3, most=1000) == (10, 1000)
+    assert n_points(10_000, 2) == (3, 9)
+    assert n_points(12, 8) == (0, 300)
+    assert can_climb(100, 2) and not can_climb(100, 0)
+    assert can_climb(3000, 3) and not can_climb(5000, 3)
+    assert can_climb(100, 2, 3) and not can_climb(100, 2, 100)
+
+
+def test_more_effects_than_quadrature_can_do():
+    """Six random effects: importance draws."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(40), 12)
+    X = rng.normal(size=(480, 6))
+    y = (X * (1 + 0.7 * rng.normal(size=(40, 6)))[groups]).sum(axis=1)
+    y = y + 0.5 * rng.normal(size=480)
+    names = [f"b{j}" for j in range(6)]
+    fit = NonlinearMixedEffectsRegressor(
+        lambda psi, X: sum(psi[f"b{j}"] * X[:, j] for j in range(6)),
+        parameters=dict.fromkeys(names, 0.5), transforms="normal", max_iter=10,
+        n_burn_in=0, tol=0, random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    before = fit.log_likelihood(n_draws=1000)
+    found, gain = climb(fit._model, fit._rows, fit.params_, np.random.default_rng(0))
+    fit.params_ = found
+    fit._cache.clear()
+    after, error = fit.log_likelihood(n_draws=1000, return_error=True)
+    assert gain > 1 and after - before == pytest.approx(gain, abs=0.5 + 6 * error)

@@ -1,0 +1,319 @@
+"""The mixed-effects estimator: scales, names, groups, and data that say too little."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.exceptions import FitWarning
+from sktem.mixed_effects.inference.conditional import conditional_modes
+from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
+from sktem.mixed_effects.inference.node_numbers import (
+    covariance_of,
+    log_likelihood_by_nodes,
+)
+
+N, M = 20, 5
+GROUPS = np.repeat(np.arange(N), M)
+TIME = np.tile(np.arange(1.0, 1.0 + M), N)
+
+
+def decay(seed=0, noise=0.1):
+    rng = np.random.default_rng(seed)
+    level, rate = np.exp([0.3, 0.25] * rng.normal(size=(N, 2))).T
+    f = 10 * level[GROUPS] * np.exp(-0.3 * rate[GROUPS] * TIME)
+    return TIME[:, None], f + noise * rng.normal(size=N * M), GROUPS
+
+
+def line(start=(1.0, 1.0), **options):
+    return NonlinearMixedEffectsRegressor(
+        "linear", parameters=dict(zip(("intercept", "slope"), start, strict=True)),
+        transforms="normal", random_state=0, **options,
+    )  # fmt: skip
+
+
+def line_data(seed=0, n=N, m=M):
+    rng = np.random.default_rng(seed)
+    groups, x = np.repeat(np.arange(n), m), np.tile(np.linspace(-1, 1, m), n)
+    effects = rng.normal(size=(n, 2)) @ [[1.0, 0.3], [0.0, 0.6]]
+    y = 2 + effects[groups, 0] + (3 + effects[groups, 1]) * x
+    return x[:, None], y + 0.5 * rng.normal(size=n * m), groups
+
+
+# ------------------------------------------------------------------------------- scales
+
+
+@pytest.mark.filterwarnings("ignore:Standard errors")  # the correlation is one
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+@pytest.mark.parametrize("of", ["X", "y"])
+def test_units_of_the_data_do_not_matter(of, factor):
+    X, y, groups = line_data()
+    plain = line(omega="full").fit(X, y, groups=groups)
+    X, y = (X * factor, y) if of == "X" else (X, y * factor)
+    other = line(omega="full").fit(X, y, groups=groups)
+    units = np.array([1.0, 1 / factor]) if of == "X" else np.full(2, factor)
+    psi, found = (list(f.population_parameters_.values()) for f in (plain, other))
+    np.testing.assert_allclose(found, psi * units, rtol=1e-6)
+    np.testing.assert_allclose(
+        other.omega_, plain.omega_ * units[:, None] * units, rtol=1e-4
+    )
+    errors = list(plain.standard_errors_.values())[:2] * units
+    np.testing.assert_allclose(list(other.standard_errors_.values())[:2], errors, 1e-4)
+    assert other.converged_
+
+
+def test_given_variances_are_the_start():
+    X, y, groups = line_data()
+    fit = line(omega_start={"intercept": 9.0}, max_iter=2, tol=0)
+    fit.fit(X, y, groups=groups)
+    assert fit._model.start.omega[0, 0] == 9.0 != fit._model.start.omega[1, 1]
+
+
+def overflows(psi, X):
+    return psi["p"] * np.exp(psi["q"] * X[:, 0])
+
+
+def picky(psi, X):
+    if np.any(np.abs(psi["q"]) > 2):
+        raise ValueError("far from what the equation can do")
+    return overflows(psi, X)
+
+
+@pytest.mark.parametrize("function", [overflows, picky])
+def test_functions_that_fail_at_trial_points(function):
+    X, y, groups = decay()
+    fit = NonlinearMixedEffectsRegressor(
+        function, parameters={"p": 1.0, "q": 0.0}, transforms="normal",
+        omega=["p"], random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert fit.population_parameters_["q"] == pytest.approx(-0.3, abs=0.05)
+
+
+# -------------------------------------------------------------------------------- names
+
+
+def curve(first, second):
+    def function(psi, X):
+        return psi[first] * np.exp(-psi[second] * X[:, 0])
+
+    return function
+
+
+@pytest.mark.parametrize("error", ["constant", "combined"])
+def test_parameters_may_be_called_like_residual_errors(error):
+    X, y, groups = decay()
+    fits = [
+        NonlinearMixedEffectsRegressor(
+            curve(*names), parameters=dict.fromkeys(names, 1.0), residual_error=error,
+            random_state=0,
+        ).fit(X, y, groups=groups)
+        for names in (("a", "b"), ("level", "rate"))
+    ]  # fmt: skip
+    found, expected = (list(fit.standard_errors_.values()) for fit in fits)
+    np.testing.assert_allclose(found, expected)
+    assert fits[0].residual_error_ == fits[1].residual_error_
+    for named in (
+        fits[0].standard_errors_,
+        fits[0].monte_carlo_errors_,
+        fits[0].trace_,
+    ):
+        assert {"a", "b", "residual_a", "omega2_a"} <= set(named)
+    assert ("residual_b" in fits[0].trace_) == (error == "combined")
+    held = NonlinearMixedEffectsRegressor(
+        curve("a", "b"), parameters={"a": 1.0, "b": 1.0}, residual_error=error,
+        fixed={"a": 10.0, "residual_a": 0.2}, max_iter=5, tol=0, random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert held.population_parameters_["a"] == pytest.approx(10.0)
+    assert held.residual_error_["a"] == 0.2
+
+
+def test_names_of_other_estimates_are_refused():
+    X, y, groups = decay()
+    names = ("omega2_b", "b")
+    fit = NonlinearMixedEffectsRegressor(
+        curve(*names), parameters=dict.fromkeys(names, 1.0)
+    )
+    with pytest.raises(ValueError, match=r"must not be called \['omega2_b'\]"):
+        fit.fit(X, y, groups=groups)
+
+
+def test_a_hundred_covariates():
+    X, y, groups = line_data()
+    X = np.column_stack([X, np.random.default_rng(0).normal(size=(N, 100))[groups]])
+    fit = line(
+        omega=["intercept"], inputs=[0], covariates={"slope": list(range(1, 101))},
+        max_iter=12, n_burn_in=5, tol=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert len(fit.covariate_effects_) == 100
+
+
+# ------------------------------------------------------------------- groups and columns
+
+
+def test_groups_must_be_given():
+    X, y, groups = line_data()
+    searches = [
+        lambda: line().fit(X, y),
+        lambda: line().partial_fit(X, y),
+        lambda: GridSearchCV(line(), {"n_burn_in": [20]}, cv=GroupKFold(2)).fit(
+            X, y, groups=groups
+        ),
+        lambda: cross_val_score(line(), X, y, cv=GroupKFold(2), groups=groups),
+    ]
+    for search in searches:
+        with pytest.raises(ValueError, match=r"groups.*set_fit_request.*omega=\[\]"):
+            search()
+    assert line(omega=[]).fit(X, y).random_effects_ == []
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, float("nan")])
+def test_labels_must_not_be_missing(missing):
+    X, y, groups = line_data()
+    labels = np.array([missing, *groups[1:]], dtype=object)
+    with pytest.raises(ValueError, match="no label in 1 of 100 rows"):
+        line().fit(X, y, groups=labels)
+
+
+def test_an_exception_leaves_no_data_behind():
+    X, y, groups = decay()
+    calls = []
+
+    def breaks(psi, X):
+        calls.append(1)
+        if len(calls) > 1000:
+            raise KeyError("the equation")
+        return psi["p"] * np.exp(-psi["q"] * X[:, 0])
+
+    fit = NonlinearMixedEffectsRegressor(breaks, parameters={"p": 1.0, "q": 1.0})
+    with pytest.raises(KeyError):
+        fit.fit(X, y, groups=groups)
+    assert set(vars(fit)) - set(fit.get_params()) == {"n_features_in_"}
+
+
+def test_columns_by_name():
+    pandas = pytest.importorskip("pandas")
+    X, y, groups = decay()
+    frame = pandas.DataFrame({"time": X[:, 0], "dose": 100.0})
+    frame["subject"] = [f"s{g}" for g in groups]
+    bolus = NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", parameters={"V": 8.0, "CL": 2.0}, tol=0, max_iter=5,
+        n_burn_in=2, random_state=0,
+    )  # fmt: skip
+    expected = bolus.fit(frame[["dose", "time"]], y, groups=groups).params_
+    for columns in (["time", "dose"], ["time", "dose", "subject"]):
+        if "subject" in columns:
+            bolus.set_params(inputs=["dose", "time"])
+        found = bolus.fit(frame[columns], y, groups=groups).params_
+        np.testing.assert_array_equal(found.coefficients, expected.coefficients)
+    assert bolus.predict(frame, groups=groups).shape == y.shape
+    bolus.set_params(inputs=None)
+    with pytest.raises(ValueError, match=r"inputs \['dose', 'time'\].*pass inputs"):
+        bolus.fit(frame.drop(columns="subject").set_axis(["x", "y"], axis=1), y, groups)
+    alone = line().set_params(max_iter=2, n_burn_in=1, tol=0)
+    alone.fit(frame[["time"]], y, groups=groups)
+
+
+# ------------------------------------------------------------- data that say too little
+
+
+@pytest.mark.parametrize(
+    "rows, told",
+    [
+        (slice(0, M), "There is one subject"),
+        (slice(0, None, M), "Each subject has one row"),
+        (slice(0, 1), "There is one subject"),
+    ],
+)
+def test_variances_that_cannot_be_learned(rows, told):
+    X, y, groups = line_data()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with pytest.warns(FitWarning, match=told):
+            fit = line().fit(X[rows], y[rows], groups=groups[rows])
+    found = list(fit.population_parameters_.values())
+    assert np.abs(found).max() < 1e3
+
+
+@pytest.mark.parametrize("value", [0.0, 4.0, -1e8])
+def test_constant_observations(value):
+    X, _, groups = line_data()
+    with (
+        pytest.warns(FitWarning, match="passes through all"),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fit = line().fit(X, np.full(len(X), value), groups=groups)
+    np.testing.assert_allclose(fit.predict(X), value, rtol=1e-6, atol=1e-6)
+    assert not fit.converged_
+
+
+def test_a_variance_at_its_bound_is_the_same_for_all_seeds():
+    rng = np.random.default_rng(4)
+    X, _, groups = line_data()
+    x, noise = X[:M, 0], 0.5 * rng.normal(size=(N, M))
+    noise -= np.outer(noise @ x / (x @ x), x)  # all subjects have the same slope
+    y = 1 + 2 * X[:, 0] + rng.normal(size=N)[groups] + noise.ravel()
+    found = []
+    for seed in range(3):
+        fit = line().set_params(random_state=seed)
+        with pytest.warns(FitWarning, match=r"\['slope'\] are at their lower bound"):
+            fit.fit(X, y, groups=groups)
+        with pytest.warns(FitWarning, match=r"\['omega2_slope'\] are at their bounds"):
+            errors = fit.standard_errors_
+        found.append([*errors.values(), fit.log_likelihood()])
+    assert np.isnan(errors.pop("omega2_slope"))
+    assert np.isfinite(list(errors.values())).all()
+    np.testing.assert_allclose(found, [found[0]] * 3, rtol=1e-3)
+
+
+def test_modes_far_from_where_the_search_begins():
+    """With next to no variance the modes are at the prior means, wherever it begins."""
+    X, y, groups = line_data()
+    fit = line(max_iter=20, tol=0).fit(X, y, groups=groups)
+    model, rows = fit._model, fit._rows
+    params = fit.params_._replace(omega=np.diag([1e-10, 1e-10]))
+    far = fit._conditional()[0] + 5.0
+    found = conditional_modes(model, rows, params, far)
+    assert found.converged.all()
+    means = model.prior_moments(rows, params)[0]
+    np.testing.assert_allclose(found.modes, means, atol=1e-6)
+    draws = quadrature_draws(found.modes, found.covariances, 5)
+    log_joint = draws.log_conditional(model, rows, params)
+    log_joint += draws.log_prior(model, rows, params)
+    near = model.log_conditional(rows, means, params)
+    np.testing.assert_allclose(draws.log_likelihood(log_joint)[0], near, atol=1e-4)
+
+
+def test_nodes_are_as_many_as_are_needed():
+    """A large variance of binary outcomes needs many; their error is told."""
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(60), 7)
+    y = (rng.random(420) < 1 / (1 + np.exp(-4 * rng.normal(size=60)[groups]))) * 1.0
+
+    def density(psi, X, y):
+        return y * psi["m"] - np.logaddexp(0, psi["m"])
+
+    fit = NonlinearMixedEffectsRegressor(
+        None, parameters={"m": 0.0}, transforms="normal", log_density=density,
+        tol=0, max_iter=100, random_state=0,
+    ).fit(np.zeros((420, 1)), y, groups=groups)  # fmt: skip
+    exact = fit.log_likelihood("quadrature", n_nodes=150)
+    value, error = fit.log_likelihood(return_error=True)
+    assert abs(value - exact) < max(5 * error, 1e-3) < 0.02
+    assert abs(fit.log_likelihood("quadrature", n_nodes=5) - exact) > 0.05
+    arguments = fit._model, fit._rows, fit.params_, *fit._conditional()
+    assert log_likelihood_by_nodes(*arguments)[0].shape == (60,)
+
+
+def test_covariance_where_information_is_singular():
+    information = np.diag([4.0, 1.0, 1.0])
+    information[1:, 1:] = 1.0
+    found = covariance_of(information, np.zeros(3, dtype=bool))
+    assert found[0, 0] == pytest.approx(0.25)
+    assert np.isnan(found[1:, 1:]).all()
+    found = covariance_of(information, np.array([False, False, True]))
+    np.testing.assert_allclose(np.diag(found)[:2], [0.25, 1.0])
+    assert np.isnan(covariance_of(-np.eye(2), np.zeros(2, dtype=bool))).all()

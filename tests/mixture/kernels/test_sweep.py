@@ -1,0 +1,397 @@
+"""Compiled sweeps give the numbers of the general loop on the same streams."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+
+import sktem.loop.loop
+from sktem.e_step.random import spawn_streams
+from sktem.loop.loop import run
+from sktem.loop.state import RunSettings, RunState
+from sktem.loop.sweeps import SWEEPS, find
+from sktem.mixture.kernels import sweep as mixture_sweeps
+from sktem.mixture.model import GaussianMixtureParams
+from sktem.models import GaussianMixtureModel, RandomInterceptModel
+from sktem.samplers import ExactDraws, ExactExpectation, GrowingDraws
+from sktem.schedules import Constant, Polynomial
+from sktem.solvers import FITTEM, ISAEM, VRTTEM, FullBatch, OnlineEM
+
+SOLVERS = [ISAEM(), VRTTEM(), FITTEM(), OnlineEM()]
+SAMPLERS = [ExactExpectation(), ExactDraws(n_draws=10)]
+COVARIANCE_TYPES = ["unit", "spherical", "diag"]
+PRIORS = {
+    "mean_penalty": 0.3,
+    "weight_concentration": 0.05,
+    "covariance_prior": 1.5,
+    "covariance_prior_strength": 0.2,
+    "reg_covar": 1e-3,
+}
+
+
+def make_rows(n_rows, n_features, seed=0):
+    rng = np.random.default_rng(seed)
+    shift = rng.choice([-1.0, 0.5, 2.0], size=(n_rows, 1))
+    return rng.normal(size=(n_rows, n_features)) + shift
+
+
+def start_at(model, X):
+    """Means at the first rows, and for the rest what the data say as a whole."""
+    K, d = model.n_components, X.shape[1]
+    structure = model.structure(d)
+    centre = np.zeros(d) if model.centre is None else model.centre
+    shape = (K, d) if model.covariance_type == "diag" else (K,)
+    covariances = np.ones(shape)
+    return GaussianMixtureParams(
+        np.arange(1.0, K + 1) / (K * (K + 1) / 2),
+        np.array(X[:K] - centre, dtype=np.float64),
+        covariances,
+        structure.precisions_cholesky(covariances),
+    )
+
+
+def run_loop(
+    model,
+    sampler,
+    solver,
+    X,
+    *,
+    params=None,
+    step_size=None,
+    average=False,
+    epochs=3,
+    settled=True,
+):
+    settings = RunSettings(
+        model=model,
+        sampler=sampler,
+        solver=solver,
+        step_size=step_size or Polynomial(alpha=0.6, offset=2.0),
+        batch_size=1,
+        sampling="fixed",
+        max_passes=100,
+        tol=0.0,
+        average=average,
+    )
+    params = start_at(model, X) if params is None else params
+    state = RunState(params, spawn_streams(0))
+    if settled and isinstance(solver, OnlineEM):
+        # From the statistics of one row all components would begin at that row, and
+        # rounding errors alone would tell them apart.
+        state.solver.s = state.solver.S_tts = model.statistics_of(params)
+    return run(settings, X, state, on_epoch=lambda state: len(state.history) >= epochs)
+
+
+def run_both(monkeypatch, *args, **kwargs):
+    """Return the state after the sweeps and the one after the general loop."""
+    calls = []
+    with monkeypatch.context() as patch:
+
+        def find_and_count(*parts):
+            found = find(*parts)
+            assert found is not None
+            return lambda *given: calls.append(found(*given))
+
+        patch.setattr(sktem.loop.loop, "find", find_and_count)
+        swept = run_loop(*args, **kwargs)
+        assert calls
+        patch.setattr(sktem.loop.loop, "find", lambda *parts: None)
+        return swept, run_loop(*args, **kwargs)
+
+
+def assert_close(actual, desired):
+    """Compare up to what rounding may do in some hundred iterations."""
+    if desired is None:
+        assert actual is None
+        return
+    assert np.shape(actual) == np.shape(desired)
+    assert np.asarray(actual).dtype == np.asarray(desired).dtype
+    finite = np.abs(desired)[np.isfinite(desired)]
+    scale = finite.max(initial=0.0)
+    np.testing.assert_allclose(actual, desired, rtol=1e-9, atol=1e-9 * scale + 1e-25)
+
+
+def assert_same(swept, general):
+    assert swept.solver.iteration == general.solver.iteration
+    assert swept.rows_visited == general.rows_visited
+    for name in ("s", "S_tts", "memory_mean"):
+        assert_close(getattr(swept.solver, name), getattr(general.solver, name))
+    if general.solver.memory is None:
+        assert swept.solver.memory is None
+    else:
+        assert_close(swept.solver.memory.values, general.solver.memory.values)
+    for params in ("params", "anchor"):
+        mine, other = (
+            state.params if params == "params" else state.solver.anchor_params
+            for state in (swept, general)
+        )
+        assert type(mine) is type(other)
+        for field in () if other is None else other._fields:
+            assert_close(getattr(mine, field), getattr(other, field))
+    for name in ("sum", "chosen", "count", "total_gamma"):
+        assert_close(getattr(swept.iterates, name), getattr(general.iterates, name))
+    assert swept.history.events == general.history.events
+    for name in ("passes", "monitor_passes", "n_iterations", "step_size"):
+        assert getattr(swept.history, name) == getattr(general.history, name)
+    for name in ("objective", "mean_field"):
+        assert_close(
+            np.array(getattr(swept.history, name)),
+            np.array(getattr(general.history, name)),
+        )
+    # Not one number more was drawn from any stream.
+    for stream in fields(swept.streams):
+        mine, other = (getattr(run.streams, stream.name) for run in (swept, general))
+        assert mine.bit_generator.state == other.bit_generator.state
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4])
+@pytest.mark.parametrize("n_features", [1, 2, 5])
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_numbers_of_the_general_loop(
+    monkeypatch, solver, sampler, covariance_type, n_features, n_components
+):
+    model = GaussianMixtureModel(n_components, covariance_type=covariance_type)
+    X = make_rows(40, n_features)
+    swept, general = run_both(monkeypatch, model, sampler, solver, X)
+    assert swept.solver.iteration == 120
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_priors_centre_and_single_precision(
+    monkeypatch, solver, sampler, covariance_type
+):
+    X = (make_rows(80, 3) + 1e3).astype(np.float32)
+    model = GaussianMixtureModel(
+        3,
+        covariance_type=covariance_type,
+        centre=X[5].astype(np.float64),
+        mean_prior=[1e3, 1e3 + 1, 1e3 - 1],
+        **PRIORS,
+    )
+    assert_same(*run_both(monkeypatch, model, sampler, solver, X))
+
+
+def test_prior_of_variances_by_feature(monkeypatch):
+    model = GaussianMixtureModel(2, covariance_type="diag", **PRIORS)
+    model.set_params(covariance_prior=np.diag([0.5, 1.0, 2.0]))
+    X = make_rows(80, 3)
+    assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
+
+
+@pytest.mark.parametrize("average", [True, 2, "random"])
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize(
+    "solver", [*SOLVERS, VRTTEM(epoch_length=23)], ids=lambda solver: solver.kernel
+)
+def test_blocks_segments_and_averages(monkeypatch, solver, sampler, average):
+    monkeypatch.setattr(mixture_sweeps, "_ITERATIONS_PER_BLOCK", 17)
+    model = GaussianMixtureModel(3, covariance_type="spherical")
+    swept, general = run_both(
+        monkeypatch, model, sampler, solver, make_rows(70, 2), average=average
+    )
+    chosen = general.iterates.chosen if average == "random" else general.iterates.sum
+    assert chosen is not None
+    assert_same(swept, general)
+
+
+def test_blocks_are_small_when_rows_are_long(monkeypatch):
+    monkeypatch.setattr(mixture_sweeps, "_VALUES_PER_BLOCK", 10)
+    model = GaussianMixtureModel(2, covariance_type="diag")
+    X = make_rows(40, 6)
+    assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_many_draws(monkeypatch, solver):
+    model = GaussianMixtureModel(2, covariance_type="unit")
+    swept, general = run_both(
+        monkeypatch, model, ExactDraws(n_draws=300), solver, make_rows(50, 1)
+    )
+    if solver.remembers_rows:
+        assert swept.solver.memory.values.dtype == np.uint16
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_dead_component(monkeypatch, solver, sampler):
+    model = GaussianMixtureModel(3, covariance_type="spherical")
+    X = make_rows(50, 2)
+    start = start_at(model, X)._replace(weights=np.array([0.4, 0.0, 0.6]))
+    swept, general = run_both(monkeypatch, model, sampler, solver, X, params=start)
+    assert general.history.events["degenerate"] >= 150
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", [VRTTEM(rho=1.0), FITTEM(rho=1.0)])
+def test_infeasible_statistics(monkeypatch, solver, sampler, covariance_type):
+    model = GaussianMixtureModel(3, covariance_type=covariance_type)
+    swept, general = run_both(
+        monkeypatch,
+        model,
+        sampler,
+        solver,
+        make_rows(50, 1),
+        step_size=Constant(0.9),
+        average=True,
+    )
+    assert general.history.events["infeasible"] > 5
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("covariance_type", ["spherical", "diag"])
+@pytest.mark.parametrize(
+    # Under online EM the spread of the start decays down to rounding errors.
+    "solver",
+    [solver for solver in SOLVERS if solver.kernel != "online"],
+    ids=lambda solver: solver.kernel,
+)
+def test_constant_rows(monkeypatch, solver, covariance_type):
+    model = GaussianMixtureModel(2, covariance_type=covariance_type, reg_covar=0.0)
+    X = np.tile([[1.5, -0.5]], (30, 1))
+    X[::2, 0] += 4.0
+    swept, general = run_both(
+        monkeypatch, model, ExactDraws(), solver, X, settled=False
+    )
+    assert general.history.events["degenerate"] > 0
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_far_row(monkeypatch, solver, sampler):
+    # The densities of the last row underflow, so that only its distances count.
+    model = GaussianMixtureModel(3, covariance_type="unit")
+    X = make_rows(40, 1)
+    X[-1] = 1e6
+    swept, general = run_both(monkeypatch, model, sampler, solver, X)
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("average", [False, 0])
+def test_first_row_starts_online_em(monkeypatch, average):
+    model = GaussianMixtureModel(2, covariance_type="unit")
+    X = make_rows(60, 1)
+    swept, general = run_both(
+        monkeypatch,
+        model,
+        ExactDraws(n_draws=3),
+        OnlineEM(),
+        X,
+        average=average,
+        settled=False,
+    )
+    assert_same(swept, general)
+
+
+# The measured mean field is beyond the largest float.
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("far", [1e100, 1e160, 1e300])
+def test_huge_row(monkeypatch, far):
+    model = GaussianMixtureModel(2, covariance_type="diag")
+    X = make_rows(30, 2)
+    X[-1, 0] = far
+    start = start_at(model, X)
+    narrow = np.full((2, 2), 1e-12)
+    start = start._replace(covariances=narrow, precisions_cholesky=narrow**-0.5)
+    state = run_loop(model, ExactDraws(), ISAEM(), X, params=start)
+    assert np.isfinite(state.solver.s).all()
+    for field in state.params:
+        assert np.isfinite(field).all()
+
+
+def test_rows_in_a_file(monkeypatch, tmp_path):
+    X = make_rows(40, 2)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = GaussianMixtureModel(2, covariance_type="unit")
+    swept, general = run_both(monkeypatch, model, ExactDraws(), ISAEM(), mapped)
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+def test_hardly_any_rows(monkeypatch, solver, n_rows):
+    model = GaussianMixtureModel(1, covariance_type="diag")
+    X = make_rows(n_rows, 2)
+    assert_same(*run_both(monkeypatch, model, ExactDraws(), solver, X))
+
+
+def test_resumed_run(monkeypatch):
+    model = GaussianMixtureModel(2, covariance_type="unit")
+    X = make_rows(60, 1)
+    whole = run_loop(model, ExactDraws(), FITTEM(), X, epochs=4)
+    part = run_loop(model, ExactDraws(), FITTEM(), X, epochs=2)
+    schedule = Polynomial(alpha=0.6, offset=2.0)
+    settings = RunSettings(
+        model, ExactDraws(), FITTEM(), schedule, 1, "fixed", 100, 0.0
+    )
+    run(settings, X, part, on_epoch=lambda state: len(state.history) >= 4)
+    assert_same(part, whole)
+
+
+def test_all_sweeps_exist():
+    for covariance_type in COVARIANCE_TYPES:
+        model = GaussianMixtureModel(2, covariance_type=covariance_type)
+        for sampler in SAMPLERS:
+            for solver in SOLVERS:
+                assert find(model, sampler, solver) is mixture_sweeps.sweep
+    assert len(SWEEPS) >= 24
+
+
+class OtherSampler(ExactDraws):
+    pass
+
+
+class OtherModel(GaussianMixtureModel):
+    pass
+
+
+class OtherSolver(ISAEM):
+    pass
+
+
+@pytest.mark.parametrize(
+    "model, sampler, solver",
+    [
+        (GaussianMixtureModel(covariance_type="full"), ExactDraws(), ISAEM()),
+        (GaussianMixtureModel(covariance_type="tied"), ExactDraws(), ISAEM()),
+        (GaussianMixtureModel(covariance_type="unit"), ExactDraws(), FullBatch()),
+        (
+            GaussianMixtureModel(covariance_type="unit"),
+            ExactDraws(n_draws=GrowingDraws()),
+            ISAEM(),
+        ),
+        (RandomInterceptModel(), ExactDraws(), ISAEM()),
+        # What a subclass does differently is unknown.
+        (OtherModel(covariance_type="unit"), ExactDraws(), ISAEM()),
+        (GaussianMixtureModel(covariance_type="unit"), OtherSampler(), ISAEM()),
+        (GaussianMixtureModel(covariance_type="unit"), ExactDraws(), OtherSolver()),
+    ],
+)
+def test_no_sweep(model, sampler, solver):
+    assert find(model, sampler, solver) is None
+
+
+def test_no_draws_is_an_error():
+    model = GaussianMixtureModel(2, covariance_type="unit")
+    with pytest.raises(ValueError, match="n_draws"):
+        run_loop(model, ExactDraws(n_draws=0), OnlineEM(), make_rows(20, 1))
+
+
+@pytest.mark.parametrize("n_rows", [2, 7, 1000, 100_000, 5_000_000_000])
+def test_numbers_drawn_in_blocks(n_rows):
+    single, block = (np.random.default_rng(3) for _ in range(2))
+    one_by_one = [single.integers(n_rows, size=1)[0] for _ in range(1001)]
+    assert (block.integers(n_rows, size=(143, 7)).ravel() == one_by_one).all()
+    assert single.bit_generator.state == block.bit_generator.state
+    uniforms = [single.random((1, 3)) for _ in range(50)]
+    assert (block.random((25, 2, 3)).reshape(50, 1, 3) == uniforms).all()
+    assert single.bit_generator.state == block.bit_generator.state

@@ -1,0 +1,195 @@
+"""Robust Poisson regression against direct maximisation of its likelihood."""
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import PoissonRegressor
+
+from sktem import RobustPoissonRegressor
+from sktem.regression.robust_poisson_ascent import _derivatives
+from sktem.regression.robust_poisson_model import (
+    RobustPoissonModel,
+    RobustPoissonParams,
+)
+
+
+def make_data(seed=0, n=400):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2)) + [1.0, 0.0]
+    z = 0.7 + X @ [0.5, -0.3] + 0.6 * rng.normal(size=n)
+    return X, rng.poisson(np.exp(z)).astype(float)
+
+
+def log_likelihood(theta, X, y):
+    """Plain Gauss-Hermite over the prior with many nodes."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(120)
+    z = (theta[0] + X @ theta[1:-1])[:, None] + np.exp(theta[-1]) * nodes
+    return np.log(stats.poisson.pmf(y[:, None], np.exp(z)) @ weights) - 0.5 * np.log(
+        2 * np.pi
+    )
+
+
+@pytest.fixture(scope="module")
+def exact():
+    X, y = make_data()
+    start = [0.7, 0.5, -0.3, np.log(0.6)]
+    return optimize.minimize(lambda t: -log_likelihood(t, X, y).sum(), start).x
+
+
+def theta_of(fit):
+    return np.array([fit.intercept_, *fit.coef_, np.log(fit.sigma_)])
+
+
+def test_default_finds_the_maximum(exact):
+    X, y = make_data()
+    fit = RobustPoissonRegressor(tol=1e-11).fit(X, y)
+    np.testing.assert_allclose(theta_of(fit), exact, atol=1e-3)
+    assert fit.converged_
+    np.testing.assert_allclose(
+        fit.log_likelihood(X, y), log_likelihood(theta_of(fit), X, y), atol=1e-8
+    )
+    mean = np.exp(fit.intercept_ + X @ fit.coef_ + fit.sigma_**2 / 2)
+    np.testing.assert_allclose(fit.predict(X), mean)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": "mala"},
+        {"sampler": "rwm"},
+        {"sampler": "hmc"},
+        {"solver": "isaem", "batch_size": 40},
+        {"solver": "vrttem", "batch_size": 40},
+        {"solver": "fittem", "batch_size": 40, "sampler": "mala"},
+        {"solver": "biased-saem"},
+    ],
+    ids=str,
+)
+def test_solvers_and_samplers(options, exact):
+    X, y = make_data()
+    fit = RobustPoissonRegressor(
+        **options, max_iter=150, tol=0, average=50, random_state=0
+    ).fit(X, y)
+    tolerance = 0.1 if options == {"solver": "biased-saem"} else 0.05
+    np.testing.assert_allclose(theta_of(fit), exact, atol=tolerance)
+
+
+def test_weights_are_repetitions():
+    X, y = make_data(n=60)
+    weights = np.arange(60) % 3
+    options = {"tol": 0, "max_iter": 30}
+    one = RobustPoissonRegressor(**options).fit(X, y, sample_weight=weights)
+    two = RobustPoissonRegressor(**options)
+    two.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(theta_of(one), theta_of(two), atol=1e-3)
+
+
+def test_posterior_moments_are_integrals():
+    params = RobustPoissonParams(np.array([0.5]), 0.8)
+    rows = np.array([[0.0, 1.0], [3.0, 1.0], [400.0, 1.0]])
+    points = RobustPoissonModel().posterior(rows, params)[:, :, 0]
+    for (y, _), found in zip(rows, points, strict=True):
+        middle = np.log(y + 0.5)
+
+        def density(z, y=y, middle=middle):
+            log = y * (z - middle) - np.exp(z) + np.exp(middle)
+            return np.exp(log - 0.5 * ((z - 0.5) ** 2 - (middle - 0.5) ** 2) / 0.8)
+
+        moments = [
+            integrate.quad(lambda z, k=k: z**k * density(z), middle - 9, middle + 6,
+                           points=[middle], limit=200)[0]
+            for k in range(3)
+        ]  # fmt: skip
+        mean, second = moments[1] / moments[0], moments[2] / moments[0]
+        assert found.mean() == pytest.approx(mean, abs=1e-6)
+        assert (found**2).mean() == pytest.approx(second, abs=1e-5)
+
+
+def test_m_step_is_joint_least_squares():
+    rng = np.random.default_rng(0)
+    X, y = make_data(n=50)
+    rows = np.column_stack([y, np.ones(50), X])
+    Z, weights = rng.normal(size=(50, 1)), rng.uniform(0.1, 2, 50)
+    model = RobustPoissonModel()
+    start = RobustPoissonParams(np.zeros(3), 1.0)
+    params = model.maximize(model.mean_statistics(rows, Z, weights), start)
+    root = np.sqrt(weights)[:, None]
+    best = np.linalg.lstsq(rows[:, 1:] * root, Z * root, rcond=None)[0][:, 0]
+    np.testing.assert_allclose(params.coefficients, best, rtol=1e-9)
+    rest = Z[:, 0] - rows[:, 1:] @ best
+    assert params.variance == pytest.approx(np.average(rest**2, weights=weights))
+
+
+def test_counts_without_excess_scatter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 1))
+    y = np.round(np.exp(2 + 0.5 * X[:, 0]))  # less scatter than a Poisson law
+    fit = RobustPoissonRegressor(max_iter=100, tol=0).fit(X, y)
+    assert 0 < fit.sigma_ < 0.1
+    assert fit.coef_[0] == pytest.approx(0.5, abs=0.05)
+
+
+def test_negative_counts():
+    with pytest.raises(ValueError, match="y must not be negative"):
+        RobustPoissonRegressor().fit(np.ones((3, 1)), [1, 2, -1])
+
+
+def test_units_of_the_features_do_not_matter():
+    X, y = make_data()
+    one = RobustPoissonRegressor().fit(X, y)
+    for scale in (1e-6, 1e6, np.array([1e-6, 1e6])):
+        two = RobustPoissonRegressor().fit(X * scale + 7 * scale, y)
+        np.testing.assert_allclose(two.coef_ * scale, one.coef_, rtol=1e-6)
+        assert two.sigma_ == pytest.approx(one.sigma_, rel=1e-6)
+        np.testing.assert_allclose(
+            two.predict(X * scale + 7 * scale), one.predict(X), rtol=1e-6
+        )
+
+
+@pytest.mark.parametrize("level", [-2.0, 2.0, 12.0])
+def test_counts_with_less_scatter_are_a_poisson_regression(level):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(200, 2))
+    y = np.round(np.exp(level + X @ [0.5, -0.3]))
+    fit = RobustPoissonRegressor().fit(X, y)
+    peer = PoissonRegressor(
+        alpha=0, tol=1e-10, max_iter=10_000, solver="newton-cholesky"
+    )
+    peer.fit(X, y)
+    assert fit.converged_ and fit.sigma_ < 1e-3
+    np.testing.assert_allclose(fit.coef_, peer.coef_, atol=1e-5)
+    assert fit.intercept_ == pytest.approx(peer.intercept_, abs=1e-5)
+
+
+def test_derivatives_are_those_of_the_likelihood():
+    X, y = make_data(n=30)
+    rows = np.column_stack([y, np.ones(30), X])
+    weights = np.random.default_rng(0).uniform(0.5, 2, 30)
+    theta = np.array([0.5, 0.4, -0.2, np.log(0.5)])
+
+    def at(theta):
+        params = RobustPoissonParams(theta[:-1], np.exp(theta[-1]))
+        return _derivatives(rows, params, weights)
+
+    value, gradient, hessian = at(theta)
+    own = log_likelihood(np.append(theta[:-1], theta[-1] / 2), X, y)
+    assert value == pytest.approx(weights @ own, abs=1e-7)
+    for j, shift in enumerate(1e-4 * np.eye(4)):
+        above, below = at(theta + shift), at(theta - shift)
+        assert gradient[j] == pytest.approx((above[0] - below[0]) / 2e-4, abs=1e-5)
+        np.testing.assert_allclose(
+            hessian[j], (above[1] - below[1]) / 2e-4, rtol=1e-4, atol=1e-5
+        )
+
+
+def test_nothing_but_zeros():
+    X = np.random.default_rng(0).normal(size=(30, 1))
+    fit = RobustPoissonRegressor().fit(X, np.zeros(30))
+    assert (fit.predict(X) < 1e-3).all() and np.isfinite(fit.coef_).all()
+
+
+def test_passes_that_are_used_up_are_said():
+    with pytest.warns(ConvergenceWarning, match="used up its passes"):
+        fit = RobustPoissonRegressor(sampler="mala", max_iter=2).fit(*make_data())
+    assert not fit.converged_

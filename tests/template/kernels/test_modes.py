@@ -1,0 +1,239 @@
+"""Modes, curvatures and importance weights against dense linear algebra."""
+
+import numpy as np
+import pytest
+
+from sktem.kernels.counter_random import fill_normals, stream_key
+from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.modes import (
+    curvature,
+    factorise,
+    importance_terms,
+    modes,
+    new_maps,
+    solve_factorised,
+    solve_upper,
+)
+from tests.template.oracles import (
+    SHAPES,
+    Dense,
+    grid_of,
+    model_of,
+    random_params,
+    simulate,
+)
+
+OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def positive(n, seed=0):
+    A = np.random.default_rng(seed).normal(size=(n, n))
+    return A @ A.T + 0.1 * np.eye(n)
+
+
+def spline_jacobian(grid, work):
+    """Return the derivatives of the residuals with the slopes that were computed."""
+    slopes = work.slopes.reshape(grid.n_axes, -1)
+    return np.concatenate([s[:, None] * Dense(grid).Kg for s in slopes], axis=1)
+
+
+@OF_SHAPE
+def test_curvature_is_the_gauss_newton_matrix(shape):
+    grid, rng = grid_of(shape), np.random.default_rng(0)
+    work, maps = new_work(grid.compiled, grid.n_axes), new_maps(grid.pairs)
+    params = random_params(grid, rng)
+    z = 0.4 * rng.normal(size=grid.n_latents)
+    y = rng.normal(size=grid.n_pixels)
+    y[1] = np.nan
+    table = grid.table(params.coefficients[0])
+    rss_of(y, z.reshape(work.pull.shape), table, grid.compiled, work)
+    added = positive(grid.n_latents)
+    out = added.copy()
+    curvature(work.slopes, grid.pairs, maps, out)
+    J = spline_jacobian(grid, work)
+    np.testing.assert_allclose(out - added, J.T @ J, atol=1e-12 * np.abs(out).max())
+    # And with the exact kernels, as near as the spline is.
+    seen = ~np.isnan(y)
+    J = Dense(grid).jacobian(z, params.coefficients[0])[seen]
+    bound = 0.02 * np.abs(J.T @ J).max()
+    np.testing.assert_allclose(out - added, J.T @ J, atol=bound)
+    assert (J.T @ J).max() > 10 * bound
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_linear_algebra(n):
+    A, b = positive(n), np.random.default_rng(1).normal(size=n)
+    lower, out = np.zeros((n, n)), np.empty(n)
+    assert factorise(A, lower)
+    np.testing.assert_allclose(lower, np.linalg.cholesky(A), rtol=1e-10, atol=1e-12)
+    solve_factorised(lower, b, out)
+    np.testing.assert_allclose(out, np.linalg.solve(A, b), rtol=1e-9)
+    out = b.copy()
+    solve_upper(lower, out)
+    np.testing.assert_allclose(out, np.linalg.solve(lower.T, b), rtol=1e-9)
+
+
+@pytest.mark.parametrize("last", [0.0, -1.0, np.nan])
+def test_what_is_not_positive_definite_has_no_factor(last):
+    A = np.diag([1.0, last, 2.0])
+    assert not factorise(A, np.zeros((3, 3)))
+
+
+def found_modes(grid, params, Y, Z=None, levels=(64.0, 16.0, 4.0, 1.0), gain=1e-14):
+    part = model_of(grid).component(params, 0)
+    Z = np.zeros((len(Y), grid.n_latents)) if Z is None else Z.copy()
+    rss, log_det = np.empty(len(Y)), np.empty(len(Y))
+    lowers = np.zeros((len(Y), grid.n_latents, grid.n_latents))
+    modes(
+        Y, Z, part.table, part.precision, part.noise_variance, np.array(levels), 200,
+        np.full(len(levels), gain), grid.compiled, grid.pairs, grid.n_axes, rss,
+        log_det, lowers,
+    )  # fmt: skip
+    return part, Z, rss, log_det, lowers
+
+
+@OF_SHAPE
+def test_modes(shape):
+    grid, rng = grid_of(shape), np.random.default_rng(2)
+    params = random_params(grid, rng)
+    Y, _ = simulate(grid, params, 6, rng)
+    Y[1, :2] = np.nan
+    Y[5] = np.nan
+    part, Z, rss, log_det, lowers = found_modes(grid, params, Y)
+    model, work = model_of(grid), new_work(grid.compiled, grid.n_axes)
+    gradient = model.grad_log_joint(Y, Z, params)
+    scale = np.abs(model.grad_log_joint(Y, 0 * Z, params)).max()
+    # Where the log-density changes by 1e-14 at most, the gradient is about 1e-6.
+    assert np.abs(gradient).max() < 1e-5 * scale
+    at_zero = model.log_joint(Y, 0 * Z, params)
+    assert (model.log_joint(Y, Z, params) >= at_zero).all()
+    for row, z in enumerate(Z):
+        error = rss_of(
+            Y[row], z.reshape(work.pull.shape), part.table, grid.compiled, work
+        )
+        assert rss[row] == error
+        J = spline_jacobian(grid, work)
+        hessian = J.T @ J / part.noise_variance + part.precision
+        assert log_det[row] == pytest.approx(np.linalg.slogdet(hessian)[1], rel=1e-10)
+        back = lowers[row] @ lowers[row].T
+        np.testing.assert_allclose(back, hessian, atol=1e-10 * np.abs(hessian).max())
+    # Nothing seen: the mode is that of the prior.
+    np.testing.assert_array_equal(Z[5], 0)
+    assert rss[5] == 0
+    assert log_det[5] == pytest.approx(-part.log_det, rel=1e-9)
+
+
+def test_modes_are_modes_of_the_dense_density():
+    grid, rng = grid_of((7, 4)), np.random.default_rng(3)
+    params = random_params(grid, rng)
+    Y, _ = simulate(grid, params, 5, rng)
+    _, Z, *_ = found_modes(grid, params, Y)
+    dense = Dense(grid)
+    args = (params.coefficients[0], params.covariances[0], params.noise_variances[0])
+    for y, z in zip(Y, Z, strict=True):
+        at = dense.gradient(y, z, *args)
+        start = dense.gradient(y, 0 * z, *args)
+        assert np.abs(at).max() < 0.02 * np.abs(start).max()
+        best = dense.log_joint(y, z, *args)
+        for _ in range(20):
+            other = z + 0.1 * rng.normal(size=len(z))
+            assert dense.log_joint(y, other, *args) < best
+
+
+def test_annealing_finds_deformations_that_a_direct_way_misses():
+    """A narrow peak, moved by more than its width."""
+    grid, rng = grid_of((5,), 0.7, 4.0), np.random.default_rng(0)
+    params = random_params(grid, rng, noise_variance=1e-3, spread=1.5)
+    params.coefficients[0] = np.exp(-(np.linspace(-3, 3, 7) ** 2))
+    Y, _ = simulate(grid, params, 100, rng)
+    model = model_of(grid)
+    values = []
+    for levels in [(256.0, 64.0, 16.0, 4.0, 1.0), (1.0,)]:
+        _, Z, *_ = found_modes(grid, params, Y, levels=levels, gain=1e-3)
+        values.append(model.log_joint(Y, Z, params))
+    better = values[0] - values[1]
+    assert better.mean() > 0
+    assert (better > 5).sum() > 3 * (better < -5).sum()
+
+
+def test_modes_of_images_beyond_all_measure():
+    grid, rng = grid_of((7, 4)), np.random.default_rng(3)
+    params = random_params(grid, rng)
+    Y = np.stack([np.full(28, 1e200), np.full(28, -1e12), rng.normal(size=28)])
+    _, Z, rss, log_det, _ = found_modes(grid, params, Y)
+    _, alone, *_ = found_modes(grid, params, Y[2:])
+    assert np.isfinite(Z).all() and np.isfinite(log_det).all()
+    assert rss[0] == np.inf
+    np.testing.assert_array_equal(Z[2], alone[0])
+
+
+@OF_SHAPE
+@pytest.mark.parametrize("freedom", [0, 1, 5])
+def test_importance_terms(shape, freedom):
+    grid, rng = grid_of(shape), np.random.default_rng(4)
+    params = random_params(grid, rng)
+    Y, _ = simulate(grid, params, 3, rng)
+    Y[1, 2] = np.nan
+    part, Z, _, _, lowers = found_modes(grid, params, Y)
+    numbers, terms = np.array([4, 0, 9]), np.empty((3, 6))
+    seed, dim = np.uint64(11), grid.n_latents
+    importance_terms(
+        Y, Z, lowers, numbers, seed, freedom, part.table, part.precision,
+        part.noise_variance, grid.compiled, grid.n_axes, terms,
+    )  # fmt: skip
+    model = model_of(grid)
+    for row in range(3):
+        key, counter = np.uint64(stream_key(seed, numbers[row])), 0
+        expected = []
+        for _ in range(6):
+            noise, chi = np.empty(dim), np.empty(freedom)
+            counter = fill_normals(key, counter, noise)
+            stretch = 1.0
+            if freedom:
+                counter = fill_normals(key, counter, chi)
+                stretch = np.sqrt(freedom / (chi @ chi))
+            gap = stretch * np.linalg.solve(lowers[row].T, noise)
+            square = gap @ lowers[row] @ lowers[row].T @ gap
+            if freedom:
+                log_q = -(freedom + dim) / 2 * np.log(1 + square / freedom)
+            else:
+                log_q = -square / 2
+            z = (Z[row] + gap)[None]
+            expected.append(model.log_joint(Y[row : row + 1], z, params)[0] - log_q)
+        # Up to the constants of the density.
+        found = terms[row] - terms[row, 0]
+        expected = np.array(expected) - expected[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
+
+
+@pytest.mark.parametrize("rows", [[2], [2, 0], [1, 2]])
+def test_terms_are_pure_functions_of_seed_and_number(rows):
+    grid, rng = grid_of((5,)), np.random.default_rng(5)
+    params = random_params(grid, rng)
+    Y, _ = simulate(grid, params, 3, rng)
+    part, Z, _, _, lowers = found_modes(grid, params, Y)
+
+    def terms(rows):
+        out = np.empty((len(rows), 8))
+        importance_terms(
+            Y[rows], Z[rows], lowers[rows], np.array(rows), np.uint64(1), 5, part.table,
+            part.precision, part.noise_variance, grid.compiled, 1, out,
+        )  # fmt: skip
+        return out
+
+    np.testing.assert_array_equal(terms(rows), terms([0, 1, 2])[rows])
+
+
+def test_pull_at_a_mode_balances_the_prior():
+    grid, rng = grid_of((3, 4, 5)), np.random.default_rng(6)
+    params = random_params(grid, rng)
+    Y, _ = simulate(grid, params, 1, rng)
+    part, Z, *_ = found_modes(grid, params, Y)
+    work = new_work(grid.compiled, 3)
+    rss_of(Y[0], Z[0].reshape(work.pull.shape), part.table, grid.compiled, work)
+    adjoint(grid.compiled, work)
+    np.testing.assert_allclose(
+        work.pull.ravel() / part.noise_variance,
+        -part.precision @ Z[0],
+        atol=1e-4 * np.abs(work.pull).max() / part.noise_variance,
+    )

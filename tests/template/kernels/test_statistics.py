@@ -1,0 +1,114 @@
+"""Sums over displaced pixels against dense kernels."""
+
+import numpy as np
+import pytest
+
+from sktem.models import ImageGrid
+from sktem.template.kernels.statistics import template_sums
+from tests.template.oracles import SHAPES, Dense, grid_of, kernel, points_of
+
+OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def sums(grid, Y, Z, masses):
+    counts = grid.template_nodes[:, 2].astype(int)
+    cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
+    template_sums(
+        Y, Z, masses, grid.pixels, grid.compiled, grid.n_axes, grid.template_nodes,
+        grid.template_scale**-2, cross, middle, head,
+    )  # fmt: skip
+    return cross.ravel(), middle.ravel(), head
+
+
+def images(grid, n, seed=0, missing=0.2):
+    rng = np.random.default_rng(seed)
+    Y = rng.normal(size=(n, grid.n_pixels))
+    Y[rng.random(Y.shape) < missing] = np.nan
+    # Columns after the landmarks are not the kernel's business.
+    return Y, 0.5 * rng.normal(size=(n, grid.n_latents + 3)), rng.uniform(0.1, 2, n)
+
+
+def middles(grid):
+    return points_of(
+        [
+            np.sort(np.concatenate([nodes, (nodes[:-1] + nodes[1:]) / 2]))
+            for nodes in grid.template_axes
+        ]
+    )
+
+
+@OF_SHAPE
+def test_sums_are_those_of_the_docstring(shape):
+    grid = grid_of(shape)
+    Y, Z, masses = images(grid, 4)
+    cross, middle, head = sums(grid, Y, Z, masses)
+    dense, stated = Dense(grid), [0.0, 0.0, 0.0]
+    for y, z, w in zip(Y, Z, masses, strict=True):
+        seen = ~np.isnan(y)
+        K, seen_y = dense.design(z)[seen], y[seen]
+        half = grid.template_scale / np.sqrt(2)
+        stated[0] += w * K.T @ seen_y
+        stated[1] += w * kernel(dense.moved(z)[seen], middles(grid), half).sum(axis=0)
+        stated[2] += w * np.array([seen_y @ seen_y, len(seen_y)])
+    for found, expected in zip((cross, middle, head), stated, strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
+
+
+@OF_SHAPE
+@pytest.mark.parametrize("scale", [0.4, 1.6, 20.0])
+def test_mid_points_give_the_gram_matrix(shape, scale):
+    grid = grid_of(shape, template_scale=scale)
+    Y, Z, masses = images(grid, 3)
+    _, middle, _ = sums(grid, Y, Z, masses)
+    dense, expected = Dense(grid), 0.0
+    for y, z, w in zip(Y, Z, masses, strict=True):
+        K = dense.design(z)[~np.isnan(y)]
+        expected = expected + w * K.T @ K
+    found = grid.gram_of(middle)
+    bound = 1e-12 * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound)
+    assert found.shape == (grid.n_template,) * 2
+
+
+def test_more_pixels_than_a_chunk():
+    grid = ImageGrid((13, 11), (5, 4), (2, 2), 3.0, 5.0)
+    Y, Z, masses = images(grid, 2)
+    cross, middle, head = sums(grid, Y, Z, masses)
+    dense = Dense(grid)
+    designs = [dense.design(z)[~np.isnan(y)] for y, z in zip(Y, Z, strict=True)]
+    expected = sum(
+        w * K.T @ y[~np.isnan(y)] for w, K, y in zip(masses, designs, Y, strict=True)
+    )
+    np.testing.assert_allclose(
+        cross, expected, rtol=0, atol=1e-12 * abs(expected).max()
+    )
+    expected = sum(w * K.T @ K for w, K in zip(masses, designs, strict=True))
+    bound = 1e-12 * np.abs(expected).max()
+    np.testing.assert_allclose(grid.gram_of(middle), expected, rtol=0, atol=bound)
+    assert head[1] == pytest.approx(masses @ (~np.isnan(Y)).sum(axis=1))
+
+
+@OF_SHAPE
+def test_missing_images_count_nothing(shape):
+    grid = grid_of(shape)
+    Y, Z, masses = images(grid, 3)
+    Y[1] = np.nan
+    rest = [0, 2]
+    for whole, part in zip(
+        sums(grid, Y, Z, masses),
+        sums(grid, Y[rest], Z[rest], masses[rest]),
+        strict=True,
+    ):
+        np.testing.assert_allclose(whole, part, rtol=1e-14)
+
+
+def test_landmarks_far_apart():
+    """Kernels that do not overlap: the products vanish, and nothing overflows."""
+    grid = ImageGrid((5,), (3,), (2,), 0.02, 3.0)
+    Y, Z, masses = np.ones((1, 5)), np.zeros((1, 2)), np.ones(1)
+    _, middle, _ = sums(grid, Y, Z, masses)
+    gram = grid.gram_of(middle)
+    assert np.isfinite(gram).all()
+    K = Dense(grid).design(np.zeros(2))
+    np.testing.assert_allclose(gram, K.T @ K, atol=1e-12)

@@ -1,0 +1,262 @@
+"""The classifier by deformable templates."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem.exceptions import FitWarning
+from tests.template.oracles import SMALL, two_kinds
+
+
+def classifier(**settings):
+    return DeformableTemplateClassifier(**{**SMALL, "temperature": 1.0, **settings})
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, kinds = two_kinds(60)
+    return X, np.array(["across", "down"])[kinds]
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return classifier().fit(*data)
+
+
+def noisy(n, seed):
+    """Return images of two kinds, hard to tell apart, with noise that is correlated.
+
+    The model takes the noise of pixels for independent, and so is far too sure.
+    """
+    X, kinds = two_kinds(n, seed)
+    rng = np.random.default_rng(seed + 100)
+    common = 0.4 * rng.normal(size=(n, 1))
+    smooth = np.kron(rng.normal(size=(n, 3, 3)), np.ones((2, 2))).reshape(n, 36)
+    return X + common + 0.3 * smooth, kinds
+
+
+def test_predictions(fitted, data):
+    X, y = data
+    assert fitted.score(X, y) > 0.95
+    assert list(fitted.classes_) == ["across", "down"]
+    probabilities = fitted.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        fitted.classes_[probabilities.argmax(axis=1)], fitted.predict(X)
+    )
+    log_proba = fitted.predict_log_proba(X)
+    np.testing.assert_allclose(np.exp(log_proba), probabilities)
+    # Bayes' rule, from the models of the classes.
+    logs = [model.score_samples(X) for model in fitted.estimators_]
+    joint = np.stack(logs, axis=1) + np.log(fitted.class_prior_)
+    np.testing.assert_allclose(fitted.predict_joint_log_proba(X), joint)
+    expected = joint - np.logaddexp(*joint.T)[:, None]
+    np.testing.assert_allclose(log_proba, expected, atol=1e-10)
+
+
+def test_models_are_those_of_the_estimator(fitted, data):
+    X, y = data
+    own = DeformableTemplateEstimator(**SMALL)
+    images = X[y == "across"]
+    own.set_params(
+        random_state=fitted.estimators_[0].random_state,
+        prior_strength=max(400.0, 20.0 * len(images)),
+    ).fit(images)
+    np.testing.assert_array_equal(own.templates_, fitted.estimators_[0].templates_)
+
+
+def test_temperature_divides_log_likelihoods(data):
+    X, y = data
+    one, hot = classifier().fit(X, y), classifier(temperature=50.0).fit(X, y)
+    np.testing.assert_allclose(
+        hot.predict_joint_log_proba(X) - np.log(hot.class_prior_),
+        (one.predict_joint_log_proba(X) - np.log(one.class_prior_)) / 50,
+    )
+    assert hot.temperature_ == 50 and one.temperature_ == 1
+    np.testing.assert_array_equal(hot.predict(X), one.predict(X))
+
+
+def test_chosen_temperature_is_honest():
+    """On images that the model has not seen, and whose noise it misjudges."""
+    X, y = noisy(60, 0)
+    X_new, y_new = noisy(200, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        auto = classifier(temperature="auto").fit(X, y)
+        one = classifier().fit(X, y)
+    assert auto.temperature_ > 1
+    loss = log_loss(y_new, auto.predict_proba(X_new))
+    cold = log_loss(y_new, one.predict_proba(X_new))
+    assert loss <= cold
+    np.testing.assert_array_equal(auto.predict(X_new), one.predict(X_new))
+    assert loss < np.log(2)
+
+
+def test_too_few_images_for_a_temperature(data):
+    X, y = data
+    small = classifier(temperature="auto").fit(X[:5], y[:5])
+    assert small.temperature_ == 1
+
+
+@pytest.mark.parametrize(
+    "prior, expected",
+    [("uniform", [0.5, 0.5]), ("empirical", [0.75, 0.25]), ([1, 3], [0.25, 0.75])],
+    ids=str,
+)
+def test_priors(data, prior, expected):
+    X, y = data
+    rows = np.concatenate(
+        [np.flatnonzero(y == "across")[:9], np.flatnonzero(y == "down")[:3]]
+    )
+    found = classifier(class_prior=prior).fit(X[rows], y[rows]).class_prior_
+    np.testing.assert_allclose(found, expected)
+
+
+def test_a_class_of_probability_zero(data):
+    fitted = classifier(class_prior=[0, 1]).fit(*data)
+    np.testing.assert_array_equal(fitted.predict_proba(data[0]), [[0, 1]] * 60)
+
+
+def test_weights(data):
+    """Weight zero is absence; the frequencies of the classes are weighted."""
+    X, y = data
+    weights = np.ones(60)
+    weights[40:] = 0
+    one = classifier().fit(X, y, sample_weight=weights)
+    two = classifier().fit(X[:40], y[:40])
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    weights = np.where(y == "down", 3.0, 1.0)
+    prior = classifier(max_iter=0).fit(X, y, sample_weight=weights).class_prior_
+    np.testing.assert_allclose(prior, [0.25, 0.75])
+
+
+def test_threads(data):
+    X, y = data
+    found = [classifier(n_jobs=n).fit(X, y).predict_proba(X) for n in (1, 2)]
+    np.testing.assert_array_equal(*found)
+
+
+def test_images_with_their_shape(data, fitted):
+    X, y = data
+    stack = X.reshape(60, 6, 6)
+    other = classifier().fit(stack, y)
+    np.testing.assert_array_equal(other.predict_proba(stack), fitted.predict_proba(X))
+    np.testing.assert_array_equal(other.predict_proba(X), fitted.predict_proba(stack))
+    with pytest.raises(ValueError, match=r"image_shape is \(6, 6\), but the images"):
+        other.predict(X.reshape(60, 4, 9))
+    with pytest.raises(ValueError, match=r"image_shape is \(4, 9\), but the images"):
+        classifier(image_shape=(4, 9)).fit(stack, y)
+    assert classifier(image_shape=(4, 9)).fit(X, y).estimators_[0].image_shape_ == (
+        4,
+        9,
+    )
+
+
+def test_missing_pixels(data):
+    X, y = data
+    holes = X.copy()
+    holes[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    fitted = classifier().fit(holes, y)
+    assert fitted.score(holes, y) > 0.9
+    unseen = np.full((1, 36), np.nan)
+    np.testing.assert_allclose(fitted.predict_proba(unseen), [fitted.class_prior_])
+
+
+def test_images_beyond_all_measure(fitted):
+    X = np.random.default_rng(0).normal(size=(2, 36))
+    for size in (1e100, 1e200, 1e300):
+        found = fitted.predict_proba(size * X)
+        assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"temperature": 0}, 'temperature must be "auto" or > 0, got 0'),
+        ({"temperature": "hot"}, 'temperature must be "auto" or > 0'),
+        ({"temperature": -1.0}, 'temperature must be "auto" or > 0'),
+        ({"class_prior": "equal"}, 'class_prior must be "empirical", "uniform" or'),
+        ({"class_prior": [1.0]}, "class_prior must hold 2 non-negative numbers"),
+        ({"class_prior": [1.0, -1.0]}, "class_prior must hold 2 non-negative numbers"),
+        ({"solver": "em"}, "means the sampler 'exact', but"),
+        ({"image_shape": (5, 5)}, "does not fit rows of 36 pixels"),
+        ({"n_steps": 0}, "n_steps must be an integer >= 1"),
+        ({"covariance_type": "diag"}, "covariance_type must be"),
+    ],
+    ids=str,
+)
+def test_wrong_parameters(settings, message, data):
+    with pytest.raises(ValueError, match=message):
+        classifier(**settings).fit(*data)
+
+
+def test_wrong_labels(data):
+    X, y = data
+    with pytest.raises(
+        ValueError, match="at least 2 classes, but the data contains one"
+    ):
+        classifier().fit(X, np.zeros(60, dtype=int))
+    with pytest.raises(ValueError, match="Unknown label type"):
+        classifier().fit(X, np.linspace(0, 1, 60))
+    with pytest.raises(ValueError, match="not fitted yet"):
+        classifier().predict(X)
+
+
+def test_folds_are_told_once():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 36)), np.arange(20) % 2
+    wild = classifier(
+        deformation_scale=5.0, deformation_width=1.0, prior_strength=100.0
+    )
+    with pytest.warns(
+        FitWarning, match="fold over themselves in the classes"
+    ) as record:
+        wild.fit(X, y)
+    assert len(record) == 1 and record[0].filename == __file__
+
+
+def test_grid_search_over_widths(data):
+    X, y = data
+    search = GridSearchCV(classifier(), {"deformation_width": [1.5, 3.0]}, cv=3)
+    search.fit(X, y)
+    assert search.best_params_["deformation_width"] in (1.5, 3.0)
+    assert search.best_score_ > 0.9
+    widths = {
+        width: classifier(deformation_width=width).fit(X, y).estimators_[0].grid_
+        for width in (1.5, 3.0)
+    }
+    assert all(g.deformation_width == width for width, g in widths.items())
+    assert cross_val_score(classifier(n_components=2), X, y, cv=3).mean() > 0.9
+
+
+def test_copies(fitted, data):
+    X, _ = data
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert clone(fitted).get_params() == fitted.get_params()
+    assert not hasattr(clone(fitted), "classes_")
+
+
+def test_pandas(data):
+    pandas = pytest.importorskip("pandas")
+    X, y = data
+    frame = pandas.DataFrame(X, columns=[f"p{i}" for i in range(36)])
+    fitted = classifier().fit(frame, pandas.Series(y))
+    np.testing.assert_array_equal(
+        fitted.predict_proba(frame), classifier().fit(X, y).predict_proba(X)
+    )
+
+
+@pytest.mark.parametrize(
+    "seed", [None, 3, np.random.RandomState(0)], ids=lambda s: type(s).__name__
+)
+def test_seeds(seed, data):
+    X, y = data
+    found = [classifier(random_state=seed).fit(X, y).predict_proba(X) for _ in range(2)]
+    assert (found[0] == found[1]).all() == isinstance(seed, int)

@@ -1,0 +1,168 @@
+"""What a fit says of itself, thorough searches for modes, and noise that is shared."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem.exceptions import FitWarning
+from sktem.template.classes import share_noise
+from tests.template.oracles import SMALL, blobs
+
+
+@pytest.fixture(scope="module")
+def digits(shared_data):
+    with np.load(shared_data("images/usps.npz")) as file:
+        X, y = file["X_train"].astype(float), file["y_train"]
+    return lambda digit: X[y == digit].reshape(-1, 16, 16)
+
+
+@pytest.fixture(scope="module", params=[2, 8])
+def fitted(request, digits):
+    X = digits(request.param)
+    estimator = DeformableTemplateEstimator(random_state=0, max_iter=15).fit(X[:30])
+    return estimator, X[-40:]
+
+
+def test_search_finds_what_a_much_denser_one_finds(fitted):
+    estimator, X = fitted
+    model, params = estimator._fitted_model()
+    Y = estimator._standardised(X)
+    found = model.search_modes(Y, params, 0)[1]
+    once = model.modes_of(Y, params, 0)[1]
+    dense = model.modes_of(Y, params, 0, levels=2 ** np.arange(9, -0.1, -0.25))[1]
+    factor = model.component(params, 0).factor
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        start = rng.normal(size=(len(Y), len(factor))) @ factor.T
+        levels = 2.0 ** np.arange(5, -1, -1)
+        dense = np.maximum(dense, model.modes_of(Y, params, 0, start, levels=levels)[1])
+    assert (found >= once).all()
+    assert np.maximum(dense - found, 0).mean() < 2.0
+    assert (dense - found > 20).mean() <= 0.05
+
+
+def test_score_moves_smoothly(fitted):
+    estimator, X = fitted
+    kept = estimator.coefficients_
+    scores = []
+    for k in range(5):
+        estimator.coefficients_ = kept * (1 + 1e-5 * k)
+        scores.append(estimator.score_samples(X))
+    estimator.coefficients_ = kept
+    assert np.abs(np.diff(np.mean(scores, axis=1))).max() < 0.1
+
+
+def test_a_stream_ends_near_the_fit_of_the_same_images(digits):
+    X = digits(5)
+    train, new = X[:120], X[-30:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = DeformableTemplateEstimator(random_state=0, max_iter=20).fit(train)
+        stream = DeformableTemplateEstimator(random_state=0)
+        for chunk in np.array_split(train, 12):
+            stream.partial_fit(chunk)
+    assert np.median(stream.score_samples(new)) > np.median(fit.score_samples(new)) - 30
+    assert 0 <= stream.folded_pixels_ <= stream.fold_rate_ <= 1
+
+
+@pytest.mark.parametrize("max_iter", [0, 1, 2])
+def test_short_runs_have_a_fold_rate(max_iter):
+    fitted = DeformableTemplateEstimator(**{**SMALL, "max_iter": max_iter})
+    fitted.fit(blobs(10))
+    assert 0 <= fitted.folded_pixels_ <= fitted.fold_rate_ <= 1
+    assert not fitted.converged_
+
+
+def test_runs_that_drift_say_so(digits):
+    X = digits(2)[:20]
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        slow = DeformableTemplateEstimator(random_state=0, max_iter=20).fit(X)
+    assert not slow.converged_
+    easy = DeformableTemplateEstimator(**{**SMALL, "max_iter": 40}).fit(blobs(40))
+    assert easy.converged_
+
+
+def test_a_coarse_template_is_named():
+    rng = np.random.default_rng(0)
+    settings = {"template_landmarks": 4, "deformation_scale": 5.0}
+    estimator = DeformableTemplateEstimator(
+        **{**SMALL, **settings, "deformation_width": 1.0, "prior_strength": 100.0}
+    )
+    with pytest.warns(FitWarning, match="increase template_landmarks"):
+        estimator.fit(rng.normal(size=(20, 36)))
+
+
+def test_warnings_of_threads_do_not_leak():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 36)), np.arange(20) % 2
+    before = list(warnings.filters)
+    for _ in range(4):
+        classifier = DeformableTemplateClassifier(
+            **{**SMALL, "max_iter": 1}, temperature=1.0, n_jobs=2
+        )
+        classifier.fit(X, y)
+    assert warnings.filters == before
+
+
+class Fitted:
+    def __init__(self, variance, scale=1.0):
+        self.noise_variances_ = np.array([variance])
+        self.weights_, self._scale = np.ones(1), scale
+
+
+def test_noise_of_few_images_is_shared():
+    def shared(masses, variances=(0.01, 0.03)):
+        models = [Fitted(v) for v in variances]
+        share_noise(models, np.asarray(masses, dtype=float), 0.3)
+        return [float(model.noise_variances_[0]) for model in models]
+
+    # One image each: nothing is known but the prior.
+    np.testing.assert_allclose(shared([1, 1]), 0.09)
+    # One of a class, many of the other: the other's.
+    one, two = shared([1, 10_001])
+    assert one == pytest.approx(0.03, rel=1e-3)
+    assert two == pytest.approx(0.03, rel=1e-3)
+    # Many of both: each its own.
+    np.testing.assert_allclose(shared([1001, 1001]), [0.01, 0.03], rtol=5e-3)
+    # In between: weighted by residuals, with one image of the pooled noise.
+    pooled = (4 * 0.01 + 4 * 0.03 + 0.09) / 9
+    np.testing.assert_allclose(
+        shared([5, 5]), [(0.04 + pooled) / 5, (0.12 + pooled) / 5]
+    )
+
+
+def test_noise_settings_reach_the_models(capsys):
+    X, y = blobs(12), np.arange(12) % 2
+    settings = {**SMALL, "max_iter": 2, "verbose_interval": 1}
+    strong = DeformableTemplateClassifier(
+        **settings, temperature=1.0, noise_prior_scale=2.0, noise_prior_strength=1e9
+    ).fit(X, y)
+    for model in strong.estimators_:
+        np.testing.assert_allclose(
+            model.noise_variances_, (2.0 * model._scale) ** 2, rtol=1e-3
+        )
+    assert capsys.readouterr().out == ""
+    settings["verbose"] = 1
+    DeformableTemplateClassifier(**settings, temperature=1.0).fit(X, y)
+    out = capsys.readouterr().out
+    assert "Iteration 1" in out and "did not converge" not in out
+    with pytest.raises(ValueError, match="noise_prior_strength must be"):
+        DeformableTemplateClassifier(
+            **SMALL, temperature=1.0, noise_prior_strength="much"
+        ).fit(X, y)
+
+
+def test_classifier_has_callbacks():
+    pytest.importorskip("sklearn.callback")
+    from sklearn.callback import ProgressBar
+
+    X, y = blobs(12), np.arange(12) % 2
+    settings = {**SMALL, "max_iter": 2}
+    plain = DeformableTemplateClassifier(**settings, temperature=1.0).fit(X, y)
+    watched = DeformableTemplateClassifier(**settings, temperature=1.0)
+    watched.set_callbacks(ProgressBar())
+    watched.fit(X, y)
+    np.testing.assert_array_equal(watched.predict_proba(X), plain.predict_proba(X))

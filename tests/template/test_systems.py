@@ -1,0 +1,112 @@
+"""Gram matrices in bands against the same matrices as squares."""
+
+import numpy as np
+import pytest
+from scipy.linalg import LinAlgError
+
+from sktem.models import DeformableTemplateModel, ImageGrid, TemplatePriors
+from sktem.template.systems import (
+    BandedGrams,
+    DenseGrams,
+    conjugate_gradients,
+    solver_of,
+)
+
+GRIDS = {
+    "signal": ImageGrid((60,), (45,), (5,), 1.5, 12.0),
+    "image": ImageGrid((24, 17), (22, 19), (4, 3), 1.4, 6.0, 0.3),
+    "volume": ImageGrid((6, 9, 7), (5, 12, 6), (2, 2, 2), 0.7, 5.0, 0.3),
+}
+OF_GRID = pytest.mark.parametrize("name", GRIDS)
+
+
+def problem(name):
+    grid, rng = GRIDS[name], np.random.default_rng(0)
+    model = DeformableTemplateModel(grid, TemplatePriors(0.3, 4.0, 3.0))
+    Y = rng.normal(size=(3, grid.n_pixels))
+    Z = 0.3 * rng.normal(size=(3, grid.n_latents))
+    return grid, model.split(model.mean_statistics(Y, Z), 0), rng
+
+
+def square(bands):
+    n = bands.shape[1]
+    full = np.zeros((n, n))
+    for k in range(len(bands)):
+        rows = np.arange(n - k)
+        full[rows + k, rows] = full[rows, rows + k] = bands[k, : n - k]
+    return full
+
+
+@OF_GRID
+def test_bands_hold_the_matrix(name):
+    grid, part, rng = problem(name)
+    dense, bands = DenseGrams(grid), BandedGrams(grid)
+    x = rng.normal(size=grid.n_template)
+    for one, two in [
+        (dense.of(part.middle), bands.of(part.middle)),
+        (dense.of_landmarks, bands.of_landmarks),
+    ]:
+        bound = 1e-12 * np.abs(one).max()
+        np.testing.assert_allclose(square(two), one, rtol=0, atol=bound)
+        np.testing.assert_array_equal(bands.diagonal(two), dense.diagonal(one))
+        np.testing.assert_allclose(
+            bands.product(two, x), dense.product(one, x), atol=50 * bound
+        )
+
+
+@OF_GRID
+def test_systems_are_solved(name):
+    grid, part, rng = problem(name)
+    b = rng.normal(size=grid.n_template)
+    answers = []
+    for grams in (DenseGrams(grid), BandedGrams(grid)):
+        matrix = grams.of(part.middle) + 0.1 * grams.of_landmarks
+        x = solver_of(grams, matrix)(b)
+        np.testing.assert_allclose(grams.product(matrix, x), b, atol=1e-9)
+        other = matrix + 0.05 * grams.of_landmarks
+        found = conjugate_gradients(
+            lambda v, grams=grams, other=other: grams.product(other, v),
+            b,
+            x,
+            solver_of(grams, matrix),
+        )
+        np.testing.assert_allclose(grams.product(other, found), b, atol=1e-7)
+        answers.append(x)
+    np.testing.assert_allclose(*answers, atol=1e-7 * np.abs(answers[0]).max())
+
+
+def test_conjugate_gradients_give_up():
+    """A preconditioner that is of no use: no answer rather than a wrong one."""
+    scales = np.logspace(-8, 8, 200)
+    b = np.ones(200)
+    assert conjugate_gradients(lambda v: scales * v, b, 0 * b, lambda v: v) is None
+
+
+def test_lost_definiteness_is_restored():
+    grid = GRIDS["signal"]
+    grams = BandedGrams(grid)
+    matrix = grams.of_landmarks.copy()
+    grams.diagonal(matrix)[:] -= 0.3
+    with pytest.raises(LinAlgError):
+        grams.factor(matrix)
+    assert np.isfinite(solver_of(grams, matrix)(np.ones(grid.n_template))).all()
+
+
+def test_form_is_the_cheaper_one():
+    assert isinstance(ImageGrid((16, 16), (15, 15), (6, 6), 1.5, 3.0).grams, DenseGrams)
+    assert isinstance(
+        ImageGrid((64, 64), (50, 50), (6, 6), 1.5, 12.0).grams, BandedGrams
+    )
+
+
+@OF_GRID
+def test_template_is_drawn_without_its_design(name):
+    grid, _, rng = problem(name)
+    beta = rng.normal(size=grid.n_template)
+    at = grid.pixels + 0.4 * rng.normal(size=grid.pixels.shape)
+    np.testing.assert_allclose(
+        grid.template_at(beta), grid.design(grid.pixels) @ beta, atol=1e-12
+    )
+    np.testing.assert_allclose(
+        grid.template_at(beta, at), grid.design(at) @ beta, atol=1e-12
+    )
