@@ -81,12 +81,13 @@ class StochasticEM(LoopEstimator):
     tol : float, default=1e-4
         The run stops when the objective has less than this left to gain, per row. With
         exact expectations of all rows that is extrapolated from the last changes;
-        otherwise the mean over the last quarter of the epochs (``n_iter_no_change`` at
-        least) must not differ by more, or by more than its noise, from that over the
-        quarter before. Without a likelihood, the relative root of the mean field is
+        otherwise the mean over the last third of the epochs is compared with that over
+        the third before, and the change must be within its noise or, carried on for
+        as many steps again, below ``tol``; with Markov chains ``n_iter_no_change``
+        epochs in a row. Without a likelihood, the relative root of the mean field is
         compared with ``tol``. 0 means never.
     n_iter_no_change : int, default=3
-        See ``tol``.
+        See ``tol``; also the least epochs of a third.
     random_state : int, RandomState, Generator or None, default=None
         Seed; an integer makes the result the same at every call.
     warm_start : bool, default=False

@@ -44,9 +44,13 @@ def check_gap(state, settings, monotone: bool) -> None:
 
     A small change from epoch to epoch can mean slow progress. For EM, whose changes
     fall geometrically in the end, the rest of the series is extrapolated (Aitken).
-    Otherwise the means of the objective over the last quarter of the epochs and over
-    the quarter before are compared, up to twice their standard error, and only epochs
-    in which the step averages are counted.
+    Otherwise the means of the objective over the last third of the epochs and over
+    the third before are compared. Their difference, which small steps make small, is
+    divided by the steps between and multiplied by all steps so far: what the run would
+    gain if it went on as long again. Where that is below ``tol``, or the difference
+    below twice its standard error, ``patience`` epochs in a row (all those with
+    Markov chains), the run has converged. Only epochs in which the step averages are
+    compared.
 
     Parameters
     ----------
@@ -62,16 +66,22 @@ def check_gap(state, settings, monotone: bool) -> None:
         state.converged = len(values) > 2 and _left_to_gain(values) < settings.tol
         return
     steps = np.array(state.history.step_size)
+    total = steps.sum()
     if float(settings.step_size(10**9)) < 1:
-        values = values[steps < 1]
+        values, steps = values[steps < 1], steps[steps < 1]
     least = MARKOV_WINDOW if settings.sampler.markov else 1
-    window = max(settings.patience, least, len(values) // 4)
+    window = max(settings.patience, least, len(values) // 3)
     if len(values) < 2 * window:
         return
     before, last = values[-2 * window : -window], values[-window:]
     error = np.sqrt((before.var() + last.var()) / window)
     rise = abs(last.mean() - before.mean())
-    state.converged = bool(rise < max(settings.tol, 2 * error))
+    # Between the centres of the windows lie half of the steps in both.
+    left = rise * total / (0.5 * steps[-2 * window :].sum())
+    stale = bool(left < settings.tol or rise < 2 * error)
+    state.stale_epochs = state.stale_epochs + 1 if stale else 0
+    patience = settings.patience if settings.sampler.markov else 1
+    state.converged = state.stale_epochs >= patience
 
 
 def _left_to_gain(values):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sktem.loop.monitor import objective_of
+from sktem.loop.nearby_params import neighbours
 from sktem.models.base import average_statistics
 from sktem.models.contract import (
     check_each_row,
@@ -255,7 +256,7 @@ class _ModelCheck:
                 near = self.model.maximize(s + size * (other - s), best)
                 self.not_better(value(near), top, slack, "of other statistics nearby")
         if entries:
-            for what, near in _neighbours(best, self.constrained):
+            for what, near in neighbours(best, self.constrained):
                 with np.errstate(all="ignore"):  # one may be outside of what is allowed
                     moved = value(near)
                 self.not_better(moved, top, slack, what)
@@ -359,30 +360,3 @@ class _ModelCheck:
                 method,
                 f"differs {what}: by {ratio.max():.1f} Monte Carlo standard errors",
             )
-
-
-def _neighbours(params: Any, constrained):
-    """Yield parameters of which one entry is moved, with its name."""
-    names = getattr(params, "_fields", None)
-    if names is not None:
-        named = {n: getattr(params, n) for n in names if n not in constrained}
-        replaced = params._replace
-    elif isinstance(params, (float, np.ndarray)):
-        named = {"params": params}
-
-        def replaced(params):
-            return params
-    else:
-        return
-    for name, value in named.items():
-        if not isinstance(value, (float, np.ndarray)) or np.size(value) == 0:
-            continue
-        value = np.asarray(value)
-        if value.dtype.kind != "f":
-            continue
-        for place in list(np.ndindex(value.shape))[:50]:
-            for size in (-1e-2, -1e-3, 1e-3, 1e-2):
-                moved = value.copy()
-                moved[place] += size * (np.abs(value).max() or 1.0)
-                new = float(moved) if value.ndim == 0 else moved
-                yield f"with {name} moved by {size:.1%}", replaced(**{name: new})

@@ -75,7 +75,9 @@ class HMC(MarkovSampler):
             moved, info = sampler.draw(model, X, Z, params, streams, iteration)
             return moved, info, info.acceptance_rate
 
-        return tuned(self, 0.651, 5, Z, streams, move)
+        dimension = max(int(np.prod(Z.shape[2:])), 1)
+        n_steps = int(5 * np.ceil(dimension**0.25))
+        return tuned(self, 0.651, n_steps, Z, streams, move)
 
     def _start_chain(self, model, X, Z, params):
         return (

@@ -223,7 +223,7 @@ OWN_MODELS = [
     FACTORS("two factors, draws", n=1001, sampler="mc", may_warn=True, slow=True),
     PROBIT("answers, random walk", n=500, sampler="rwm"),
     PROBIT("answers, Langevin", n=500, sampler="mala"),
-    PROBIT("answers, Hamiltonian", n=500, sampler="hmc", slow=True, may_warn=True),
+    PROBIT("answers, Hamiltonian", n=500, sampler="hmc", slow=True),
     *(PROBIT(f"answers, latents of scale {u:g}, {s}", n=300, unit=u, sampler=s,
              slow=True)
       for u in (1e-3, 1e3) for s in ("rwm", "mala")),
