@@ -205,7 +205,7 @@ def cases(peer_python=None):
 def published(fit, psi, omega2, sigma):
     """Return the parameters of a fitted estimator with published values in place."""
     design, params = fit._model.design, fit.params_
-    subject, _ = fit._column_names(fit._layout)
+    subject = design.covariate_names
 
     def value(p, column):
         name = design.names[p]

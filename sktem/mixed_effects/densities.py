@@ -27,6 +27,7 @@ class MixedEffectsLikelihood(LatentModel):
     error: Any
     log_density: Any
     gradient: Any
+    least_prediction: float
     n_jobs: int | None
 
     def prior_moments(self, X, params):
@@ -130,7 +131,9 @@ class MixedEffectsLikelihood(LatentModel):
             else:
                 f = self._function(psi, X)
                 sigma = self._sigma_rows(X, sigma, numeric)
-                values = row_log_density(self.error, X.y, f, sigma)
+                values = row_log_density(
+                    self.error, X.y, f, sigma, self.least_prediction
+                )
         return np.where(np.isnan(values), -np.inf, values)
 
     def residual_scale(self, X: GroupedRows, f, params):
@@ -151,7 +154,7 @@ class MixedEffectsLikelihood(LatentModel):
             Standard deviations, of the logarithm for the exponential error.
         """
         sigma = self._sigma_rows(X, params.sigma, params.numeric)
-        return standard_deviation(self.error, f, sigma)
+        return standard_deviation(self.error, f, sigma, self.least_prediction)
 
     def _compiled(self, X, params):
         """Return (kernels, model, rows) for the compiled code, None without."""
@@ -170,6 +173,7 @@ class MixedEffectsLikelihood(LatentModel):
             design.random,
             float(params.sigma[0]),
             float(params.sigma[1]),
+            self.least_prediction,
         )
         base = design.base(X.covariates, params.numeric)
         rows = subjects.SubjectRows(X.by_column, X.y, X.offsets, base)
@@ -262,9 +266,11 @@ class MixedEffectsLikelihood(LatentModel):
             slopes = self.gradient(psi, X.columns)
             # d log-density / df by the residual error, exact up to rounding.
             sigma = self._sigma_rows(X, params.sigma, params.numeric)
-            step = 1e-6 * np.maximum(np.abs(f), 1e-3)
-            above = row_log_density(self.error, X.y, f + step, sigma)
-            below = row_log_density(self.error, X.y, f - step, sigma)
+            least = self.least_prediction
+            # The least prediction is 1e-8 of the size of y.
+            step = 1e-6 * np.maximum(np.abs(f), 1e5 * least)
+            above = row_log_density(self.error, X.y, f + step, sigma, least)
+            below = row_log_density(self.error, X.y, f - step, sigma, least)
             outer = (above - below) / (2 * step)
             found = np.empty_like(Z)
             for j, p in enumerate(design.random):

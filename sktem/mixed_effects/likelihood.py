@@ -166,7 +166,7 @@ class MixedEffectsLikelihoods:
     @property
     def standard_errors_(self):
         """Standard errors of all parameters, from the observed information."""
-        return self.standard_errors()
+        return dict(self._told_errors("louis", "auto")[0])
 
     def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
         """Return standard errors of all parameters, from the observed information.
@@ -214,13 +214,19 @@ class MixedEffectsLikelihoods:
             )
         if return_error and method != "louis":
             raise ValueError(f'return_error needs method="louis", got {method!r}')
+        errors, noise = self._told_errors(method, n_draws)
+        return (dict(errors), dict(noise)) if return_error else dict(errors)
+
+    def _told_errors(self, method, n_draws):
+        """Return standard errors and their errors; warn the caller of the caller."""
+        check_is_fitted(self)
         key = "standard_errors", method, n_draws
         if key not in self._cache:
             self._cache[key] = self._errors(method, n_draws)
         errors, noise, told = self._cache[key]
         if told:
-            warnings.warn(told, FitWarning, stacklevel=2)
-        return (dict(errors), dict(noise)) if return_error else dict(errors)
+            warnings.warn(told, FitWarning, stacklevel=3)
+        return errors, noise
 
     def _errors(self, method, n_draws):
         """Return standard errors, their errors, and what there is to say of them."""

@@ -54,6 +54,8 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         Bounds on how fast variances fall at the start.
     residual_floor : float, default=1e-12
         Least residual variance.
+    least_prediction : float, default=1e-8
+        Size that predictions have at least, for the scatter of a proportional error.
     n_jobs : int or None, default=None
         Threads of the compiled sweeps.
     numeric_units : ndarray of shape (k,) or None, default=None
@@ -71,6 +73,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         gradient=None,
         annealing=NO_ANNEALING,
         residual_floor=1e-12,
+        least_prediction=1e-8,
         n_jobs=None,
         numeric_units=None,
     ):
@@ -82,6 +85,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         self.gradient = gradient
         self.annealing = annealing
         self.residual_floor = residual_floor
+        self.least_prediction = least_prediction
         self.n_jobs = n_jobs
         self.numeric_units = numeric_units
 
@@ -233,7 +237,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         if compiled is None:
             f = self.predict_rows(X, Z, numeric)
             with np.errstate(all="ignore"):
-                squares = squared_residuals(self.error, X.y, f)
+                squares = squared_residuals(self.error, X.y, f, self.least_prediction)
             return X.sums(np.where(np.isfinite(squares), squares, 0.0))
         subjects, model, rows = compiled
         result = np.empty((len(X), 1))

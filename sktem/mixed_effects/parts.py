@@ -12,7 +12,7 @@ import numpy as np
 from sktem.estimators.base import LoopEstimator
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.start import start_from_data, starting_params
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 
@@ -118,6 +118,7 @@ class MixedEffectsParts(LoopEstimator):
                 0.6 * self.n_burn_in if self.annealing else 0.0, per_step=per_step
             ),
             residual_floor=_residual_floor(error, rows.y),
+            least_prediction=least_prediction(rows.y),
             n_jobs=self.n_jobs,
         )
         start, units = start_from_data(self, model, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,10 @@ LONGEST = 2.0
 #: Random places that are looked at, how many more for each parameter whose size is not
 #: known, and the most.
 N_PLACES, MORE_PLACES, MOST_PLACES = 150, 150, 600
+#: Shares, added up, of the ways in which places on the natural scale are drawn.
+KINDS_OF_PLACES = (0.25, 0.5, 0.7, 0.8, 0.9)
+#: Steps on which linearity is tried, and the relative deviation that is none.
+N_TRIALS, LINEAR = 5, 1e-6
 #: Descents from the best of them, and how near two optima are the same one.
 N_DESCENTS, SAME = 4, 0.05
 #: Rows on which all this is done, at most.
@@ -289,7 +294,7 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     intercepts = problem.is_intercept
     first = problem.descend(start, intercepts)
     found = [first]
-    places = [p for p in _places(problem, start) if p is not None]
+    places = [] if _is_linear(problem, first) else _places(problem, start)
     values = np.array([problem.value(problem.terms(place)) for place in places])
     for k in np.argsort(values)[:N_DESCENTS]:
         if not np.isfinite(values[k]):
@@ -303,6 +308,29 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     if few and (~intercepts).any():
         different = [problem.descend(one.vector) for one in different]
     return different
+
+
+def _is_linear(problem, optimum):
+    """Whether the terms are linear in all parameters: there is no other optimum.
+
+    Each one is looked at by itself too, lest one without effect at this place passes.
+    """
+    model, vector = problem.model, optimum.vector
+    if model.error is None or problem.weights is None or not problem.plain.all():
+        return False
+    reach = np.where(vector != 0, np.abs(vector), 1.0)
+    slopes, terms = problem.slopes(vector, reach), problem.terms(vector)
+    rng = np.random.default_rng(0)
+    signs = rng.choice([-1, 1], (N_TRIALS, len(vector)))
+    steps = signs * np.exp(rng.uniform(-3, 3, signs.shape)) * reach
+    alone = [step * axis for step in steps for axis in np.eye(len(vector))]
+    for step in [*steps, *alone]:
+        change = problem.terms(vector + step) - terms
+        size = np.linalg.norm(change)
+        deviation = np.linalg.norm(change - slopes @ step)
+        if not 0 < size < np.inf or not deviation <= LINEAR * size:
+            return False
+    return True
 
 
 def _same(problem, one, other):
@@ -322,27 +350,33 @@ def _places(problem, start):
         place[logarithmic] += factor
         place[plain] *= np.exp(factor)
         places.append(place)
-    columns, y = problem.rows.inputs.T, problem.rows.y
-    spread = np.ptp(y) if np.ptp(y) > 0 else 1.0
+    columns, y = _ranges(problem.rows.inputs.T), problem.rows.y
+    low, high, spread = _ranges(y[None])[0]
     count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
     for _ in range(count if problem.is_intercept.any() else 0):
         place = start.copy()
-        width = rng.choice([2.0, 6.0])
+        width = (2.0, 6.0)[rng.integers(2)]
         place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
         for j in np.flatnonzero(plain):
-            column = columns[rng.integers(len(columns))]
-            width = np.ptp(column) if np.ptp(column) > 0 else 1.0
-            sign = rng.choice([-1, 1])
+            least, most, width = columns[rng.integers(len(columns))]
+            sign = (-1, 1)[rng.integers(2)]
             place[j] = (
-                rng.uniform(column.min(), column.max()),
-                rng.uniform(y.min(), y.max()),
+                rng.uniform(least, most),
+                rng.uniform(low, high),
                 sign * width * np.exp(rng.uniform(-3, 0)),
                 sign * spread / width * np.exp(rng.uniform(-2, 2)),
                 sign / width * np.exp(rng.uniform(-2, 3)),
                 start[j] * np.exp(rng.uniform(-5, 5)),
-            )[rng.choice(6, p=[0.25, 0.25, 0.2, 0.1, 0.1, 0.1])]
+            )[bisect(KINDS_OF_PLACES, rng.random())]
         places.append(place)
     return places
+
+
+def _ranges(columns):
+    """Return least, largest value and range of each column, 1 for no range."""
+    least, most = columns.min(axis=1), columns.max(axis=1)
+    width = np.where(most > least, most - least, 1.0)
+    return np.column_stack([least, most, width]).tolist()
 
 
 def is_near(problem: PooledRegression, optimum: Optimum, factor: float) -> bool:

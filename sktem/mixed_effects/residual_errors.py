@@ -6,11 +6,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["RESIDUAL_ERRORS", "ResidualError", "row_log_density", "standard_deviation"]
+__all__ = [
+    "RESIDUAL_ERRORS",
+    "ResidualError",
+    "least_prediction",
+    "row_log_density",
+    "squared_residuals",
+    "standard_deviation",
+]
 
 #: Predictions nearer to zero than this have the scatter of one of this size, so that a
-#: proportional error does not make them exact.
+#: proportional error does not make them exact; a share of the median size of y.
 LEAST_PREDICTION = 1e-8
+
+
+def least_prediction(y: np.ndarray) -> float:
+    """Return the size below which predictions have the scatter of one of this size.
+
+    Parameters
+    ----------
+    y : ndarray
+        Observations.
+
+    Returns
+    -------
+    float
+        A share of the median size of the observations that are not zero.
+    """
+    sizes = np.abs(y[y != 0])
+    return LEAST_PREDICTION * (float(np.median(sizes)) if len(sizes) else 1.0)
 
 
 class ResidualError(NamedTuple):
@@ -38,7 +62,7 @@ RESIDUAL_ERRORS = {
 }
 
 
-def standard_deviation(code: int, f: np.ndarray, sigma) -> np.ndarray:
+def standard_deviation(code: int, f: np.ndarray, sigma, least: float) -> np.ndarray:
     """Return g(f), for the exponential error on the scale of the logarithm.
 
     Parameters
@@ -49,6 +73,8 @@ def standard_deviation(code: int, f: np.ndarray, sigma) -> np.ndarray:
         Predictions.
     sigma : sequence of two floats or arrays
         Parameters a and b; the one that the error does not have is not used.
+    least : float
+        Size that predictions have at least, for the proportional error.
 
     Returns
     -------
@@ -57,13 +83,15 @@ def standard_deviation(code: int, f: np.ndarray, sigma) -> np.ndarray:
     """
     a, b = sigma
     if code == 1:
-        return b * np.maximum(np.abs(f), LEAST_PREDICTION)
+        return b * np.maximum(np.abs(f), least)
     if code == 2:
         return np.sqrt(a**2 + (b * f) ** 2)
     return np.broadcast_to(a, np.shape(f))
 
 
-def row_log_density(code: int, y: np.ndarray, f: np.ndarray, sigma) -> np.ndarray:
+def row_log_density(
+    code: int, y: np.ndarray, f: np.ndarray, sigma, least: float
+) -> np.ndarray:
     """Return the log-density of observations given predictions.
 
     Parameters
@@ -74,13 +102,15 @@ def row_log_density(code: int, y: np.ndarray, f: np.ndarray, sigma) -> np.ndarra
         Observations and predictions.
     sigma : sequence of two floats or arrays
         Parameters a and b.
+    least : float
+        Size that predictions have at least, for the proportional error.
 
     Returns
     -------
     ndarray of shape (n_rows,)
         Log-densities of y (with the Jacobian of the logarithm, if it is taken).
     """
-    g = standard_deviation(code, f, sigma)
+    g = standard_deviation(code, f, sigma, least)
     if code == 3:
         log_y = np.log(y)
         residual = log_y - np.log(f)
@@ -88,7 +118,9 @@ def row_log_density(code: int, y: np.ndarray, f: np.ndarray, sigma) -> np.ndarra
     return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
 
 
-def squared_residuals(code: int, y: np.ndarray, f: np.ndarray) -> np.ndarray:
+def squared_residuals(
+    code: int, y: np.ndarray, f: np.ndarray, least: float
+) -> np.ndarray:
     """Return squares whose mean is the variance parameter, for errors that have one.
 
     Parameters
@@ -97,6 +129,8 @@ def squared_residuals(code: int, y: np.ndarray, f: np.ndarray) -> np.ndarray:
         Code of the residual error.
     y, f : ndarray of shape (n_rows,)
         Observations and predictions.
+    least : float
+        Size that predictions have at least, for the proportional error.
 
     Returns
     -------
@@ -106,7 +140,7 @@ def squared_residuals(code: int, y: np.ndarray, f: np.ndarray) -> np.ndarray:
     if code == 0:
         return (y - f) ** 2
     if code == 1:
-        return ((y - f) / np.maximum(np.abs(f), LEAST_PREDICTION)) ** 2
+        return ((y - f) / np.maximum(np.abs(f), least)) ** 2
     if code == 3:
         return (np.log(y) - np.log(f)) ** 2
     return np.zeros_like(y)

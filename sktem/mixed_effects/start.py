@@ -13,7 +13,7 @@ from sktem.mixed_effects.pooled import (
     is_near,
     optima,
 )
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
@@ -154,7 +154,7 @@ def _residual_sizes(code, y, f):
     typical = float(np.sqrt(np.mean(y**2)))
     least = 1e-3 * typical if code != 3 and typical > 0 else 1e-3
     size = max(size, least) if np.isfinite(size) else typical
-    relative = np.abs(y - f) / np.maximum(np.abs(f), 1e-8)
+    relative = np.abs(y - f) / np.maximum(np.abs(f), least_prediction(y))
     share = float(np.clip(np.sqrt(np.mean(np.minimum(relative, 1.0) ** 2)), 1e-3, 1.0))
     if code == 1:
         return np.array([0.0, share])

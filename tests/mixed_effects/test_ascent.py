@@ -115,7 +115,8 @@ def test_one_event_per_subject_hardly_tells_of_a_variance(climbs, monkeypatch):
         for s in (start, theta)
     )
     gap = events_deviance(theta, X, y) - best
-    assert (gap < 1e-3) if climbs else (gap > 0.1)
+    # The negative control: without Newton steps it is twenty times too large, at least.
+    assert (gap < 1e-3) if climbs else (gap > 0.02)
 
 
 def test_hidden_share_of_a_linear_model():

@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.evaluation import individual_residuals
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
@@ -15,6 +16,7 @@ from sktem.mixed_effects.inference.node_numbers import (
     covariance_of,
     log_likelihood_by_nodes,
 )
+from tests.mixed_effects.fits import bolus_rows
 
 N, M = 20, 5
 GROUPS = np.repeat(np.arange(N), M)
@@ -63,6 +65,42 @@ def test_units_of_the_data_do_not_matter(of, factor):
     errors = list(plain.standard_errors_.values())[:2] * units
     np.testing.assert_allclose(list(other.standard_errors_.values())[:2], errors, 1e-4)
     assert other.converged_
+
+
+def bolus(psi, X):
+    return X[:, 0] / psi["V"] * np.exp(-psi["CL"] / psi["V"] * X[:, 1])
+
+
+@pytest.mark.parametrize("factor", [1e-12, 1e-9, 1e9])
+@pytest.mark.parametrize("model", ["one_compartment_iv", bolus])
+def test_units_do_not_matter_to_a_proportional_error(model, factor):
+    X, y, groups = bolus_rows(error="proportional")
+    X, y = np.vstack([X, [0.0, 1.0]]), np.append(y, 0.0)  # predicted by zero exactly
+    groups = np.append(groups, 0)
+
+    def fitted(unit):
+        return NonlinearMixedEffectsRegressor(
+            model, parameters={"V": 10.0, "CL": 2.0}, residual_error="proportional",
+            random_state=0,
+        ).fit(X * [unit, 1.0], y * unit, groups=groups)  # fmt: skip
+
+    plain, other = fitted(1.0), fitted(factor)
+    assert plain.converged_ and other.converged_
+    for found, expected in (
+        (other.population_parameters_, plain.population_parameters_),
+        (other.residual_error_, plain.residual_error_),
+        (other.standard_errors_, plain.standard_errors_),
+    ):
+        assert found == pytest.approx(expected, rel=1e-4)
+    change = len(y) * np.log(factor)
+    assert other.log_likelihood() == pytest.approx(
+        plain.log_likelihood() - change, abs=0.01
+    )
+    residuals = [
+        individual_residuals(fit, X * [unit, 1.0], y * unit, groups)
+        for fit, unit in ((plain, 1.0), (other, factor))
+    ]
+    np.testing.assert_allclose(residuals[1], residuals[0], rtol=1e-3, atol=1e-3)
 
 
 def test_given_variances_are_the_start():
@@ -261,8 +299,14 @@ def test_a_variance_at_its_bound_is_the_same_for_all_seeds():
         fit = line().set_params(random_state=seed)
         with pytest.warns(FitWarning, match=r"\['slope'\] are at their lower bound"):
             fit.fit(X, y, groups=groups)
-        with pytest.warns(FitWarning, match=r"\['omega2_slope'\] are at their bounds"):
-            errors = fit.standard_errors_
+        at_bound = r"\['omega2_slope'\] are at their bounds"
+        for errors_of in (
+            lambda fit: fit.standard_errors_,
+            lambda fit: fit.standard_errors(),
+        ):
+            with pytest.warns(FitWarning, match=at_bound) as caught:
+                errors = errors_of(fit)
+            assert caught[0].filename == __file__
         found.append([*errors.values(), fit.log_likelihood()])
     assert np.isnan(errors.pop("omega2_slope"))
     assert np.isfinite(list(errors.values())).all()

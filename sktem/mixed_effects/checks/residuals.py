@@ -89,7 +89,7 @@ def individual_residuals(estimator, X, y, groups=None):
     code = RESIDUAL_ERRORS[estimator.residual_error].code
     sigma = [estimator.residual_error_.get(name, 0.0) for name in "ab"]
     f, observed = predicted(estimator, rows.X, rows.groups), rows.y
-    scale = standard_deviation(code, f, sigma)
+    scale = standard_deviation(code, f, sigma, estimator._model.least_prediction)
     if code == RESIDUAL_ERRORS["exponential"].code:
         if (observed <= 0).any():
             raise ValueError("y must be positive for the exponential error")

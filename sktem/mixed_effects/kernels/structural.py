@@ -6,7 +6,6 @@ from numba import njit
 
 from sktem.kernels.exponential import exponential
 
-LEAST_PREDICTION = 1e-8
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
@@ -93,10 +92,10 @@ def predict(code, psi, inputs, start, stop, f):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def squared_residual(code, y, f):
-    """Equal ``squared_residuals(code, y, f)`` of the residual errors for one row."""
+def squared_residual(code, y, f, least):
+    """Equal ``squared_residuals(code, y, f, least)`` for one row."""
     if code == 1:
-        residual = (y - f) / max(abs(f), LEAST_PREDICTION)
+        residual = (y - f) / max(abs(f), least)
     elif code == 3:
         residual = math.log(y) - math.log(f)
     elif code == 2:
@@ -107,8 +106,8 @@ def squared_residual(code, y, f):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_density(code, y, f, a, b):
-    """Equal ``row_log_density(code, y, f, (a, b))`` for one row."""
+def log_density(code, y, f, a, b, least):
+    """Equal ``row_log_density(code, y, f, (a, b), least)`` for one row."""
     if code == 0:
         residual = (y - f) / a
         return -0.5 * residual * residual - math.log(a) - HALF_LOG_TWO_PI
@@ -117,7 +116,7 @@ def log_density(code, y, f, a, b):
         residual = (log_y - math.log(f)) / a
         return -0.5 * residual * residual - math.log(a) - HALF_LOG_TWO_PI - log_y
     if code == 1:
-        g = b * max(abs(f), LEAST_PREDICTION)
+        g = b * max(abs(f), least)
     else:
         g = math.sqrt(a * a + b * b * f * f)
     residual = (y - f) / g

@@ -28,6 +28,8 @@ class SubjectModel(NamedTuple):
         Which parameters are random.
     a, b : float
         Parameters of the residual error.
+    least : float
+        Size that predictions have at least, for the proportional error.
     """
 
     code: int
@@ -36,6 +38,7 @@ class SubjectModel(NamedTuple):
     positions: np.ndarray
     a: float
     b: float
+    least: float
 
 
 class SubjectRows(NamedTuple):
@@ -117,7 +120,8 @@ def log_likelihood_of(model, rows, subject, z, psi, f):
         constant = math.log(model.a) + HALF_LOG_TWO_PI
         return -0.5 * total / (model.a * model.a) - n * constant
     for i in range(n):
-        total += log_density(model.error, rows.y[start + i], f[i], model.a, model.b)
+        y = rows.y[start + i]
+        total += log_density(model.error, y, f[i], model.a, model.b, model.least)
     return total
 
 
@@ -147,7 +151,8 @@ def residual_sums(model, rows, Z, start, stop, result):
             begin, n = predict_subject(model, rows, i, Z[i, c], psi, f)
             total = 0.0
             for j in range(n):
-                square = squared_residual(model.error, rows.y[begin + j], f[j])
+                y = rows.y[begin + j]
+                square = squared_residual(model.error, y, f[j], model.least)
                 if math.isfinite(square):
                     total += square
             result[i, c] = total
