@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.base import USER_FRAME
 from sktem.exceptions import FitWarning
+from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
 from sktem.template.model import TemplateParams
 
@@ -23,8 +24,8 @@ FOLDS, COARSE = 0.05, 1.3
 JUDGED, IMAGES_AT_ONCE = 50, 64
 
 #: Changes over the last third of a run that are too large: of the template, relative to
-#: its deviation over the pixels, and of the logarithm of the noise variance. Runs of
-#: fewer passes are too short to be judged, and meant to be.
+#: its deviation over the pixels, and of the logarithm of the noise variance, for steps
+#: that sum to several units. Runs of fewer passes are too short to be judged.
 DRIFT, DRIFT_OF_NOISE, LEAST_PASSES = 0.04, 0.06, 20
 
 
@@ -111,7 +112,7 @@ class TemplateAttributes:
     def _after_epoch(self, state):
         # What the end of the run is compared with.
         if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
-            state.trace = state.params
+            state.trace = (state.params, state.solver.iteration)
         return False
 
     def _print_end(self, state):
@@ -120,9 +121,13 @@ class TemplateAttributes:
 
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
-        before, now = state.trace, state.params
-        if before is None or settings.max_passes < LEAST_PASSES:
+        if state.trace is None or settings.max_passes < LEAST_PASSES:
             return False
+        (before, first), now = state.trace, state.params
+        # Averages with small steps have covered only this share of what was left.
+        count = state.solver.iteration - first
+        steps = steps_from(settings.step_size, first + 1, count)
+        covered = 1 - np.prod(1 - np.minimum(steps, 1))
         for t in range(len(now.weights)):
             if now.weights[t] * state.n_rows < 1:
                 continue
@@ -130,7 +135,9 @@ class TemplateAttributes:
             old = self.grid_.template_at(before.coefficients[t])
             moved = np.sqrt(np.mean((new - old) ** 2))
             ratio = now.noise_variances[t] / before.noise_variances[t]
-            if moved > DRIFT * new.std() or abs(np.log(ratio)) > DRIFT_OF_NOISE:
+            if moved > covered * DRIFT * new.std():
+                return False
+            if abs(np.log(ratio)) > covered * DRIFT_OF_NOISE:
                 return False
         return True
 

@@ -150,8 +150,9 @@ class DeformableTemplateEstimator(
         Share of the pixels of these images that lie in a fold. More than 0.05 give a
         :class:`~sktem.exceptions.FitWarning`.
     converged_ : bool
-        Whether template and noise had settled in the last third of the passes. If
-        they had not in 20 passes or more, there is a ``ConvergenceWarning``.
+        Whether template and noise had settled in the last third of the passes, by
+        their change relative to what the steps allow. If they had not in 20 passes or
+        more, there is a ``ConvergenceWarning``.
     image_shape_ : tuple of int
         Shape of the images.
     grid_ : ImageGrid

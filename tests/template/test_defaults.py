@@ -85,6 +85,14 @@ def test_runs_that_drift_say_so(digits):
     assert easy.converged_
 
 
+@pytest.mark.parametrize("step_size", [0.02, 0.005, 0.001])
+def test_small_steps_are_not_taken_for_an_end(digits, step_size):
+    X = digits(2)[:20]
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        slow = DeformableTemplateEstimator(step_size=step_size, random_state=0).fit(X)
+    assert not slow.converged_
+
+
 def test_a_coarse_template_is_named():
     rng = np.random.default_rng(0)
     settings = {"template_landmarks": 4, "deformation_scale": 5.0}
