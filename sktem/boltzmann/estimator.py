@@ -301,13 +301,17 @@ class LatentBoltzmannMachine(
             self._check_same(model)
 
         def new_state():
+            if warm:
+                # They may have been changed, to what is out of bounds as well.
+                params = arrays.copy(self.params_)
+                model.project(params)
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
-                return self._stream.goes_on(self.params_, history, shape)
+                return self._stream.goes_on(params, history, shape)
             streams = spawn_streams(seed_sequence(self.random_state))
             if warm:
-                return ContrastiveState(arrays.copy(self.params_), streams)
+                return ContrastiveState(params, streams)
             params = model.initial_params(units.logits, streams.initialisation)
             if self.pretrain:
                 pretrained(settings, inputs, units, params, streams)
