@@ -27,9 +27,8 @@ __all__ = ["BoltzmannSetup", "one_blas_thread"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 #: Parameters that are positive integers.
-COUNTS = (
-    "n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field", "batch_size",
-)  # fmt: skip
+COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
+          "batch_size")  # fmt: skip
 
 #: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
 #: adapted, over the root of the largest number of neighbours of a unit.
@@ -123,9 +122,8 @@ class BoltzmannSetup:
     def _check_number(self, name, kind, low, *, strict=False):
         value = getattr(self, name)
         right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
-        right = (
-            right and np.isfinite(value) and (value > low if strict else value >= low)
-        )
+        right = right and np.isfinite(value) and value >= low
+        right = right and not (strict and value == low)
         if not right:
             what = "an integer" if kind is Integral else "a number"
             raise ValueError(
@@ -311,10 +309,9 @@ class BoltzmannSetup:
         """Return the largest number of epochs of a fit to so many rows."""
         if not isinstance(self.max_iter, str):
             return int(self.max_iter)
-        updates = UPDATES_TIMES_PARAMETERS / model.n_parameters
-        most = UPDATES_PER_PARAMETER * model.n_parameters
-        most = min(max(most, MOST_UPDATES // 2), MOST_UPDATES)
-        updates = min(max(updates, FEWEST_UPDATES), most)
+        n = model.n_parameters
+        updates = min(max(UPDATES_TIMES_PARAMETERS / n, FEWEST_UPDATES), MOST_UPDATES)
+        updates = min(updates, max(UPDATES_PER_PARAMETER * n, MOST_UPDATES // 2))
         size = min(self.batch_size, n_rows or self.batch_size)
         per_epoch = -(-(n_rows or size) // size)
         # A round of one epoch, one of two, and one of four.
