@@ -122,6 +122,8 @@ def restored_digits():
         n_gibbs_m=5,
         batch_size=50,
         max_iter=60,
+        centering=False,
+        tol=None,
         random_state=0,
     ).fit(X[:1600])
     test = X[1600:1609]

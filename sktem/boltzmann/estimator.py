@@ -94,8 +94,8 @@ class LatentBoltzmannMachine(
         Rows per update.
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
-        16,000 updates for small machines and down to 6,000 for large ones, and at least
-        7 epochs.
+        16,000 updates for small machines (8,000 below 50 parameters) and down to 6,000
+        for large ones, and at least 7 epochs.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that
@@ -301,13 +301,17 @@ class LatentBoltzmannMachine(
             self._check_same(model)
 
         def new_state():
+            if warm:
+                # They may have been changed, to what is out of bounds as well.
+                params = arrays.copy(self.params_)
+                model.project(params)
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
-                return self._stream.goes_on(self.params_, history, shape)
+                return self._stream.goes_on(params, history, shape)
             streams = spawn_streams(seed_sequence(self.random_state))
             if warm:
-                return ContrastiveState(arrays.copy(self.params_), streams)
+                return ContrastiveState(params, streams)
             params = model.initial_params(units.logits, streams.initialisation)
             if self.pretrain:
                 pretrained(settings, inputs, units, params, streams)

@@ -1,9 +1,10 @@
 """Adiabatic persistent contrastive divergence and its relatives: the loop.
 
 Algorithm 1 of Jang et al. (2016), on batches. E: posterior expectations of the batch
-and their average over iterations (E.1 to E.3; the mean over samples obeys the recursion
-of each, so that what is remembered of a sample is its chain, as bits, and no mean
-parameter). M: chains of the model and a step along the difference (M.1, M.2).
+and their average over iterations (E.1 to E.3). What is remembered of a sample is its
+chain, as bits. The average is one over batches; it is the mean of the averages of the
+paper, one for each sample, only if a batch has all of them. M: chains of the model and
+a step along the difference (M.1, M.2).
 """
 
 from __future__ import annotations
@@ -253,7 +254,7 @@ def _close_epoch(settings, state, watch, ends):
     outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
     state.converged = has_converged(*outcome)
     if settings.adaptive:
-        few = state.measures[-1].n_updates < FEWEST_UPDATES
+        few = state.measures[-1].n_updates < FEWEST_UPDATES[watch.is_exact]
     else:
         few = state.travelled < SHORTEST_WAY
     state.converged = state.converged and not few

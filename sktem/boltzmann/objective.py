@@ -47,11 +47,14 @@ class Objective:
     ----------
     base : float
         Mean log-likelihood of independent units with the means of the columns.
+    is_exact : bool
+        Whether the last measurement was exact.
     """
 
     def __init__(self, settings, units, X, seed, n_mean_field):
         self.model, self.units, self.seed = settings.model, units, seed
         rng = np.random.default_rng(seed)
+        self.is_exact = False
         self.n_mean_field = n_mean_field
         self.missing = has_missing(X)
         exact = self.model.has_exact_posterior or self.missing
@@ -104,6 +107,7 @@ class Objective:
         """
         rng = np.random.default_rng([self.seed, number])
         log_partition, error = self.partition.value(params), 0.0
+        self.is_exact = log_partition is not None and self.model.has_exact_posterior
         if log_partition is None:
             found = reliable_log_partition(self.model, params, rng, RUNS, *TEMPERATURES)
             log_partition, error = found.value, found.standard_error

@@ -18,9 +18,10 @@ __all__ = [
     "round_ends",
 ]
 
-#: Updates of the first round, and the fewest after which a run may stop.
+#: Updates of the first round, and the fewest after which a run may stop: where the
+#: likelihood is exact, and where it is estimated.
 FIRST_UPDATES = 250
-FEWEST_UPDATES = 3000
+FEWEST_UPDATES = {True: 1500, False: 3000}
 #: A rise of the log-likelihood that is not worth a longer run, as a share of the
 #: tolerance and in nats per visible unit.
 SMALL_RISE = 0.01

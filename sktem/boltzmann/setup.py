@@ -26,6 +26,9 @@ from sktem.graphs import as_graph
 __all__ = ["BoltzmannSetup", "one_blas_thread"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
+#: Parameters that are positive integers.
+COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
+          "batch_size")  # fmt: skip
 
 #: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
 #: adapted, over the root of the largest number of neighbours of a unit.
@@ -34,8 +37,10 @@ STEP_SIZE_M = (0.28, 0.0028)
 #: Share of the past in the average of the gradient, with adapted steps.
 ADAPTED_MOMENTUM = 0.9
 #: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
+#: The most is half of it for the smallest machines, which need fewer.
 FEWEST_UPDATES = 6000
 MOST_UPDATES = 16000
+UPDATES_PER_PARAMETER = 160
 UPDATES_TIMES_PARAMETERS = 8e8
 
 
@@ -70,15 +75,8 @@ class BoltzmannSetup:
     """Checks of parameters and data, and what is built from them."""
 
     def _check_parameters(self):
-        for name in (
-            "n_chains",
-            "n_chains_e",
-            "n_gibbs_e",
-            "n_gibbs_m",
-            "n_mean_field",
-        ):
+        for name in COUNTS:
             self._check_number(name, Integral, 1)
-        self._check_number("batch_size", Integral, 1)
         if not (isinstance(self.max_iter, str) and self.max_iter == "auto"):
             self._check_number("max_iter", Integral, 0)
         if self.tol is not None:
@@ -124,9 +122,8 @@ class BoltzmannSetup:
     def _check_number(self, name, kind, low, *, strict=False):
         value = getattr(self, name)
         right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
-        right = (
-            right and np.isfinite(value) and (value > low if strict else value >= low)
-        )
+        right = right and np.isfinite(value) and value >= low
+        right = right and not (strict and value == low)
         if not right:
             what = "an integer" if kind is Integral else "a number"
             raise ValueError(
@@ -312,8 +309,9 @@ class BoltzmannSetup:
         """Return the largest number of epochs of a fit to so many rows."""
         if not isinstance(self.max_iter, str):
             return int(self.max_iter)
-        updates = UPDATES_TIMES_PARAMETERS / model.n_parameters
-        updates = min(max(updates, FEWEST_UPDATES), MOST_UPDATES)
+        n = model.n_parameters
+        updates = min(max(UPDATES_TIMES_PARAMETERS / n, FEWEST_UPDATES), MOST_UPDATES)
+        updates = min(updates, max(UPDATES_PER_PARAMETER * n, MOST_UPDATES // 2))
         size = min(self.batch_size, n_rows or self.batch_size)
         per_epoch = -(-(n_rows or size) // size)
         # A round of one epoch, one of two, and one of four.

@@ -156,7 +156,7 @@ class BoltzmannStream:
         Parameters
         ----------
         params : ndarray of shape (n_parameters,)
-            Parameters.
+            Parameters, which the state takes over.
         history : History
             The record so far.
         shape : tuple of int
@@ -171,7 +171,7 @@ class BoltzmannStream:
         arrays = arrays_of(params)
         values = {name: getattr(state, name) for name in ARRAYS}
         found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
-        found["params"] = arrays.copy(params)
+        found["params"] = params
         rows = state.posterior_chains
         same = rows is not None and tuple(rows.shape[:2]) == shape
         started = state.started.copy() if same else None

@@ -220,6 +220,7 @@ class Watch:
     """Returns prepared likelihoods."""
 
     base = -3.0
+    is_exact = False
 
     def __init__(self, *values):
         self.values = list(values)
