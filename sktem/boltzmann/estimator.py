@@ -94,8 +94,8 @@ class LatentBoltzmannMachine(
         Rows per update.
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
-        16,000 updates for small machines (8,000 below 50 parameters) and down to 6,000
-        for large ones, and at least 7 epochs.
+        16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
+        up to 100) and down to 6,000 for large ones, and at least 7 epochs.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that

@@ -378,5 +378,5 @@ default="constant"
                 ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )
-        for told in unusual(model, trace.rows, state):
-            warnings.warn(told, FitWarning, stacklevel=USER_FRAME)
+        if told := unusual(model, trace.rows, state):
+            warnings.warn(" ".join(told), FitWarning, stacklevel=USER_FRAME)
