@@ -120,12 +120,13 @@ def saem_by_hand(X, gammas, first_pass, **settings):
 @pytest.mark.parametrize("sampling", ["fixed", "shuffle"])
 def test_full_batches_of_isaem_are_saem(images, sampling):
     """The same streams, the same trajectory, to rounding; by hand and from both."""
-    settings = {"batch_size": 40, "sampling": sampling, "step_size": Constant(0.5)}
+    settings = {"sampling": sampling, "step_size": Constant(0.5)}
+    saem, isaem = {"solver": "saem"}, {"solver": "isaem", "batch_size": 40}
     for steps in (1, 2, 4):
-        for solver, passes in (("saem", steps), ("isaem", steps + 1)):
-            fitted = template(solver=solver, **{**settings, "max_iter": passes})
+        for solver, passes in ((saem, steps), (isaem, steps + 1)):
+            fitted = template(**solver, **settings, max_iter=passes)
             fitted.fit(images)
-            expected = saem_by_hand(images, [0.5] * steps, solver == "isaem")
+            expected = saem_by_hand(images, [0.5] * steps, solver is isaem)
             np.testing.assert_allclose(
                 fitted.coefficients_, expected.coefficients, rtol=1e-7, atol=1e-8
             )
