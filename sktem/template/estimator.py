@@ -189,7 +189,8 @@ class DeformableTemplateEstimator(
     >>> from sktem import DeformableTemplateEstimator
     >>> X, y = load_digits(return_X_y=True)
     >>> fives = X[y == 5][:30]
-    >>> estimator = DeformableTemplateEstimator((8, 8), random_state=0).fit(fives)
+    >>> estimator = DeformableTemplateEstimator((8, 8), max_iter=80, random_state=0)
+    >>> estimator = estimator.fit(fives)
     >>> estimator.templates_.shape
     (1, 8, 8)
     >>> estimator.transform(fives).shape
