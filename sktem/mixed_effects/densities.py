@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sktem.kernels.blocks import iterate_blocks
-from sktem.mixed_effects.residual_errors import row_log_density, standard_deviation
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
@@ -131,9 +130,7 @@ class MixedEffectsLikelihood(LatentModel):
             else:
                 f = self._function(psi, X)
                 sigma = self._sigma_rows(X, sigma, numeric)
-                values = row_log_density(
-                    self.error, X.y, f, sigma, self.least_prediction
-                )
+                values = self.error.log_density(X.y, f, sigma, self.least_prediction)
         return np.where(np.isnan(values), -np.inf, values)
 
     def residual_scale(self, X: GroupedRows, f, params):
@@ -154,7 +151,7 @@ class MixedEffectsLikelihood(LatentModel):
             Standard deviations, of the logarithm for the exponential error.
         """
         sigma = self._sigma_rows(X, params.sigma, params.numeric)
-        return standard_deviation(self.error, f, sigma, self.least_prediction)
+        return self.error.standard_deviation(f, sigma, self.least_prediction)
 
     def _compiled(self, X, params):
         """Return (kernels, model, rows) for the compiled code, None without."""
@@ -168,7 +165,7 @@ class MixedEffectsLikelihood(LatentModel):
         codes = [TRANSFORMS[name].code for name in design.transforms]
         model = subjects.SubjectModel(
             self.structure.code,
-            self.error,
+            self.error.code,
             np.array(codes, dtype=np.int64),
             design.random,
             float(params.sigma[0]),
@@ -269,8 +266,8 @@ class MixedEffectsLikelihood(LatentModel):
             least = self.least_prediction
             # The least prediction is 1e-8 of the size of y.
             step = 1e-6 * np.maximum(np.abs(f), 1e5 * least)
-            above = row_log_density(self.error, X.y, f + step, sigma, least)
-            below = row_log_density(self.error, X.y, f - step, sigma, least)
+            above = self.error.log_density(X.y, f + step, sigma, least)
+            below = self.error.log_density(X.y, f - step, sigma, least)
             outer = (above - below) / (2 * step)
             found = np.empty_like(Z)
             for j, p in enumerate(design.random):

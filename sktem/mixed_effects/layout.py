@@ -176,8 +176,8 @@ def _fixed(estimator, names, labels, random, pattern, residual_names):
     values = dict(given) if isinstance(given, dict) else {}
     residual = ()
     if estimator.log_density is None:
-        used = RESIDUAL_ERRORS[estimator.residual_error].names
-        residual = tuple(residual_names["ab".index(name)] for name in used)
+        used = RESIDUAL_ERRORS[estimator.residual_error].indices
+        residual = tuple(residual_names[j] for j in used)
     variances = {f"omega2_{names[p]}": j for j, p in enumerate(random)}
     for name in given:
         if name not in {*names, *labels, *residual, *variances}:
@@ -279,10 +279,11 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
             constant[p, column] = values.get(label, 0.0)
             covariate = title(subject_columns[column - 1])
             given.append((parameter_names[p], covariate, float(constant[p, column])))
-    if estimator.log_density is None and estimator.residual_error == "combined":
+    if estimator.log_density is None:
+        error = RESIDUAL_ERRORS[estimator.residual_error]
         numeric += [
             NumericEntry("residual", j, 0)
-            for j in range(2)
+            for j in (error.indices if error.closed_form is None else ())
             if residual_names[j] not in fixed
         ]
     positions, columns = np.array(terms, dtype=np.int64).reshape(-1, 2).T

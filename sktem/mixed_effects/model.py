@@ -12,7 +12,6 @@ from sktem.mixed_effects.m_step import (
     maximize_moments,
     solve_scaled,
 )
-from sktem.mixed_effects.residual_errors import squared_residuals
 
 __all__ = ["NonlinearMixedEffectsModel"]
 
@@ -43,8 +42,8 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         Coefficients, transforms and random effects.
     start : MixedEffectsParams
         Starting parameters.
-    error : int or None
-        Code of the residual error; None with ``log_likelihood``.
+    error : ResidualError or None
+        The residual error; None with ``log_density``.
     log_density : callable or None, default=None
         ``log_density(psi, X, y)``, the log-density of each row.
     gradient : callable or None, default=None
@@ -140,7 +139,7 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
     @property
     def closed_residual(self):
         """Which residual parameter has a closed-form M-step, None without."""
-        closed = {0: 0, 1: 1, 3: 0}.get(self.error)
+        closed = None if self.error is None else self.error.closed_form
         if closed is None or self.design.residual_names[closed] in self.design.held:
             return None
         return closed
@@ -231,13 +230,13 @@ class NonlinearMixedEffectsModel(MixedEffectsLikelihood):
         ndarray of shape (n_subjects,)
             Sums of what has the parameter's square as mean, 0 for other errors.
         """
-        if self.error is None or self.error == 2:
+        if self.error is None or self.error.closed_form is None:
             return np.zeros(len(X))
         compiled = self._compiled(X, self.start) if numeric.shape[1] == 0 else None
         if compiled is None:
             f = self.predict_rows(X, Z, numeric)
             with np.errstate(all="ignore"):
-                squares = squared_residuals(self.error, X.y, f, self.least_prediction)
+                squares = self.error.square(X.y, f, self.least_prediction)
             return X.sums(np.where(np.isfinite(squares), squares, 0.0))
         subjects, model, rows = compiled
         result = np.empty((len(X), 1))

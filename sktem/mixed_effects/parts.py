@@ -7,8 +7,6 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
-import numpy as np
-
 from sktem.estimators.base import LoopEstimator
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
@@ -53,14 +51,6 @@ class _StepAfterBurnIn:
         return 1.0 if end is None else float(max(k - end, 1) ** -DECAY)
 
 
-def _residual_floor(error, y):
-    """Return the least variance of the residuals, a share of that of y."""
-    if error in (1, 3):  # relative errors
-        return 1e-10
-    spread, size = float(np.var(y)), float(np.mean(y**2))
-    return 1e-10 * spread if spread > 1e-20 * size else (1e-16 * size or 1e-20)
-
-
 class MixedEffectsParts(LoopEstimator):
     """Checks settings and makes sampler, solver, schedule and model of them."""
 
@@ -103,7 +93,7 @@ class MixedEffectsParts(LoopEstimator):
             raise ValueError("all parameters are fixed: there is nothing to estimate")
         error = None
         if self.log_density is None:
-            error = RESIDUAL_ERRORS[self.residual_error].code
+            error = RESIDUAL_ERRORS[self.residual_error]
         full = self.solver in ("saem", "biased-saem")
         batch = min(self._resolved_batch_size(len(rows)), len(rows))
         per_step = 1.0 if full else batch / len(rows)
@@ -117,7 +107,7 @@ class MixedEffectsParts(LoopEstimator):
             annealing=Annealing(
                 0.6 * self.n_burn_in if self.annealing else 0.0, per_step=per_step
             ),
-            residual_floor=_residual_floor(error, rows.y),
+            residual_floor=1e-12 if error is None else error.floor(rows.y),
             least_prediction=least_prediction(rows.y),
             n_jobs=self.n_jobs,
         )

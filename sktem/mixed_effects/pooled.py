@@ -84,12 +84,10 @@ class PooledRegression:
     def _weights(self):
         """Return inverse sizes of the errors, None for the logarithm of y."""
         model, y = self.model, self.rows.y
-        if model.error in (None, 0):
+        if model.error is None or not model.error.relative:
             return np.ones(len(y))
-        if (y > 0).all() and self._function(self.vector()).min(initial=1.0) > 0:
-            return None if model.error != 2 else 1 / (y + np.sqrt(np.mean(y**2)))
-        size = np.abs(y) + 0.1 * np.sqrt(np.mean(y**2))
-        return 1 / np.where(size > 0, size, 1.0)
+        positive = (y > 0).all() and self._function(self.vector()).min(initial=1.0) > 0
+        return model.error.weights(y, bool(positive))
 
     def vector(self, params=None):
         """Return the vector of given parameters, by default of the start."""

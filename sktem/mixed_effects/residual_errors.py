@@ -1,19 +1,18 @@
-"""Residual errors: how observations scatter about the prediction."""
+"""Residual errors: how observations scatter about the prediction.
+
+One class for each, and its twin in ``kernels/structural.py``, which knows it by its
+code. A new residual error is a class and a line of the table here, and its two formulas
+there.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
-__all__ = [
-    "RESIDUAL_ERRORS",
-    "ResidualError",
-    "least_prediction",
-    "row_log_density",
-    "squared_residuals",
-    "standard_deviation",
-]
+__all__ = ["RESIDUAL_ERRORS", "ResidualError", "least_prediction"]
 
 #: Predictions nearer to zero than this have the scatter of one of this size, so that a
 #: proportional error does not make them exact; a share of the median size of y.
@@ -21,126 +20,212 @@ LEAST_PREDICTION = 1e-8
 
 
 def least_prediction(y: np.ndarray) -> float:
-    """Return the size below which predictions have the scatter of one of this size.
-
-    Parameters
-    ----------
-    y : ndarray
-        Observations.
-
-    Returns
-    -------
-    float
-        A share of the median size of the observations that are not zero.
-    """
+    """Return the size below which predictions have the scatter of one of this size."""
     sizes = np.abs(y[y != 0])
     return LEAST_PREDICTION * (float(np.median(sizes)) if len(sizes) else 1.0)
 
 
-class ResidualError(NamedTuple):
-    """A named residual error with standard deviation g(f).
+class ResidualError(ABC):
+    """A residual error ``y = f + g(f) eps`` with parameters a and b.
+
+    All methods take both parameters as ``sigma``, two floats or arrays, of which those
+    that the error does not have are not used; and ``least``, see
+    :func:`least_prediction`.
 
     Attributes
     ----------
     code : int
-        Number by which compiled code knows it.
+        Code of its compiled twin.
     names : tuple of str
-        Names of its parameters.
+        Which of a and b it has.
+    closed_form : int or None
+        Index of the parameter whose M-step is the root of the mean of ``square``, if
+        there is one. Without, its parameters take Newton steps on their logarithms.
+    relative : bool
+        Whether errors grow with the prediction.
+    on_logarithms : bool
+        Whether the errors are those of the logarithm of the observations.
     """
 
-    code: int
-    names: tuple[str, ...]
+    code: ClassVar[int]
+    names: ClassVar[tuple[str, ...]]
+    closed_form: ClassVar[int | None] = None
+    relative: ClassVar[bool] = True
+    on_logarithms: ClassVar[bool] = False
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """Indices of its parameters in ``sigma``."""
+        return tuple("ab".index(name) for name in self.names)
+
+    @abstractmethod
+    def standard_deviation(self, f, sigma, least: float):
+        """Return g(f), on the logarithmic scale for errors of logarithms."""
+
+    def log_density(self, y, f, sigma, least: float):
+        """Return the log-density of observations given predictions."""
+        g = self.standard_deviation(f, sigma, least)
+        return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
+
+    @abstractmethod
+    def square(self, y, f, least: float):
+        """Return squares whose mean is that of the closed-form parameter, else 0."""
+
+    @abstractmethod
+    def start(self, y, f):
+        """Return starting values of a and b for the residuals at the start."""
+
+    def weights(self, y, positive: bool):
+        """Return weights of the residuals in a pooled regression.
+
+        None means residuals of logarithms; ``positive`` says that observations and
+        predictions have them.
+        """
+        if positive:
+            return None
+        size = np.abs(y) + 0.1 * np.sqrt(np.mean(y**2))
+        return 1 / np.where(size > 0, size, 1.0)
+
+    def floor(self, y) -> float:
+        """Return the least variance of the residuals, a share of that of y."""
+        spread, size = float(np.var(y)), float(np.mean(y**2))
+        return 1e-10 * spread if spread > 1e-20 * size else (1e-16 * size or 1e-20)
+
+    def allows(self, y, f) -> bool:
+        """Return whether such observations and predictions are possible."""
+        return True
+
+    def draw(self, f, g, normal):
+        """Return observations for predictions, g(f) and normal variables."""
+        return f + g * normal
 
 
-#: Residual errors by name: ``a``, ``b |f|``, ``sqrt(a^2 + b^2 f^2)``, and ``a`` on the
-#: logarithm of the observations.
-RESIDUAL_ERRORS = {
-    "constant": ResidualError(0, ("a",)),
-    "proportional": ResidualError(1, ("b",)),
-    "combined": ResidualError(2, ("a", "b")),
-    "exponential": ResidualError(3, ("a",)),
-}
+class ConstantError(ResidualError):
+    """Standard deviation a."""
 
+    code, names, closed_form, relative = 0, ("a",), 0, False
 
-def standard_deviation(code: int, f: np.ndarray, sigma, least: float) -> np.ndarray:
-    """Return g(f), for the exponential error on the scale of the logarithm.
+    def standard_deviation(self, f, sigma, least):
+        """Return a."""
+        return np.broadcast_to(sigma[0], np.shape(f))
 
-    Parameters
-    ----------
-    code : int
-        Code of the residual error.
-    f : ndarray
-        Predictions.
-    sigma : sequence of two floats or arrays
-        Parameters a and b; the one that the error does not have is not used.
-    least : float
-        Size that predictions have at least, for the proportional error.
-
-    Returns
-    -------
-    ndarray
-        Standard deviations.
-    """
-    a, b = sigma
-    if code == 1:
-        return b * np.maximum(np.abs(f), least)
-    if code == 2:
-        return np.sqrt(a**2 + (b * f) ** 2)
-    return np.broadcast_to(a, np.shape(f))
-
-
-def row_log_density(
-    code: int, y: np.ndarray, f: np.ndarray, sigma, least: float
-) -> np.ndarray:
-    """Return the log-density of observations given predictions.
-
-    Parameters
-    ----------
-    code : int
-        Code of the residual error.
-    y, f : ndarray of shape (n_rows,)
-        Observations and predictions.
-    sigma : sequence of two floats or arrays
-        Parameters a and b.
-    least : float
-        Size that predictions have at least, for the proportional error.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Log-densities of y (with the Jacobian of the logarithm, if it is taken).
-    """
-    g = standard_deviation(code, f, sigma, least)
-    if code == 3:
-        log_y = np.log(y)
-        residual = log_y - np.log(f)
-        return -0.5 * (residual / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi) - log_y
-    return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
-
-
-def squared_residuals(
-    code: int, y: np.ndarray, f: np.ndarray, least: float
-) -> np.ndarray:
-    """Return squares whose mean is the variance parameter, for errors that have one.
-
-    Parameters
-    ----------
-    code : int
-        Code of the residual error.
-    y, f : ndarray of shape (n_rows,)
-        Observations and predictions.
-    least : float
-        Size that predictions have at least, for the proportional error.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Squares; zeros for the combined error, whose parameters have none.
-    """
-    if code == 0:
+    def square(self, y, f, least):
+        """Return squared residuals."""
         return (y - f) ** 2
-    if code == 1:
+
+    def start(self, y, f):
+        """Return the root of the mean square."""
+        return np.array([_size(y, f, _least_size(y)), 0.0])
+
+    def weights(self, y, positive):
+        """Return ones."""
+        return np.ones(len(y))
+
+
+class ProportionalError(ResidualError):
+    """Standard deviation b |f|."""
+
+    code, names, closed_form = 1, ("b",), 1
+
+    def standard_deviation(self, f, sigma, least):
+        """Return b |f|."""
+        return sigma[1] * np.maximum(np.abs(f), least)
+
+    def square(self, y, f, least):
+        """Return squared relative residuals."""
         return ((y - f) / np.maximum(np.abs(f), least)) ** 2
-    if code == 3:
+
+    def start(self, y, f):
+        """Return the root of the mean relative square."""
+        return np.array([0.0, _share(y, f)])
+
+    def floor(self, y):
+        """Return a share of the squared prediction."""
+        return 1e-10
+
+
+class CombinedError(ResidualError):
+    """Standard deviation sqrt(a^2 + b^2 f^2)."""
+
+    code, names = 2, ("a", "b")
+
+    def standard_deviation(self, f, sigma, least):
+        """Return the root of a^2 + b^2 f^2."""
+        return np.sqrt(sigma[0] ** 2 + (sigma[1] * f) ** 2)
+
+    def square(self, y, f, least):
+        """Return zeros."""
+        return np.zeros_like(y)
+
+    def start(self, y, f):
+        """Return shares of what each would be alone."""
+        return np.array([0.7 * _size(y, f, _least_size(y)), 0.3 * _share(y, f)])
+
+    def weights(self, y, positive):
+        """Return weights of errors of both kinds."""
+        if positive:
+            return 1 / (y + np.sqrt(np.mean(y**2)))
+        return super().weights(y, positive)
+
+
+class ExponentialError(ResidualError):
+    """Standard deviation a of the logarithm."""
+
+    code, names, closed_form, on_logarithms = 3, ("a",), 0, True
+
+    def standard_deviation(self, f, sigma, least):
+        """Return a."""
+        return np.broadcast_to(sigma[0], np.shape(f))
+
+    def log_density(self, y, f, sigma, least):
+        """Return the log-density of y, with the Jacobian of the logarithm."""
+        log_y = np.log(y)
+        return super().log_density(log_y, np.log(f), sigma, least) - log_y
+
+    def square(self, y, f, least):
+        """Return squared residuals of the logarithm."""
         return (np.log(y) - np.log(f)) ** 2
-    return np.zeros_like(y)
+
+    def start(self, y, f):
+        """Return the root of the mean square of the logarithm's residuals."""
+        return np.array([_size(np.log(y), np.log(f), 1e-3), 0.0])
+
+    def floor(self, y):
+        """Return a share of the squared prediction."""
+        return 1e-10
+
+    def allows(self, y, f):
+        """Return whether both have logarithms."""
+        return bool((y > 0).all() and (f > 0).all())
+
+    def draw(self, f, g, normal):
+        """Return log-normal observations."""
+        return f * np.exp(g * normal)
+
+
+def _least_size(y):
+    """Return the least standard deviation at the start."""
+    typical = float(np.sqrt(np.mean(y**2)))
+    return 1e-3 * typical if typical > 0 else 1e-3
+
+
+def _size(y, f, least):
+    """Return the root of the mean squared residual, or the size of y."""
+    with np.errstate(over="ignore"):
+        size = float(np.sqrt(np.mean((y - f) ** 2)))
+    return max(size, least) if np.isfinite(size) else float(np.sqrt(np.mean(y**2)))
+
+
+def _share(y, f):
+    """Return the root of the mean squared relative residual, at most one."""
+    relative = np.abs(y - f) / np.maximum(np.abs(f), least_prediction(y))
+    return float(np.clip(np.sqrt(np.mean(np.minimum(relative, 1.0) ** 2)), 1e-3, 1.0))
+
+
+#: Residual errors by name.
+RESIDUAL_ERRORS: dict[str, ResidualError] = {
+    "constant": ConstantError(),
+    "proportional": ProportionalError(),
+    "combined": CombinedError(),
+    "exponential": ExponentialError(),
+}

@@ -17,7 +17,6 @@ from sktem.mixed_effects.inference.observed_information import (
     parameter_names,
 )
 from sktem.mixed_effects.layout import group_rows
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = ["MixedEffectsResults"]
@@ -71,8 +70,8 @@ class MixedEffectsResults:
                 name = design.names[entry.parameter]
                 effects[name, labels[entry.column]] = float(value)
         if model.error is not None:
-            used = next(e for e in RESIDUAL_ERRORS.values() if e.code == model.error)
-            residual = {n: float(params.sigma["ab".index(n)]) for n in used.names}
+            sigma = params.sigma[list(model.error.indices)].tolist()
+            residual = dict(zip(model.error.names, sigma, strict=True))
         return {
             "population_parameters_": {
                 name: float(TRANSFORMS[kind].forward(value))
@@ -301,5 +300,4 @@ class MixedEffectsResults:
         Z = means + effects[subjects]
         f = self._model.predict_rows(rows, Z, self.params_.numeric)
         g = self._model.residual_scale(rows, f, self.params_)
-        noise = g * rng.standard_normal(len(f))
-        return f * np.exp(noise) if self._model.error == 3 else f + noise
+        return self._model.error.draw(f, g, rng.standard_normal(len(f)))

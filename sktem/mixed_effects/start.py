@@ -13,7 +13,7 @@ from sktem.mixed_effects.pooled import (
     is_near,
     optima,
 )
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
@@ -138,29 +138,12 @@ def _starting_error(estimator, starts, design, rows, structure):
         raise ValueError(
             "model is not finite at the start values: change parameters, or the model"
         )
-    if error.code == 3 and ((rows.y <= 0).any() or (f <= 0).any()):
+    if not error.allows(rows.y, f):
         raise ValueError(
-            "the exponential error needs positive y and a positive model function"
+            f"the {estimator.residual_error} error needs positive y and a positive "
+            "model function"
         )
-    return _residual_sizes(error.code, rows.y, f)
-
-
-def _residual_sizes(code, y, f):
-    """Return a and b for given predictions."""
-    if code == 3:
-        y, f = np.log(y), np.log(f)
-    with np.errstate(over="ignore"):
-        size = float(np.sqrt(np.mean((y - f) ** 2)))
-    typical = float(np.sqrt(np.mean(y**2)))
-    least = 1e-3 * typical if code != 3 and typical > 0 else 1e-3
-    size = max(size, least) if np.isfinite(size) else typical
-    relative = np.abs(y - f) / np.maximum(np.abs(f), least_prediction(y))
-    share = float(np.clip(np.sqrt(np.mean(np.minimum(relative, 1.0) ** 2)), 1e-3, 1.0))
-    if code == 1:
-        return np.array([0.0, share])
-    if code == 2:
-        return np.array([0.7 * size, 0.3 * share])
-    return np.array([size, 0.0])
+    return error.start(rows.y, f)
 
 
 def start_from_data(estimator, model, rows):
@@ -262,9 +245,9 @@ def _start_at(estimator, model, problem, optimum, rows):
         return params, numeric
     means = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, means, params.numeric)
-    if not np.isfinite(f).all() or (model.error == 3 and (f <= 0).any()):
+    if not np.isfinite(f).all() or not model.error.allows(rows.y, f):
         return params, numeric  # rows that the regression has not seen
-    sigma = _residual_sizes(model.error, rows.y, f)
+    sigma = model.error.start(rows.y, f)
     held = [name in design.held for name in design.residual_names]
     sigma = np.where(held, params.sigma, sigma)
     values = params.numeric.copy()

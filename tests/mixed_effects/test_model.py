@@ -75,7 +75,7 @@ def make_model(name, error="constant", random=None, omega=None, numeric=(), **op
         np.array([phi[entry.parameter] for entry in numeric]),
     )
     return NonlinearMixedEffectsModel(
-        structure, design, start, RESIDUAL_ERRORS[error].code, **options
+        structure, design, start, RESIDUAL_ERRORS[error], **options
     )
 
 

@@ -16,7 +16,6 @@ from sktem.mixed_effects.checks.rows import (
     predicted,
     simulated,
 )
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, standard_deviation
 
 __all__ = ["PopulationResiduals", "individual_residuals", "population_residuals"]
 
@@ -86,11 +85,11 @@ def individual_residuals(estimator, X, y, groups=None):
     rows = check_rows(estimator, X, y, groups, known=True)
     if not estimator.residual_error_:
         raise ValueError("log_density has no residual error to weigh residuals with")
-    code = RESIDUAL_ERRORS[estimator.residual_error].code
-    sigma = [estimator.residual_error_.get(name, 0.0) for name in "ab"]
+    model = estimator._model
+    error, sigma = model.error, estimator.params_.sigma
     f, observed = predicted(estimator, rows.X, rows.groups), rows.y
-    scale = standard_deviation(code, f, sigma, estimator._model.least_prediction)
-    if code == RESIDUAL_ERRORS["exponential"].code:
+    scale = error.standard_deviation(f, sigma, model.least_prediction)
+    if error.on_logarithms:
         if (observed <= 0).any():
             raise ValueError("y must be positive for the exponential error")
         observed = np.log(observed)

@@ -241,7 +241,7 @@ def linearized_log_likelihood(model, X, params, modes):
         slopes[:, j] = (above - below) / (2 * step[j])
     g = model.residual_scale(X, f, params)
     y = X.y
-    if model.error == 3:  # on the scale of the logarithm
+    if model.error.on_logarithms:
         slopes, y, f = slopes / f[:, None], np.log(y), np.log(f)
     residual = y - f + (slopes * (modes - means)[X.subject_of_row]).sum(axis=1)
     values = np.empty(len(X))
@@ -254,6 +254,6 @@ def linearized_log_likelihood(model, X, params, modes):
         log_det = np.log(np.diag(lower)).sum()
         values[i] = -0.5 * white @ white - log_det
         values[i] -= 0.5 * (stop - start) * np.log(2 * np.pi)
-    if model.error == 3:
+    if model.error.on_logarithms:
         values = values - X.sums(y)
     return values

@@ -93,7 +93,7 @@ def predict(code, psi, inputs, start, stop, f):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def squared_residual(code, y, f, least):
-    """Equal ``squared_residuals(code, y, f, least)`` for one row."""
+    """Equal ``square(y, f, least)`` of the residual error, for one row."""
     if code == 1:
         residual = (y - f) / max(abs(f), least)
     elif code == 3:
@@ -107,7 +107,7 @@ def squared_residual(code, y, f, least):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_density(code, y, f, a, b, least):
-    """Equal ``row_log_density(code, y, f, (a, b), least)`` for one row."""
+    """Equal ``log_density(y, f, (a, b), least)`` of the error, for one row."""
     if code == 0:
         residual = (y - f) / a
         return -0.5 * residual * residual - math.log(a) - HALF_LOG_TWO_PI

@@ -107,7 +107,7 @@ def predict_subject(model, rows, subject, z, psi, f):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def log_likelihood_of(model, rows, subject, z, psi, f):
-    """Equal ``row_log_density(...).sum()`` over the rows of one subject.
+    """Equal ``log_density(...).sum()`` over the rows of one subject.
 
     Arguments are those of `predict_subject`.
     """
@@ -140,7 +140,7 @@ def log_likelihoods(model, rows, Z, start, stop, result):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def residual_sums(model, rows, Z, start, stop, result):
-    """Equal ``squared_residuals(...).sum()`` over the rows of each subject and chain.
+    """Equal ``square(...).sum()`` over the rows of each subject and chain.
 
     Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
     """
