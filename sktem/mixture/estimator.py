@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import warnings
+from numbers import Integral, Real
+
 import numpy as np
 from sklearn.base import DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
-from sktem.e_step.random import spawn_streams
-from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.e_step.random import seed_sequence, spawn_streams
+from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.stochastic_em import drop_weightless
+from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
-from sktem.mixture.scores import MixtureScores
-from sktem.mixture.setup import MixtureSetup
+from sktem.mixture.covariances import COVARIANCES
+from sktem.mixture.given import (
+    as_dtype,
+    central_point,
+    check_given_parameters,
+    check_magnitude,
+    override_start,
+)
+from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
+from sktem.mixture.start import START_METHODS, start_statistics
 from sktem.mixture.stream import MixtureStream
 
 __all__ = ["StochasticEMGaussianMixture"]
 
 
-class StochasticEMGaussianMixture(
-    MixtureScores, MixtureSetup, DensityMixin, LoopEstimator
-):
+class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     """Gaussian mixture for data that are many or arrive as a stream.
 
     A superset of :class:`sklearn.mixture.GaussianMixture`: the same parameters,
@@ -26,6 +44,12 @@ class StochasticEMGaussianMixture(
     nothing of size (n_samples, n_components) and runs on ``n_jobs`` threads with the
     same result to the last bit.
 
+    The parameters come in five groups: the *model* (``n_components`` to
+    ``reg_covar``), the *start* (``init_params`` to ``n_init``), the *algorithm*
+    (``solver`` to ``n_iter_no_change``), *priors* (``mean_penalty`` to
+    ``covariance_prior_strength``) and how the fit is *run* (``n_jobs`` to
+    ``verbose_interval``). A batch fit needs the first two only.
+
     Parameters
     ----------
     n_components : int, default=1
@@ -33,20 +57,8 @@ class StochasticEMGaussianMixture(
     covariance_type : {"full", "tied", "diag", "spherical", "unit"}, default="full"
         One matrix each, one matrix for all, variances each, one variance each, or the
         identity (known, not learned).
-    tol : float, default=1e-6
-        Threshold of convergence, in nats per row. "em" stops when the lower bound
-        changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
-        The other solvers stop when it has not risen by ``tol`` for
-        ``n_iter_no_change`` epochs on a fixed sample of rows. 0 means never. The
-        default is smaller than scikit-learn's 1e-3, which stops up to 0.02 nats per
-        row short.
     reg_covar : float, default=1e-6
         Added to the diagonal of covariances.
-    max_iter : int, default=1000
-        Passes over the data, at most (on average, for ``sampling="inclusion"``). The
-        initial pass, anchor passes and second index sets count.
-    n_init : int, default=1
-        Number of starts; the run with the best lower bound is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
             default="kmeans"
         The start. "kmeans" and "random" are scikit-learn's to the bit. "k-means++" and
@@ -63,6 +75,8 @@ class StochasticEMGaussianMixture(
     precisions_init : array-like or None, default=None
         Starting precisions, in the shape of ``precisions_``. When weights, means and
         precisions are given, no other start is made.
+    n_init : int, default=1
+        Number of starts; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
         The algorithm: "em", "mcem", "saem", "online", "iem", "isaem", "vrttem",
         "fittem", or an instance of a class of :mod:`sktem.solvers`. The default is
@@ -98,6 +112,16 @@ class StochasticEMGaussianMixture(
         running average over about the last quarter of the iterates; "random" is
         iterate k with probability proportional to its step. "auto" is the last iterate
         in ``fit``, and on a stream "tail" if ``step_size="auto"``, else the last.
+    max_iter : int, default=1000
+        Passes over the data, at most (on average, for ``sampling="inclusion"``). The
+        initial pass, anchor passes and second index sets count.
+    tol : float, default=1e-6
+        Threshold of convergence, in nats per row. "em" stops when the lower bound
+        changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
+        The other solvers stop when it has not risen by ``tol`` for
+        ``n_iter_no_change`` epochs on a fixed sample of rows. 0 means never. The
+        default is smaller than scikit-learn's 1e-3, which stops up to 0.02 nats per
+        row short.
     n_iter_no_change : int, default=3
         See ``tol``.
     mean_penalty : float, default=0.0
@@ -206,15 +230,13 @@ class StochasticEMGaussianMixture(
         n_components=1,
         *,
         covariance_type="full",
-        tol=1e-6,
         reg_covar=1e-6,
-        max_iter=1000,
-        n_init=1,
         init_params="kmeans",
         init_size=None,
         weights_init=None,
         means_init=None,
         precisions_init=None,
+        n_init=1,
         solver="em",
         sampler="auto",
         n_draws=None,
@@ -223,6 +245,8 @@ class StochasticEMGaussianMixture(
         step_size="auto",
         rho="auto",
         average="auto",
+        max_iter=1000,
+        tol=1e-6,
         n_iter_no_change=3,
         mean_penalty=0.0,
         mean_prior=None,
@@ -237,15 +261,13 @@ class StochasticEMGaussianMixture(
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
-        self.tol = tol
         self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
         self.init_params = init_params
         self.init_size = init_size
         self.weights_init = weights_init
         self.means_init = means_init
         self.precisions_init = precisions_init
+        self.n_init = n_init
         self.solver = solver
         self.sampler = sampler
         self.n_draws = n_draws
@@ -254,6 +276,8 @@ class StochasticEMGaussianMixture(
         self.step_size = step_size
         self.rho = rho
         self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
         self.n_iter_no_change = n_iter_no_change
         self.mean_penalty = mean_penalty
         self.mean_prior = mean_prior
@@ -398,3 +422,401 @@ class StochasticEMGaussianMixture(
         self.n_samples_seen_ = stream.n_rows
         self.n_steps_ = stream.n_steps
         return self
+
+    def _fitted_params(self, centre):
+        """Return the fitted attributes as parameters of a model."""
+        return GaussianMixtureParams(
+            weights=np.asarray(self.weights_, dtype=np.float64),
+            means=np.asarray(self.means_, dtype=np.float64) - centre,
+            covariances=np.asarray(self.covariances_, dtype=np.float64),
+            precisions_cholesky=np.asarray(self.precisions_cholesky_, np.float64),
+        )
+
+    def _fitted_model(self):
+        check_is_fitted(self, "means_")
+        model = GaussianMixtureModel(
+            len(self.means_),
+            covariance_type=self.covariance_type,
+            centre=np.asarray(self.means_, dtype=np.float64).mean(axis=0),
+            n_jobs=self.n_jobs,
+        )
+        return model, self._fitted_params(model.centre)
+
+    def score_samples(self, X):
+        """Return the log-density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities.
+        """
+        model, params = self._fitted_model()
+        X, _ = self._validate(X, reset=False)
+        return model.log_likelihood(X, params).astype(X.dtype, copy=False)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the mean log-likelihood per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean; a weight means repetition.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return total / n_samples
+
+    def predict(self, X):
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Component labels.
+        """
+        model, params = self._fitted_model()
+        X, _ = self._validate(X, reset=False)
+        return model.predict(X, params)
+
+    def predict_proba(self, X):
+        """Return the posterior probability of each component for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Probabilities.
+        """
+        model, params = self._fitted_model()
+        X, _ = self._validate(X, reset=False)
+        probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
+        # Rounding makes ties, in which the label would not be the first of the largest.
+        labels = model.predict(X, params)
+        tied = np.flatnonzero(probabilities.argmax(axis=1) != labels)
+        largest = probabilities[tied].max(axis=1)
+        probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
+        return probabilities
+
+    def sample(self, n_samples=1):
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows, sorted by component.
+        y : ndarray of shape (n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is below 1.
+        """
+        model, params = self._fitted_model()
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
+                "least one sample."
+            )
+        K, d = params.means.shape
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, params.weights / params.weights.sum())
+        structure = model.structure(d)
+        X = np.vstack(
+            [
+                mean + structure.draw(params.covariances, k, int(counts[k]), rng)
+                for k, mean in enumerate(np.asarray(self.means_, dtype=np.float64))
+            ]
+        )
+        return X.astype(self.means_.dtype), np.repeat(np.arange(K), counts)
+
+    def _total_log_likelihood(self, X, sample_weight):
+        """Return the log-likelihood of all rows, and how many rows that is."""
+        model, params = self._fitted_model()
+        X, weights = self._validate(X, sample_weight, reset=False)
+        values = model.log_likelihood(X, params)
+        if weights is None:
+            return float(values.sum()), float(len(values))
+        return float(values @ weights), float(weights.sum())
+
+    def _n_parameters(self):
+        model, _ = self._fitted_model()
+        return model.n_parameters(self.means_.shape[1])
+
+    def bic(self, X, sample_weight=None):
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + self._n_parameters() * float(np.log(n_samples))
+
+    def aic(self, X, sample_weight=None):
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, _ = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + 2 * self._n_parameters()
+
+    def icl(self, X, sample_weight=None):
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        It is BIC plus twice the entropy of the posterior probabilities, and so prefers
+        well separated components (Biernacki, Celeux and Govaert 2000).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        model, params = self._fitted_model()
+        rows, weights = self._validate(X, sample_weight, reset=False)
+        probabilities = model.posterior(rows, params)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(
+                probabilities > 0, probabilities * np.log(probabilities), 0.0
+            )
+        if weights is not None:
+            terms = terms * weights[:, None]
+        return self.bic(X, sample_weight) - 2 * float(terms.sum())
+
+    def _check_parameters(self):
+        self._check_number("n_components", Integral, 1)
+        self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+        for name in (
+            "reg_covar",
+            "mean_penalty",
+            "weight_concentration",
+            "covariance_prior_strength",
+        ):
+            self._check_number(name, Real, 0)
+        if self.init_size is not None:
+            self._check_number("init_size", Integral, 1)
+        if self.covariance_type not in COVARIANCES:
+            raise ValueError(
+                f"covariance_type must be one of {sorted(COVARIANCES)}, got "
+                f"{self.covariance_type!r}"
+            )
+        if not callable(self.init_params) and self.init_params not in START_METHODS:
+            raise ValueError(
+                f"init_params must be one of {sorted(START_METHODS)} or a callable, "
+                f"got {self.init_params!r}"
+            )
+        if (self.covariance_prior is None) != (self.covariance_prior_strength == 0):
+            raise ValueError(
+                "covariance_prior and covariance_prior_strength must be given together"
+            )
+
+    def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_min_samples=ensure_min_samples,
+        )
+        check_magnitude(X, getattr(self, "feature_names_in_", None))
+        if sample_weight is None:
+            return X, None
+        sample_weight = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return drop_weightless(X, sample_weight)
+
+    def _new_model(self, X):
+        d = X.shape[1]
+        prior = self.covariance_prior
+        if prior is not None:
+            prior = np.asarray(prior, dtype=np.float64)
+            if prior.shape not in ((), (d,), (d, d)):
+                raise ValueError(
+                    "covariance_prior must be a number, of shape "
+                    f"({d},) or ({d}, {d}), got shape {prior.shape}"
+                )
+        if self.mean_prior is not None and np.shape(self.mean_prior) != (d,):
+            raise ValueError(
+                f"mean_prior must have shape ({d},), got {np.shape(self.mean_prior)}"
+            )
+        return GaussianMixtureModel(
+            self.n_components,
+            covariance_type=self.covariance_type,
+            reg_covar=self.reg_covar,
+            mean_penalty=self.mean_penalty,
+            mean_prior=self.mean_prior,
+            weight_concentration=self.weight_concentration,
+            covariance_prior=prior,
+            covariance_prior_strength=self.covariance_prior_strength,
+            centre=central_point(X),
+            n_jobs=self.n_jobs,
+        )
+
+    def _goes_on(self, n_features):
+        """Return whether ``fit`` goes on from a previous one, which has to match."""
+        if not (self.warm_start and hasattr(self, "means_")):
+            return False
+        self._check_same(self._stream.current_model, n_features)
+        return True
+
+    def _bound_to_beat(self, settings):
+        """Return what EM compares its first lower bound with when a fit goes on."""
+        # On other data or a sample of rows, what was reached before says nothing.
+        comparable = settings.solver.n_index_sets == 0 and not hasattr(self, "n_steps_")
+        return getattr(self, "lower_bound_", -np.inf) if comparable else -np.inf
+
+    def _check_same(self, model, n_features):
+        """Check that what was learned is a mixture of the same kind."""
+        then = (model.n_components, model.covariance_type, self.means_.shape[1])
+        now = (self.n_components, self.covariance_type, n_features)
+        names = ("n_components", "covariance_type", "n_features")
+        for name, before, after in zip(names, then, now, strict=True):
+            if before != after:
+                raise ValueError(
+                    f"Cannot go on from a mixture with {name}={before!r}: it is now "
+                    f"{after!r}. Set warm_start=False, or fit a new estimator."
+                )
+
+    def _seed(self):
+        """Return the root of the streams and the random state of the starts."""
+        seed = seed_sequence(self.random_state)
+        if self.random_state is None or isinstance(
+            self.random_state, np.random.Generator
+        ):
+            return seed, np.random.RandomState(seed.generate_state(4))
+        return seed, check_random_state(self.random_state)
+
+    def _given(self, n_features):
+        """Return the checked parameters that the user gave for the start."""
+        return check_given_parameters(
+            self.weights_init,
+            self.means_init,
+            self.precisions_init,
+            (self.n_components, n_features),
+            self.covariance_type,
+        )
+
+    def _start(self, model, X, sample_weight, given, random_state):
+        """Return starting parameters and statistics."""
+        complete = all(value is not None for value in given[:2]) and (
+            given[2] is not None or self.covariance_type == "unit"
+        )
+        params = s = None
+        if not complete:
+            rows, weights = X, sample_weight
+            if self.init_size is not None and self.init_size < len(X):
+                size = max(self.init_size, self.n_components)
+                chosen = np.sort(random_state.choice(len(X), size, replace=False))
+                rows = X[chosen]
+                weights = None if weights is None else weights[chosen]
+            s = start_statistics(model, rows, self.init_params, random_state, weights)
+            params = model.maximize(s, None)
+        if any(value is not None for value in given):
+            params = override_start(model, params, given, X)
+            s = model.statistics_of(params)
+        return params, s
+
+    def _warn(self, state, settings):
+        warn_of_run(state, settings, USER_FRAME)
+        columns = self._swamped(settings.model, state.params)
+        if len(columns):
+            warnings.warn(
+                f"reg_covar={self.reg_covar:g} is most of the variance that was found "
+                f"in column(s) {', '.join(map(str, columns))}: divide the columns by "
+                "their standard deviations, or choose a smaller reg_covar.",
+                FitWarning,
+                stacklevel=USER_FRAME,
+            )
+
+    def _swamped(self, model, params):
+        """Return the columns in which all components are as wide as `reg_covar`."""
+        structure = model.structure(params.means.shape[1])
+        if structure.known or self.reg_covar == 0:
+            return []
+        diagonals = structure.diagonals(params.covariances)
+        spherical = self.covariance_type == "spherical"
+        diagonals = diagonals.reshape(-1, 1 if spherical else params.means.shape[1])
+        rest = (diagonals - self.reg_covar) / self.reg_covar
+        # Constant columns have nothing but rounding errors.
+        found = (rest < 1).all(axis=0) & (rest > 1e-9).any(axis=0)
+        return np.flatnonzero(found).tolist()
+
+    def _fitted_attributes(self, settings, state, X):
+        history = state.history
+        lower_bounds = [float(value) for value in history.objective]
+        return {
+            **self._parameter_attributes(settings.model, state.params, X.dtype),
+            "n_features_in_": X.shape[1],
+            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
+            "converged_": state.converged,
+            "lower_bound_": lower_bounds[-1] if lower_bounds else -np.inf,
+            "lower_bounds_": lower_bounds,
+            "history_": history,
+            "n_samples_seen_": len(X),
+        }
+
+    def _parameter_attributes(self, model, params, dtype):
+        structure = model.structure(params.means.shape[1])
+        factors = params.precisions_cholesky
+        return {
+            "weights_": params.weights.astype(dtype),
+            "means_": (params.means + model.centre).astype(dtype),
+            "covariances_": as_dtype(params.covariances, dtype),
+            "precisions_cholesky_": as_dtype(factors, dtype),
+            "precisions_": as_dtype(structure.precisions(factors), dtype),
+        }

@@ -102,15 +102,17 @@ def _check_shape(value, shape, name):
     return value
 
 
-def check_given_parameters(estimator, n_features):
+def check_given_parameters(weights, means, precisions, shape, covariance_type):
     """Check ``weights_init``, ``means_init`` and ``precisions_init``.
 
     Parameters
     ----------
-    estimator : StochasticEMGaussianMixture
-        Holds them.
-    n_features : int
-        Number of features.
+    weights, means, precisions : array-like or None
+        What the user gave.
+    shape : tuple of (int, int)
+        Numbers of components and features.
+    covariance_type : str
+        Kind of covariances.
 
     Returns
     -------
@@ -122,9 +124,7 @@ def check_given_parameters(estimator, n_features):
     ValueError
         If one has a wrong shape or is not what it should be.
     """
-    K, kind = estimator.n_components, estimator.covariance_type
-    weights, means = estimator.weights_init, estimator.means_init
-    precisions = estimator.precisions_init
+    K, n_features = shape
     if weights is not None:
         weights = _check_shape(weights, (K,), "weights")
         if (weights < 0).any() or (weights > 1).any():
@@ -146,12 +146,14 @@ def check_given_parameters(estimator, n_features):
             "diag": (K, n_features),
             "spherical": (K,),
         }
-        if kind not in shapes:
+        if covariance_type not in shapes:
             raise ValueError(
-                f"precisions_init cannot be given with covariance_type={kind!r}"
+                "precisions_init cannot be given with covariance_type="
+                f"{covariance_type!r}"
             )
-        precisions = _check_shape(precisions, shapes[kind], f"{kind} precision")
-        _check_precisions(precisions, kind)
+        name = f"{covariance_type} precision"
+        precisions = _check_shape(precisions, shapes[covariance_type], name)
+        _check_precisions(precisions, covariance_type)
     return weights, means, precisions
 
 
