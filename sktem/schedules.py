@@ -19,6 +19,7 @@ __all__ = [
     "Polynomial",
     "Schedule",
     "check_schedule",
+    "in_phase",
     "steps_from",
 ]
 
@@ -40,6 +41,21 @@ class Schedule(BaseEstimator):
             Step size in (0, 1].
         """
         raise TypeError(f"{type(self).__name__} does not define a step size")
+
+    def in_phase(self, phase):
+        """Return the schedule for a phase of the run, here the same for all.
+
+        Parameters
+        ----------
+        phase : Phase
+            What the run knows of its burn-in, see :class:`sktem.loop.state.Phase`.
+
+        Returns
+        -------
+        Schedule
+            A function of the iteration alone.
+        """
+        return self
 
 
 class Constant(Schedule):
@@ -242,6 +258,11 @@ def check_schedule(step_size, name: str = "step_size"):
     if not 0 < first <= 1:
         raise ValueError(f"{name} must start in (0, 1], got {first!r} at iteration 1")
     return step_size
+
+
+def in_phase(step_size, phase):
+    """Return the schedule or callable that holds in a phase of the run."""
+    return step_size.in_phase(phase) if isinstance(step_size, Schedule) else step_size
 
 
 def steps_from(step_size, first: int, count: int) -> np.ndarray:

@@ -10,6 +10,7 @@ from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule
 from sktem.loop.monitor import objective_of
 from sktem.models.contract import has_nan, nan_message
+from sktem.schedules import in_phase
 
 __all__ = ["end_epoch", "sound_epoch"]
 
@@ -66,6 +67,7 @@ def end_epoch(loop) -> None:
     """
     state, settings, expectation = loop.state, loop.settings, loop.expectation
     history, recursion = state.history, state.solver
+    step_size = in_phase(settings.step_size, state.phase)
     objective, mean_field, exact = _measure(loop)
     accepted, bias, visits = expectation.acceptance
     expectation.acceptance = [0.0, 0.0, 0]
@@ -78,7 +80,7 @@ def end_epoch(loop) -> None:
         passes=expectation.rows_visited / loop.n,
         monitor_passes=state.monitor.rows_visited / loop.n,
         n_iterations=recursion.iteration,
-        step_size=float(settings.step_size(max(recursion.iteration, 1))),
+        step_size=float(step_size(max(recursion.iteration, 1))),
         objective=objective,
         mean_field=mean_field,
         acceptance_rate=accepted / visits if visits else float("nan"),

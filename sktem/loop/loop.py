@@ -16,7 +16,7 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import find
 from sktem.models.contract import has_nan
 from sktem.samplers.compatibility import check_compatible
-from sktem.schedules import steps_from
+from sktem.schedules import in_phase, steps_from
 
 __all__ = ["run"]
 
@@ -108,7 +108,8 @@ class _Loop:
                 f"{state.params!r}"
             )
         state.monitor = Monitor(self.n, state.streams.monitoring)
-        state.iterates = IterateRule(settings.average)
+        if state.phase is None:
+            state.iterates = IterateRule(settings.average)
         state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
@@ -163,7 +164,8 @@ class _Loop:
     def segment(self, count: int) -> None:
         """Run iterations between which nothing but the recursion happens."""
         state, settings = self.state, self.settings
-        gammas = steps_from(settings.step_size, state.solver.iteration + 1, count)
+        step_size = in_phase(settings.step_size, state.phase)
+        gammas = steps_from(step_size, state.solver.iteration + 1, count)
         taken = state.iterates.segment(gammas, state.streams.termination)
         averaging = state.iterates.averaging(len(state.history))
         self.advance(gammas[:taken], averaging)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,22 @@ from sktem.loop.iterates import IterateRule
 from sktem.loop.monitor import Monitor
 from sktem.solvers.base import SolverState
 
-__all__ = ["RunSettings", "RunState"]
+__all__ = ["Phase", "RunSettings", "RunState"]
+
+
+class Phase(NamedTuple):
+    """The phase of a run whose burn-in is as long as it has to be.
+
+    Attributes
+    ----------
+    burn_in_end : int or None
+        Iterations at the end of the burn-in; None while it lasts.
+    average : bool, int, "tail" or "random"
+        Which iterate is returned, in place of that of the settings.
+    """
+
+    burn_in_end: int | None = None
+    average: Any = False
 
 
 @dataclass(frozen=True)
@@ -73,6 +88,8 @@ class RunState:
         Random streams.
     solver : SolverState
         State of the recursion.
+    phase : Phase or None
+        Where the burn-in stands, for schedules that ask; None for runs without one.
     failure : str
         What stopped the run short, for the user; empty if nothing did.
     trace : object
@@ -96,8 +113,14 @@ class RunState:
     stopped: bool = False
     interrupted: bool = False
     finished_epoch: tuple[Any, Any] = (None, None)
+    phase: Phase | None = None
     failure: str = ""
     trace: Any = None
+
+    def enter(self, phase: Phase) -> None:
+        """Enter a phase; an average of iterates begins anew."""
+        self.phase = phase
+        self.iterates = IterateRule(phase.average)
 
     @property
     def returned(self):

@@ -330,8 +330,7 @@ default="constant"
             longest = max(self.n_burn_in, self.max_iter // 2)
             annealed = model.annealing.n_passes
             state.trace = Trace(model, rows, self.n_burn_in, annealed, longest)
-            if state.trace.end is not None:
-                state.iterates.average = state.trace.first
+            state.enter(state.trace.phase)
             return state
 
         state, interrupted = self._run_starts(

@@ -13,6 +13,7 @@ from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.start import start_from_data, starting_params
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
+from sktem.schedules import Constant
 
 __all__ = [
     "ENOUGH_CHAINS",
@@ -38,17 +39,15 @@ ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
 DECAY = 0.7
 
 
-class _StepAfterBurnIn:
-    """Step 1 while the burn-in of the running fit lasts, then a decay."""
+class DecayAfterBurnIn(Constant):
+    """Step 1 while the burn-in lasts, then a decay."""
 
-    def __init__(self, estimator):
-        self.estimator = estimator
-
-    def __call__(self, k):
-        progress = getattr(self.estimator, "_fit_progress", None)
-        state = None if progress is None else progress.current
-        end = None if state is None else state.trace.end
-        return 1.0 if end is None else float(max(k - end, 1) ** -DECAY)
+    def in_phase(self, phase):
+        """Return the schedule of the burn-in, or of what comes after it."""
+        end = phase.burn_in_end
+        if end is None:
+            return self
+        return lambda k: float(max(k - end, 1) ** -DECAY)
 
 
 class MixedEffectsParts(LoopEstimator):
@@ -126,5 +125,5 @@ class MixedEffectsParts(LoopEstimator):
         settings = super()._settings(model, n_rows)
         step_size = settings.step_size
         if isinstance(self.step_size, str):
-            step_size = _StepAfterBurnIn(self)
+            step_size = DecayAfterBurnIn()
         return replace(settings, step_size=step_size, tol=0.0, monitor=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.loop.state import Phase
 from sktem.mixed_effects.inference.observed_information import (
     entries,
     free_omega,
@@ -74,6 +75,11 @@ class Trace:
         self.vectors: list[np.ndarray] = []
         self.gains: list[float] = []
 
+    @property
+    def phase(self) -> Phase:
+        """Phase of the run."""
+        return Phase() if self.end is None else Phase(self.end, self.first)
+
     def add(self, params, gain) -> None:
         """Add the estimates after an epoch.
 
@@ -119,8 +125,7 @@ class Trace:
                     self.n_jumps += 1
                 return
         self.end, self.first = state.solver.iteration, n + PAUSE
-        state.iterates.average, state.iterates.sum = self.first, None
-        state.iterates.count = 0
+        state.enter(self.phase)
 
     def reheat(self, state) -> None:
         """Begin another burn-in, because the average has drifted.
@@ -131,7 +136,7 @@ class Trace:
             The run, between two epochs.
         """
         self.end, self.start = None, len(self.vectors)
-        state.iterates.average = False
+        state.enter(self.phase)
 
     def _scaled(self, path):
         """Return the path with variances and residual errors on a log scale."""

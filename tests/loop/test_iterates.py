@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from sktem.loop.iterates import IterateRule, check_average
+from sktem.loop.loop import run
+from sktem.loop.state import Phase
 from sktem.samplers import ExactDraws
-from sktem.schedules import Polynomial
+from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, FullBatch
 from tests.oracles import (
     Recording,
@@ -13,6 +15,7 @@ from tests.oracles import (
     m_step,
     random_intercept_data,
     run_solver,
+    start_run,
 )
 
 X = random_intercept_data(0, n_rows=20)
@@ -62,6 +65,30 @@ def test_average_later_than_the_run_is_the_last():
 def test_false_in_any_form_is_the_last(average):
     state, _, iterates, _ = recorded_run(FullBatch(), average=check_average(average))
     np.testing.assert_array_equal(state.returned, iterates[-1])
+
+
+class Falls(Constant):
+    """Step 1 in the burn-in, and one half after it."""
+
+    def in_phase(self, phase):
+        return self if phase.burn_in_end is None else Constant(0.5)
+
+
+def test_schedule_and_average_follow_the_phase_of_the_run():
+    model = Recording()
+    settings, state = start_run(
+        FullBatch(), X, model=model, sampler=ExactDraws(2), step_size=Falls(),
+        max_passes=8,
+    )  # fmt: skip
+    state.enter(Phase())
+
+    def on_epoch(state):
+        if len(state.history) == 3:
+            state.enter(Phase(state.solver.iteration, average=5))
+
+    run(settings, X, state, on_epoch=on_epoch)
+    assert state.history.step_size == [1.0] * 3 + [0.5] * 5
+    np.testing.assert_allclose(state.returned, np.mean(model.seen[5:8], axis=0))
 
 
 def random_choices(n_runs, schedule, lengths, seed):

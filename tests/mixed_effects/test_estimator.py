@@ -357,6 +357,17 @@ def test_binary_outcomes_by_quadrature():
         fit.predict(X)
 
 
+def test_without_burn_in_the_estimates_are_averaged_all_the_same():
+    """The intercept is linear in the statistics: it is the mean of its path."""
+    X, y, groups = linear_data()
+    options = {"n_burn_in": 0, "tol": 0, "max_iter": 30, "random_state": 0}
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, **options).fit(X, y, groups=groups)
+    path = fit.trace_["intercept"]
+    mean = fit.population_parameters_["intercept"]
+    assert mean == pytest.approx(path[10:].mean(), rel=1e-10)
+    assert mean != pytest.approx(path[-1], rel=1e-6)
+
+
 @pytest.mark.parametrize("error", ["proportional", "combined", "exponential"])
 def test_residual_errors(error):
     X, _, groups = bolus_data(n=40, m=8)
