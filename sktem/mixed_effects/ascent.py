@@ -14,14 +14,8 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     importance_draws,
     quadrature_draws,
 )
-from sktem.mixed_effects.inference.observed_information import (
-    entries,
-    free_omega,
-    from_vector,
-    natural_units,
-    numerical_hessian,
-    to_vector,
-)
+from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
 
@@ -269,28 +263,26 @@ class _Coordinates:
     """
 
     def __init__(self, model, params, rows):
-        self.model, self.origin = model, params
-        self.vector = to_vector(model, params)
+        self.vector, self.origin = ParameterVector(model), params
+        self.values = self.vector.of(params)
         self.root = np.linalg.cholesky(params.omega)
-        self.lower = tuple(free_omega(model.design).T)
-        known = entries(model)
-        self.of_omega, self.logs = known.of_omega, known.of_residual
-        self.bounded = known.positive
-        self.units = natural_units(model, params, rows.covariates)
+        self.lower = tuple(self.vector.lower.T)
+        self.units = self.vector.units(params, rows.covariates)
         # Entries of the root have the size of a standard deviation.
         spread = np.sqrt(np.diag(params.omega))
         self.root_units = spread[self.lower[0]]
 
     def natural(self, step):
         """Return the vector of the parameters after a step, which has no unit."""
-        found = np.where(self.logs, self.vector * np.exp(self.logs * step), 0.0)
-        found += np.where(self.logs, 0.0, self.vector + self.units * step)
+        logs, omega = self.vector.is_residual, self.vector.omega
+        found = np.where(logs, self.values * np.exp(logs * step), 0.0)
+        found += np.where(logs, 0.0, self.values + self.units * step)
         j, k = self.lower
-        root, change = self.root.copy(), step[self.of_omega]
+        root, change = self.root.copy(), step[omega]
         growth = np.where(j == k, np.exp(np.where(j == k, change, 0.0)), 1.0)
         change = np.where(j == k, 0.0, self.root_units * change)
         root[j, k] = root[j, k] * growth + change
-        found[self.of_omega] = (root @ root.T)[j, k]
+        found[omega] = (root @ root.T)[j, k]
         return found
 
     def derivatives(self, slope):
@@ -298,13 +290,15 @@ class _Coordinates:
         p, tiny = len(self.vector), 1e-4
         J, bend = np.diag(self.units), np.zeros((p, p))
         # Only the covariance and logarithms are not linear in the step.
-        curved = np.flatnonzero(self.of_omega | self.logs)
+        curved = self.vector.is_residual.copy()
+        curved[self.vector.omega] = True
+        curved = np.flatnonzero(curved)
         axes = np.eye(p)[curved]
         for j, axis in zip(curved, axes, strict=True):
             change = self.natural(tiny * axis) - self.natural(-tiny * axis)
             J[:, j] = change / (2 * tiny)
         bend[np.ix_(curved, curved)] = numerical_hessian(
-            lambda step: slope @ (self.natural(step @ axes) - self.vector),
+            lambda step: slope @ (self.natural(step @ axes) - self.values),
             np.zeros(len(curved)),
             np.full(len(curved), tiny),
         )
@@ -312,7 +306,7 @@ class _Coordinates:
 
     def params(self, step):
         """Return the parameters after a step."""
-        return from_vector(self.model, self.origin, self.natural(step))
+        return self.vector.params(self.natural(step), self.origin)
 
 
 def _newton_step(found, coordinates):
@@ -330,7 +324,7 @@ def _newton_step(found, coordinates):
     )
     along = vectors.T @ (units * slope)
     step = units * (vectors @ (along / values))
-    longest = np.abs(step[coordinates.bounded]).max(initial=0.0)
+    longest = np.abs(step[coordinates.vector.positive]).max(initial=0.0)
     return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
 
 

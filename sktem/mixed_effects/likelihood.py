@@ -20,15 +20,11 @@ from sktem.mixed_effects.inference.node_numbers import (
     log_likelihood_by_nodes,
 )
 from sktem.mixed_effects.inference.observed_information import (
-    entries,
-    free_omega,
-    from_vector,
-    natural_units,
     numerical_hessian,
     observed_information,
-    to_vector,
 )
 from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["MixedEffectsLikelihoods"]
 
@@ -231,14 +227,15 @@ class MixedEffectsLikelihoods:
     def _errors(self, method, n_draws):
         """Return standard errors, their errors, and what there is to say of them."""
         model, rows, params = self._model, self._rows, self.params_
-        vector, held = to_vector(model, params), self._at_bounds()
+        vector, held = ParameterVector(model), self._at_bounds()
+        values = vector.of(params)
         relative, promise = np.zeros(len(vector)), 0.0
         if method == "linearized":
-            units = natural_units(model, params, rows.covariates)
+            units = vector.units(params, rows.covariates)
             information = -numerical_hessian(
-                lambda v: self._linearized(from_vector(model, params, v)).sum(),
-                vector,
-                np.where(entries(model).positive, 1e-3, 1e-2) * units,
+                lambda v: self._linearized(vector.params(v, params)).sum(),
+                values,
+                np.where(vector.positive, 1e-3, 1e-2) * units,
             )
         elif method == "importance":
             draws = self._information_draws(n_draws)
@@ -250,7 +247,7 @@ class MixedEffectsLikelihoods:
             promise = 0.5 * float(found.slope @ covariance @ found.slope)
         with np.errstate(invalid="ignore"):
             errors = np.sqrt(np.diag(covariance_of(information, held)))
-        names = np.array(self._names())
+        names = np.array(vector.names)
         told = _told(names, held, errors, relative, promise)
         errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
         noise = relative * errors
@@ -259,7 +256,7 @@ class MixedEffectsLikelihoods:
         for j, name in enumerate(names):
             if name in design.names:
                 kind = design.transforms[design.names.index(name)]
-                slope = abs(float(TRANSFORMS[kind].derivative(np.array(vector[j]))))
+                slope = abs(float(TRANSFORMS[kind].derivative(np.array(values[j]))))
                 errors[j], noise[j] = errors[j] * slope, noise[j] * slope
         return (
             dict(zip(names.tolist(), errors.tolist(), strict=True)),
@@ -270,7 +267,7 @@ class MixedEffectsLikelihoods:
     def _at_bounds(self):
         """Return which parameters are at their bounds."""
         model, omega = self._model, self.params_.omega
-        lower = free_omega(model.design)
+        vector = ParameterVector(model)
         at_floor = model.at_floor(self.params_)
         widths = np.sqrt(np.diag(omega))
         singular = np.zeros(len(omega), dtype=bool)
@@ -279,9 +276,9 @@ class MixedEffectsLikelihoods:
             inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
             if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < SINGULAR_CORRELATION:
                 singular[j] = True
-        held = np.zeros(len(to_vector(model, self.params_)), dtype=bool)
+        held = np.zeros(len(vector), dtype=bool)
         bound = at_floor | singular
-        held[entries(model).of_omega] = bound[lower[:, 0]] | bound[lower[:, 1]]
+        held[vector.omega] = bound[vector.lower].any(axis=1)
         return held
 
     def _information_draws(self, n_draws):

@@ -13,11 +13,9 @@ from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.marginal_likelihood import (
     importance_draws,
 )
-from sktem.mixed_effects.inference.observed_information import (
-    parameter_names,
-)
 from sktem.mixed_effects.layout import group_rows
 from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["MixedEffectsResults"]
 
@@ -29,11 +27,11 @@ class MixedEffectsResults:
 
     def _names(self):
         """Return the names of the estimated parameters."""
-        return parameter_names(self._model)
+        return ParameterVector(self._model).names
 
     def _traced(self, model, trace):
         """Return fitted attributes on the path of the estimates."""
-        names = parameter_names(model)
+        names = trace.vector.names
         path = np.array(trace.vectors).reshape(-1, len(names))
         errors = trace.monte_carlo_errors()
         if errors is None:

@@ -11,11 +11,8 @@ from sktem.mixed_effects.ascent import (
     hidden_share,
 )
 from sktem.mixed_effects.bounds import to_the_bounds
-from sktem.mixed_effects.inference.observed_information import (
-    natural_units,
-    parameter_names,
-)
 from sktem.mixed_effects.trace import complete_data_errors
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["MixedEffectsRun"]
 
@@ -55,7 +52,7 @@ class MixedEffectsRun:
         if errors is None:
             return False
         complete = complete_data_errors(
-            trace.model, state.params, state.solver.s, state.n_rows
+            trace.vector, state.params, state.solver.s, state.n_rows
         )
         enough = bool((errors <= self.tol * complete).all())
         if (enough or epoch >= trace.next_look) and epoch < trace.longest:
@@ -140,9 +137,10 @@ def _doubt(model, rows, found):
             "The estimates are not at a maximum of the likelihood: a Newton step would "
             f"raise its logarithm by about {found.promise:.2g}."
         )
-    units = natural_units(model, found.params, rows.covariates)
+    vector = ParameterVector(model)
+    units = vector.units(found.params, rows.covariates)
     told = np.diag(found.information.complete) * units**2
-    flat = np.array(parameter_names(model))[told < FLAT].tolist()
+    flat = np.array(vector.names)[told < FLAT].tolist()
     if flat:
         return f"The likelihood does not depend on {flat} at the estimates."
     return ""

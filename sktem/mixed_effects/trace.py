@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.loop.state import Phase
-from sktem.mixed_effects.inference.observed_information import (
-    entries,
-    free_omega,
-    from_vector,
-    to_vector,
-)
 from sktem.mixed_effects.m_step import Moments
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["Trace", "complete_data_errors"]
 
@@ -63,6 +58,7 @@ class Trace:
 
     def __init__(self, model, rows, n_burn_in, settled_from, longest):
         self.model = model
+        self.vector = ParameterVector(model)
         self.rows = rows
         self.n_burn_in = n_burn_in
         self.longest = longest
@@ -90,7 +86,7 @@ class Trace:
         gain : float
             Sum of the steps of the epoch.
         """
-        self.vectors.append(to_vector(self.model, params))
+        self.vectors.append(self.vector.of(params))
         self.gains.append(min(gain, 1.0))
 
     def check_burn_in(self, state, climb) -> None:
@@ -141,7 +137,7 @@ class Trace:
     def _scaled(self, path):
         """Return the path with variances and residual errors on a log scale."""
         logs = np.log(np.maximum(path, 1e-300))
-        return np.where(entries(self.model).positive, logs, path)
+        return np.where(self.vector.positive, logs, path)
 
     def drift(self, start) -> np.ndarray:
         """Return which estimates drift.
@@ -177,10 +173,9 @@ class Trace:
         ratio = np.divide(last, before, out=np.ones_like(last), where=before != 0)
         ratio = np.clip(ratio, 0.0, LONGEST_JUMP / (1 + LONGEST_JUMP))
         jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
-        vector = to_vector(self.model, params)
-        positive = entries(self.model).positive
-        found = np.where(positive, vector * np.exp(jump * positive), vector + jump)
-        new = from_vector(self.model, params, found)
+        values, positive = self.vector.of(params), self.vector.positive
+        found = np.where(positive, values * np.exp(jump * positive), values + jump)
+        new = self.vector.params(found, params)
         # Correlations stay as they are.
         scale = np.sqrt(np.diag(new.omega) / np.diag(params.omega))
         return new._replace(omega=params.omega * scale[:, None] * scale)
@@ -215,15 +210,15 @@ class Trace:
         return means.std(axis=0, ddof=1) / np.sqrt(n) / rate
 
 
-def complete_data_errors(model, params, s, n_subjects):
+def complete_data_errors(vector, params, s, n_subjects):
     """Return what standard errors would be if the latents were seen.
 
-    They are lower bounds of the standard errors, at hand at any time.
+    They are cheap lower bounds of the standard errors.
 
     Parameters
     ----------
-    model : NonlinearMixedEffectsModel
-        The model.
+    vector : ParameterVector
+        Order of the parameters.
     params : MixedEffectsParams
         Estimates.
     s : ndarray
@@ -236,26 +231,23 @@ def complete_data_errors(model, params, s, n_subjects):
     ndarray
         One per parameter.
     """
-    design, omega = model.design, params.omega
-    moments = Moments.of(s, *model.sizes())
-    parts = []
+    design, omega = vector.design, params.omega
+    moments = Moments.of(s, *vector.model.sizes())
+    squares = np.empty(len(vector))
     positions, columns = design.positions[design.free], design.columns[design.free]
     if len(positions):
         precision = np.linalg.inv(omega)[positions[:, None], positions]
         normal = precision * moments.covariates[columns[:, None], columns]
         scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
         inverse = np.linalg.pinv(normal / scale[:, None] / scale)
-        parts.append(np.diag(inverse) / scale**2)
+        squares[vector.coefficients] = np.diag(inverse) / scale**2
     if len(design.numeric):
         curvature = np.maximum(np.diag(moments.curvature), 1e-300)
-        scale = [
-            np.exp(2 * value) if entry.kind == "residual" else 1.0
-            for entry, value in zip(design.numeric, params.numeric, strict=True)
-        ]
-        parts.append(np.array(scale) / curvature)
-    j, k = free_omega(design).T
-    parts.append(omega[j, j] * omega[k, k] + omega[j, k] ** 2)
-    closed = model.closed_residual
-    if closed is not None:
-        parts.append([params.sigma[closed] ** 2 / (2 * max(moments.residual[1], 1e-9))])
-    return np.sqrt(np.concatenate([np.ravel(part) for part in parts]) / n_subjects)
+        residual = vector.is_residual[vector.numeric]
+        scale = np.where(residual, np.exp(2 * params.numeric * residual), 1.0)
+        squares[vector.numeric] = scale / curvature
+    j, k = vector.lower.T
+    squares[vector.omega] = omega[j, j] * omega[k, k] + omega[j, k] ** 2
+    variance = params.sigma[vector.closed] ** 2
+    squares[vector.residual] = variance / (2 * max(moments.residual[1], 1e-9))
+    return np.sqrt(squares / n_subjects)

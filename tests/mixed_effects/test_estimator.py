@@ -14,11 +14,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.callbacks import Checkpoint
-from sktem.mixed_effects.inference.observed_information import (
-    from_vector,
-    numerical_hessian,
-    to_vector,
-)
+from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.vector import ParameterVector
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
 from tests.oracles import LIMIT, standard_errors, student_limit
 
@@ -223,16 +220,16 @@ def test_likelihood_with_correlated_effects():
 
 
 def test_standard_errors_are_those_of_the_observed_information(bolus):
-    model, params = bolus._model, bolus.params_
+    params, vector = bolus.params_, ParameterVector(bolus._model)
 
-    def log_likelihood(vector):
+    def log_likelihood(values):
         other = clone(bolus)
         other.__dict__.update(bolus.__dict__)
-        other.params_, other._cache = from_vector(model, params, vector), {}
+        other.params_, other._cache = vector.params(values, params), {}
         return other.log_likelihood("quadrature", n_nodes=9)
 
-    vector = to_vector(model, params)
-    information = -numerical_hessian(log_likelihood, vector, 0.01 * np.abs(vector))
+    place = vector.of(params)
+    information = -numerical_hessian(log_likelihood, place, 0.01 * np.abs(place))
     exact = np.sqrt(np.diag(np.linalg.inv(information)))
     exact[:2] *= list(bolus.population_parameters_.values())
     values, noise = bolus.standard_errors(return_error=True)
@@ -520,7 +517,7 @@ def test_monte_carlo_errors(bolus):
     for seed in range(6):
         fit = clone(bolus).set_params(random_state=seed, tol=0, max_iter=130)
         fit.fit(X, y, groups=groups)
-        found.append(to_vector(fit._model, fit.params_))
+        found.append(ParameterVector(fit._model).of(fit.params_))
         told.append(list(fit.monte_carlo_errors_.values()))
     ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
     assert ((ratio > 1 / 3) & (ratio < 3)).all()

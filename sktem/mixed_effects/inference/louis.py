@@ -8,13 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.mixed_effects.inference.marginal_likelihood import DRAWS_AT_ONCE
-from sktem.mixed_effects.inference.observed_information import (
-    closed_residual,
-    free_omega,
-    from_vector,
-    natural_units,
-    to_vector,
-)
+from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["LouisInformation", "louis_information"]
 
@@ -69,7 +63,7 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     -------
     LouisInformation
         Information about the vector of
-        :func:`sktem.mixed_effects.inference.observed_information.to_vector`.
+        :class:`sktem.mixed_effects.vector.ParameterVector`.
 
     References
     ----------
@@ -81,7 +75,8 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - logsumexp(terms, axis=0))
     n_points, n, d = draws.points.shape
-    p = len(to_vector(model, params))
+    vector = ParameterVector(model)
+    p = len(vector)
     complete, square, means = np.zeros((p, p)), np.zeros((p, p)), np.zeros((n, p))
     # A weighted covariance of few draws is too small by this share.
     share = np.zeros(n)
@@ -96,7 +91,7 @@ def louis_information(model, X, params, draws) -> LouisInformation:
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
         rows = X.repeat(len(part))
         Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
-        scores, hessian = _complete_data(model, rows, Z, params, w)
+        scores, hessian = _complete_data(vector, rows, Z, params, w)
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
         if start == 0:
@@ -109,37 +104,27 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     return LouisInformation(complete, square - means.T @ means, slope)
 
 
-def _complete_data(model, rows, Z, params, w):
+def _complete_data(vector, rows, Z, params, w):
     """Return slopes of each row and the weighted sum of the Hessians."""
-    prior = _prior_part(model, rows, Z, params, w)
-    observed = _observation_part(model, rows, Z, params, w)
-    design = model.design
-    n_coefficients, n_omega = int(design.free.sum()), len(free_omega(design))
-    n_numeric = len(design.numeric)
-    # The order of the vector: coefficients, numeric, covariance, residual error.
-    p = n_coefficients + n_omega + observed[0].shape[1]
-    omega = np.arange(n_omega) + n_coefficients + n_numeric
-    of_prior = np.append(np.arange(n_coefficients), omega)
-    of_observed = np.append(
-        n_coefficients + np.arange(n_numeric),
-        np.arange(n_coefficients + n_numeric + n_omega, p),
-    )
-    scores, hessian = np.zeros((len(Z), p)), np.zeros((p, p))
-    for places, (slope, curve) in ((of_prior, prior), (of_observed, observed)):
-        scores[:, places] = slope
-        hessian[np.ix_(places, places)] = curve
+    places = np.arange(len(vector))
+    of_prior = np.append(places[vector.coefficients], places[vector.omega])
+    of_observed = np.append(places[vector.numeric], places[vector.residual])
+    scores, hessian = np.zeros((len(Z), len(vector))), np.zeros((len(vector),) * 2)
+    for own, part in ((of_prior, _prior_part), (of_observed, _observation_part)):
+        slope, curve = part(vector, rows, Z, params, w)
+        scores[:, own] = slope
+        hessian[np.ix_(own, own)] = curve
     return scores, hessian
 
 
-def _prior_part(model, rows, Z, params, w):
+def _prior_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in coefficients and covariance."""
-    design = model.design
-    lower = free_omega(design)
+    design, lower = vector.design, vector.lower
     if Z.shape[1] == 0:
         return np.zeros((len(Z), 0)), np.zeros((0, 0))
     positions, columns = design.positions[design.free], design.columns[design.free]
     U = np.linalg.inv(params.omega)
-    rest = Z - model.prior_moments(rows, params)[0]
+    rest = Z - vector.model.prior_moments(rows, params)[0]
     white = rest @ U
     C = rows.covariates[:, columns]
     slopes = C * white[:, positions]
@@ -165,18 +150,16 @@ def _prior_part(model, rows, Z, params, w):
     return np.hstack([slopes, in_omega]), np.block([[first, cross], [cross.T, last]])
 
 
-def _observation_part(model, rows, Z, params, w):
+def _observation_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in numeric and residual parameters."""
-    closed = closed_residual(model)
+    model, closed, values = vector.model, vector.closed, vector.of(params)
     k = len(params.numeric)
-    vector = to_vector(model, params)
-    first = int(model.design.free.sum())
-    steps = STEP * natural_units(model, params)[first : first + k]
+    steps = STEP * vector.units(params)[vector.numeric]
 
     def shifted(shift):
-        moved = vector.copy()
-        moved[first : first + k] += shift
-        changed = from_vector(model, params, moved)
+        moved = values.copy()
+        moved[vector.numeric] += shift
+        changed = vector.params(moved, params)
         # Where there is no density the weight is zero, and differences stay finite.
         value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
         squares = np.zeros(len(Z))

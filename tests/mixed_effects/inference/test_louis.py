@@ -7,11 +7,10 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 from sktem.mixed_effects.inference.observed_information import (
-    from_vector,
     numerical_hessian,
     observed_information,
-    to_vector,
 )
+from sktem.mixed_effects.vector import ParameterVector
 from tests.oracles import LIMIT
 
 BOLUS = {"model": "one_compartment_iv", "inputs": [0, 1]}
@@ -90,8 +89,10 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     """Within Monte Carlo errors of the information of a Gaussian law."""
     fit, x, y = line(global_random_seed)
 
-    def log_likelihood(vector):
-        params = from_vector(fit._model, fit.params_, vector)
+    vector = ParameterVector(fit._model)
+
+    def log_likelihood(values):
+        params = vector.params(values, fit.params_)
         Z = np.stack([np.ones_like(x), x], axis=-1)
         covariance = Z @ params.omega @ Z.transpose(0, 2, 1)
         covariance = covariance + params.sigma[0] ** 2 * np.eye(x.shape[1])
@@ -99,9 +100,9 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
         white = np.linalg.solve(covariance, rest[:, :, None])[:, :, 0]
         return -0.5 * ((rest * white).sum() + np.linalg.slogdet(covariance)[1].sum())
 
-    vector = to_vector(fit._model, fit.params_)
-    steps = 1e-3 * np.maximum(np.abs(vector), 0.1)
-    information = -numerical_hessian(log_likelihood, vector, steps)
+    place = vector.of(fit.params_)
+    steps = 1e-3 * np.maximum(np.abs(place), 0.1)
+    information = -numerical_hessian(log_likelihood, place, steps)
     exact = np.sqrt(np.diag(np.linalg.inv(information)))
     found, noise = fit.standard_errors(n_draws=400, return_error=True)
     found, noise = (np.array(list(part.values())) for part in (found, noise))

@@ -1,0 +1,145 @@
+"""The estimated parameters as one vector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.design import MixedEffectsParams
+
+__all__ = ["ParameterVector"]
+
+
+class ParameterVector:
+    """Order, names and scales of the estimated parameters of a model.
+
+    Four blocks, one after the other: coefficients of the random parameters (on the
+    Gaussian scale), parameters without a closed-form M-step (residual parameters
+    natural, the others on the Gaussian scale), free entries of the covariance, and the
+    residual parameter with a closed-form M-step.
+
+    Parameters
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model.
+
+    Attributes
+    ----------
+    coefficients, numeric, omega, residual : slice
+        The blocks.
+    lower : ndarray of int of shape (n, 2)
+        Rows and columns of the free entries of the covariance.
+    is_residual, is_variance : ndarray of bool of shape (p,)
+        Parameters of the residual error, and variances.
+    """
+
+    def __init__(self, model):
+        design, closed = model.design, model.closed_residual
+        self.model, self.design = model, design
+        self.closed = [] if closed is None else [closed]
+        self.lower = np.array([
+            (j, k)
+            for j in range(len(design.random))
+            for k in range(j + 1)
+            if design.pattern[j, k] and not (j == k and design.held_variances[j])
+        ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
+        sizes = [design.free.sum(), len(design.numeric), len(self.lower)]
+        ends = np.cumsum([0, *sizes, len(self.closed)]).tolist()
+        self.coefficients, self.numeric, self.omega, self.residual = (
+            slice(start, stop) for start, stop in zip(ends[:-1], ends[1:], strict=True)
+        )
+        self._numeric_is_residual = np.array(
+            [entry.kind == "residual" for entry in design.numeric], dtype=bool
+        )
+        self.is_residual, self.is_variance = np.zeros((2, ends[-1]), dtype=bool)
+        self.is_residual[self.numeric] = self._numeric_is_residual
+        self.is_residual[self.residual] = True
+        self.is_variance[self.omega] = self.lower[:, 0] == self.lower[:, 1]
+
+    def __len__(self):
+        """Return the number of estimated parameters."""
+        return len(self.is_residual)
+
+    @property
+    def positive(self) -> np.ndarray:
+        """Which parameters are positive, so that they have a logarithm."""
+        return self.is_variance | self.is_residual
+
+    @property
+    def names(self) -> list[str]:
+        """Names such as "ka", "beta_Weight(CL)", "omega2_ka", "cov_V_CL", "a"."""
+        design = self.design
+        names = []
+
+        def term(parameter, column, labels, intercept):
+            plain = intercept and column == 0
+            names.append(parameter if plain else f"beta_{labels[column]}({parameter})")
+
+        random = [design.names[p] for p in design.random]
+        terms = zip(design.positions, design.columns, design.free, strict=True)
+        for position, column, free in terms:
+            if free:
+                term(random[position], column, design.covariate_names, True)
+        for entry in design.numeric:
+            if entry.kind == "residual":
+                names.append(design.residual_names[entry.parameter])
+            else:
+                by_row = entry.kind == "row"
+                labels = design.covariate_names
+                labels = design.row_covariate_names if by_row else labels
+                term(design.names[entry.parameter], entry.column, labels, not by_row)
+        for j, k in self.lower:
+            names.append(
+                f"omega2_{random[j]}" if j == k else f"cov_{random[k]}_{random[j]}"
+            )
+        return names + [design.residual_names[j] for j in self.closed]
+
+    def of(self, params: MixedEffectsParams) -> np.ndarray:
+        """Return the vector of given parameters."""
+        residual = self._numeric_is_residual
+        j, k = self.lower.T
+        return np.concatenate([
+            params.coefficients[self.design.free],
+            np.where(residual, np.exp(params.numeric * residual), params.numeric),
+            params.omega[j, k],
+            params.sigma[self.closed],
+        ])  # fmt: skip
+
+    def params(
+        self, vector: np.ndarray, others: MixedEffectsParams
+    ) -> MixedEffectsParams:
+        """Return parameters with the estimated ones taken from a vector."""
+        coefficients, omega = others.coefficients.copy(), others.omega.copy()
+        sigma, numeric = others.sigma.copy(), vector[self.numeric].copy()
+        coefficients[self.design.free] = vector[self.coefficients]
+        for e in np.flatnonzero(self._numeric_is_residual):
+            sigma[self.design.numeric[e].parameter] = numeric[e]
+            numeric[e] = np.log(numeric[e])
+        j, k = self.lower.T
+        omega[j, k] = omega[k, j] = vector[self.omega]
+        sigma[self.closed] = vector[self.residual]
+        return others._replace(
+            coefficients=coefficients, omega=omega, sigma=sigma, numeric=numeric
+        )
+
+    def units(self, params: MixedEffectsParams, covariates=None) -> np.ndarray:
+        """Return a size of each parameter, by which steps can be chosen.
+
+        Standard deviations of random effects over the size of the covariate (of order
+        one if these are not given), what the model knows of parameters without a closed
+        form, products of standard deviations, and residual errors themselves.
+        """
+        design = self.design
+        spread = np.sqrt(np.diag(params.omega))
+        width = np.ones(design.constant.shape[1])
+        if covariates is not None:
+            width = np.sqrt((covariates**2).mean(axis=0))
+            width = np.where(width > 0, width, 1.0)
+        free, residual = design.free, self._numeric_is_residual
+        known = self.model.units_of_numeric()
+        j, k = self.lower.T
+        return np.concatenate([
+            spread[design.positions[free]] / width[design.columns[free]],
+            np.where(residual, np.exp(params.numeric * residual), known),
+            spread[j] * spread[k],
+            params.sigma[self.closed],
+        ])  # fmt: skip
