@@ -77,10 +77,19 @@ def warn_of_run(state, settings, stacklevel: int) -> None:
         warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)
     ran_out = not (state.converged or state.stopped or state.failure)
     if ran_out and settings.max_passes > 0 and settings.tol > 0:
-        warnings.warn(
+        message = (
             "The run used up its passes over the data before it converged. "
             "Increase max_iter or tol, try another start, or check for degenerate "
-            "data.",
+            "data."
+        )
+        if state.hidden_by_noise:
+            message = (
+                "The run used up its passes over the data, and the noise of the draws "
+                "is too large against tol to tell whether it has converged. Increase "
+                "max_iter, the draws of the sampler, or tol."
+            )
+        warnings.warn(
+            message,
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

@@ -83,9 +83,11 @@ class StochasticEM(LoopEstimator):
         exact expectations of all rows that is extrapolated from the last changes;
         otherwise the mean over the last third of the epochs is compared with that over
         the third before, and the change must be within its noise or, carried on for
-        as many steps again, below ``tol``; with Markov chains ``n_iter_no_change``
-        epochs in a row. Without a likelihood, the relative root of the mean field is
-        compared with ``tol``. 0 means never.
+        as many steps again, below ``tol``, and so must be what is left of an
+        exponential approach fitted to all epochs; with Markov chains
+        ``n_iter_no_change`` epochs in a row. Where noise hides it, the run goes to its
+        end, and a warning says that it is not known. Without a likelihood, the relative
+        root of the mean field is compared with ``tol``. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``; also the least epochs of a third.
     random_state : int, RandomState, Generator or None, default=None

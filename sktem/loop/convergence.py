@@ -9,6 +9,9 @@ __all__ = ["check_change", "check_gap"]
 #: Least epochs of a window where chains depend on their past.
 MARKOV_WINDOW = 10
 
+#: Paces at which a run may approach its limit, as shares of the steps that it has done.
+PACES = np.geomspace(0.02, 4.0, 18)
+
 
 def check_change(state, settings, objective, mean_field, exact) -> None:
     """Set ``converged`` when the objective (or, without one, the mean field) stands.
@@ -47,10 +50,14 @@ def check_gap(state, settings, monotone: bool) -> None:
     Otherwise the means of the objective over the last third of the epochs and over
     the third before are compared. Their difference, which small steps make small, is
     divided by the steps between and multiplied by all steps so far: what the run would
-    gain if it went on as long again. Where that is below ``tol``, or the difference
-    below twice its standard error, ``patience`` epochs in a row (all those with
-    Markov chains), the run has converged. Only epochs in which the step averages are
-    compared.
+    gain if it went on as long again. Only epochs in which the step averages are
+    compared. Where that is below ``tol``, or the difference below twice its standard
+    error, ``patience`` epochs in a row (all those with Markov chains), the run has
+    converged, unless its history says otherwise: an exponential in the steps is fitted
+    to all epochs, and what is left of it must be below ``tol`` too.
+    Where the noise could hide ``tol`` (the standard error is above half of it), that
+    must hold for every exponential that the epochs do not exclude; otherwise it is
+    not known, and ``hidden_by_noise`` says so.
 
     Parameters
     ----------
@@ -79,9 +86,34 @@ def check_gap(state, settings, monotone: bool) -> None:
     # Between the centres of the windows lie half of the steps in both.
     left = rise * total / (0.5 * steps[-2 * window :].sum())
     stale = bool(left < settings.tol or rise < 2 * error)
+    state.hidden_by_noise = False
+    if stale:
+        to_come, at_most = _left_of_approach(state.history)
+        known = error < 0.5 * settings.tol or at_most < settings.tol
+        state.hidden_by_noise = not known
+        stale = bool(known and to_come < settings.tol)
     state.stale_epochs = state.stale_epochs + 1 if stale else 0
     patience = settings.patience if settings.sampler.markov else 1
     state.converged = state.stale_epochs >= patience
+
+
+def _left_of_approach(history):
+    """Return what is left of an exponential approach, and how much it could be."""
+    values = np.array(history.objective)
+    steps = np.cumsum(history.step_size)
+    steps = steps - steps[0]
+    rest = np.exp(-steps / (PACES[:, None] * steps[-1]))
+    centred = rest - rest.mean(axis=1, keepdims=True)
+    squares = (centred**2).sum(axis=1)
+    values = values - values.mean()
+    size = -(centred @ values) / squares
+    residual = values @ values - size**2 * squares
+    best = residual.argmin()
+    variance = max(residual[best], 0.0) / max(len(values) - 3, 1)
+    left = size * rest[:, -1]
+    error = rest[:, -1] * np.sqrt(variance / squares)
+    possible = residual <= residual[best] + 9 * variance
+    return left[best], (left + 3 * error)[possible].max()
 
 
 def _left_to_gain(values):

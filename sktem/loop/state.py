@@ -90,6 +90,8 @@ class RunState:
         State of the recursion.
     phase : Phase or None
         Where the burn-in stands, for schedules that ask; None for runs without one.
+    hidden_by_noise : bool
+        Whether the noise of the objective hides whether the run has converged.
     failure : str
         What stopped the run short, for the user; empty if nothing did.
     trace : object
@@ -110,6 +112,7 @@ class RunState:
     best_objective: float = -np.inf
     stale_epochs: int = 0
     converged: bool = False
+    hidden_by_noise: bool = False
     stopped: bool = False
     interrupted: bool = False
     finished_epoch: tuple[Any, Any] = (None, None)
