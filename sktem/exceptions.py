@@ -4,7 +4,10 @@ __all__ = ["FitWarning"]
 
 
 class FitWarning(UserWarning):
-    """A fit had to mend something (a floor, a projection) and went on.
+    """Something is wrong with a fit or its settings, and the result needs a look.
+
+    Examples are a variance that was floored, Markov chains that hardly move, and a
+    parameter that has no effect with the chosen solver.
 
     Examples
     --------

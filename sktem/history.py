@@ -41,8 +41,8 @@ class History:
     cpu_time : list of float
         Process CPU seconds since the start.
     events : collections.Counter
-        How often something had to be mended: ``"infeasible"`` (proxies that led out
-        of what data can produce, replaced for that step), ``"degenerate"`` (parts of
+        How often a numerical problem was repaired: ``"infeasible"`` (proxies that no
+        data can produce, replaced for that step), ``"degenerate"`` (parts of
         the parameters that were floored or frozen in M-steps) and what samplers
         report.
     """

@@ -19,6 +19,7 @@ from sktem.boltzmann.ais import (
 from sktem.boltzmann.arrays import NUMPY, arrays_of
 from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.setup import one_blas_thread
+from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.exceptions import FitWarning
 
@@ -143,10 +144,7 @@ class BoltzmannScores(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             effective sample size inf.
         """
         check_is_fitted(self)
-        if method not in ("auto", "exact", "ais"):
-            raise ValueError(
-                f"method must be one of ['auto', 'exact', 'ais'], got {method!r}"
-            )
+        check_choice("method", method, ("ais", "auto", "exact"))
         for name, value in (("n_runs", n_runs), ("n_temperatures", n_temperatures)):
             if not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name} must be an integer >= 1, got {value!r}")

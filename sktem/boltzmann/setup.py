@@ -21,6 +21,7 @@ from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveSettings
+from sktem.choices import check_choice
 from sktem.graphs import as_graph
 
 __all__ = ["BoltzmannSetup", "one_blas_thread"]
@@ -99,9 +100,9 @@ class BoltzmannSetup:
                     "binarize must be None, 'sample' or a threshold, got "
                     f"{self.binarize!r}"
                 )
-        self._check_choice("visible", ("binary", "gaussian"))
-        self._check_choice("solver", tuple(sorted(CONTRASTIVE_SOLVERS)))
-        self._check_choice("e_step", E_STEPS)
+        check_choice("visible", self.visible, ("binary", "gaussian"))
+        check_choice("solver", self.solver, CONTRASTIVE_SOLVERS)
+        check_choice("e_step", self.e_step, E_STEPS)
         if not isinstance(self.centering, (bool, np.bool_)):
             raise ValueError(f"centering must be a bool, got {self.centering!r}")
         if self.graph is not None and self.hidden_layer_sizes is not None:
@@ -129,11 +130,6 @@ class BoltzmannSetup:
             raise ValueError(
                 f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
             )
-
-    def _check_choice(self, name, known):
-        value = getattr(self, name)
-        if not isinstance(value, str) or value not in known:
-            raise ValueError(f"{name} must be one of {list(known)}, got {value!r}")
 
     def _validate(self, X, *, reset, method="fit", allow_nan=True):
         """Return what a method got as X, checked; float32 and float64 stay."""

@@ -107,7 +107,7 @@ class BoltzmannStream:
         Returns
         -------
         Counter
-            What had to be mended.
+            Counts of numerical problems.
         """
         if estimator.solver == "hapcd" and not self.after_whole_fit:
             raise ValueError(

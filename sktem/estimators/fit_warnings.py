@@ -1,4 +1,4 @@
-"""What a fit warns of: parameters without effect, passes used up, chains that stand."""
+"""Warnings of a fit: parameters without effect, passes used up, chains that stand."""
 
 from __future__ import annotations
 
@@ -12,10 +12,18 @@ from sktem.exceptions import FitWarning
 from sktem.samplers import ExactDraws
 from sktem.solvers.base import VarianceReducedSolver
 
-__all__ = ["warn_of_run", "warn_of_unused"]
+__all__ = ["event_message", "warn_of_run", "warn_of_unused"]
 
 #: Acceptance rates outside of these bounds mean steps of a wrong length.
 ACCEPTANCE = (0.05, 0.99)
+
+#: Settings that help against an event of ``history_.events``.
+ADVICE = {
+    "infeasible": "a smaller step_size or a larger batch_size",
+    "degenerate": "fewer components, a stronger prior or a larger variance floor "
+    "(reg_covar, prior_strength)",
+    "nan": "rescaling X",
+}
 
 
 def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> None:
@@ -50,7 +58,8 @@ def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> 
     if found:
         how = f"solver={estimator.solver!r} (sampler {type(sampler).__name__})"
         warnings.warn(
-            f"{how} does not use {' and '.join(found)}: what was set has no effect.",
+            f"{how} does not use {' and '.join(found)}, which therefore has no effect. "
+            "Leave it at its default, or choose another solver.",
             FitWarning,
             stacklevel=stacklevel + 1,
         )
@@ -77,32 +86,41 @@ def warn_of_run(state, settings, stacklevel: int) -> None:
         warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)
     ran_out = not (state.converged or state.stopped or state.failure)
     if ran_out and settings.max_passes > 0 and settings.tol > 0:
+        used_up = (
+            f"The run used up its passes over the data (max_iter={settings.max_passes})"
+        )
         message = (
-            "The run used up its passes over the data before it converged. "
-            "Increase max_iter or tol, try another start, or check for degenerate "
-            "data."
+            f"{used_up} before it converged. Increase max_iter or tol, try another "
+            "start, or check for degenerate data."
         )
         if state.hidden_by_noise:
             message = (
-                "The run used up its passes over the data, and the noise of the draws "
-                "is too large against tol to tell whether it has converged. Increase "
-                "max_iter, the draws of the sampler, or tol."
+                f"{used_up}, and the noise of the draws is too large against tol to "
+                "tell whether it has converged. Increase max_iter, the draws of the "
+                "sampler, or tol."
             )
         warnings.warn(
             message,
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
-    mended = {name: count for name, count in state.history.events.items() if count}
-    if mended:
-        told = ", ".join(f"{count} {name}" for name, count in mended.items())
-        warnings.warn(
-            f"The fit had to mend something and went on: {told} (see "
-            "history_.events). The result is finite, but check it.",
-            FitWarning,
-            stacklevel=stacklevel,
-        )
+    events = state.history.events
+    if message := event_message("The fit", events, " (see history_.events)"):
+        warnings.warn(message, FitWarning, stacklevel=stacklevel)
     _warn_of_acceptance(state, settings, stacklevel + 1)
+
+
+def event_message(what: str, events, where: str = "") -> str:
+    """Return one sentence on numerical problems that were repaired, and what helps."""
+    found = {name: count for name, count in events.items() if count}
+    if not found:
+        return ""
+    counts = ", ".join(f"{count} {name}" for name, count in found.items())
+    message = (
+        f"{what} recovered from numerical problems: {counts}{where}. Inspect the result"
+    )
+    advice = [ADVICE[name] for name in found if name in ADVICE]
+    return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 
 def _warn_of_acceptance(state, settings, stacklevel):

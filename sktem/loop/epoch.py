@@ -105,7 +105,7 @@ def _measure(loop) -> tuple[float, float, bool]:
         return *state.monitor.measure(
             expectation, state.params, state.solver.s, state.solver.iteration
         ), False
-    # A full pass of this epoch has given both for nothing.
+    # A full pass this epoch already computed both.
     params, s = loop.visited
     objective = objective_of(loop.settings.model, expectation.objective, params)
     expectation.objective = float("nan")

@@ -6,6 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
+from sktem.choices import did_you_mean
+
 __all__ = ["blank_columns", "column_of", "columns_used", "input_columns", "subjects_of"]
 
 
@@ -17,7 +19,10 @@ def column_of(key, names, n_columns, what):
         return int(key)
     if names is None or key not in names:
         known = "numbers (X has no column names)" if names is None else list(names)
-        raise ValueError(f"{what} must name columns of X: {known}, got {key!r}")
+        raise ValueError(
+            f"{what} must name columns of X: {known}, got {key!r}"
+            f"{did_you_mean(key, names or ())}"
+        )
     return list(names).index(key)
 
 

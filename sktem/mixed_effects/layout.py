@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.choices import check_choice, check_names, did_you_mean
 from sktem.mixed_effects.columns import (
     column_of,
     input_columns,
@@ -82,11 +83,7 @@ def structure_of(model, parameters):
         if not isinstance(value, Real) or not np.isfinite(value):
             raise ValueError(f"parameters[{name!r}] must be a number, got {value!r}")
     if isinstance(model, str):
-        if model not in STRUCTURAL_MODELS:
-            raise ValueError(
-                f"model must be one of {sorted(STRUCTURAL_MODELS)} or a callable, got "
-                f"{model!r}"
-            )
+        check_choice("model", model, STRUCTURAL_MODELS, " or a callable")
         structure = STRUCTURAL_MODELS[model]
         if set(parameters) != set(structure.parameters):
             raise ValueError(
@@ -103,13 +100,10 @@ def _by_name(value, names, known, what):
     """Return one value per parameter from one for all, or from a dict."""
     if not isinstance(value, dict):
         value = dict.fromkeys(names, value)
-    unknown = set(value) - set(names)
-    if unknown:
-        raise ValueError(f"{what} has unknown parameters {sorted(unknown)}")
+    check_names(what, value, names, "parameters")
     chosen = tuple(value.get(name, "log-normal") for name in names)
     for entry in chosen:
-        if entry not in known:
-            raise ValueError(f"{what} must be one of {sorted(known)}, got {entry!r}")
+        check_choice(what, entry, known)
     return chosen
 
 
@@ -121,9 +115,7 @@ def _pattern(omega, names, grouped):
             np.eye(p, dtype=bool) if omega == "diagonal" else np.ones((p, p), bool)
         )
     elif isinstance(omega, (list, tuple)) and all(isinstance(o, str) for o in omega):
-        unknown = sorted(set(omega) - set(names))
-        if unknown:
-            raise ValueError(f"omega has unknown parameters {unknown}")
+        check_names("omega", omega, names, "parameters")
         pattern = np.diag([name in omega for name in names])
     else:
         pattern = np.asarray(omega)
@@ -132,6 +124,7 @@ def _pattern(omega, names, grouped):
                 'omega must be "diagonal", "full", a list of the random parameters '
                 "(empty for none) or "
                 f"a {p} x {p} matrix of zeros and ones, got {omega!r}"
+                f"{did_you_mean(omega, ('diagonal', 'full'))}"
             )
         pattern = pattern != 0
     random = np.flatnonzero(np.diag(pattern))
@@ -179,10 +172,9 @@ def _fixed(estimator, names, labels, random, pattern, residual_names):
         used = RESIDUAL_ERRORS[estimator.residual_error].indices
         residual = tuple(residual_names[j] for j in used)
     variances = {f"omega2_{names[p]}": j for j, p in enumerate(random)}
+    known = [*names, *labels, *variances, *residual]
+    check_names("fixed", given, known, "parameters")
     for name in given:
-        if name not in {*names, *labels, *residual, *variances}:
-            known = [*names, *labels, *variances, *residual]
-            raise ValueError(f"fixed has unknown parameters [{name!r}], not of {known}")
         if labels.get(name, False):
             raise ValueError(
                 f"fixed: the effect {name!r} varies by row and must be free"
@@ -238,8 +230,7 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
     )
     random, pattern = _pattern(estimator.omega, parameter_names, groups is not None)
     covariates = {} if estimator.covariates is None else dict(estimator.covariates)
-    if unknown := sorted(set(covariates) - set(parameter_names)):
-        raise ValueError(f"covariates has unknown parameters {unknown}")
+    check_names("covariates", covariates, parameter_names, "parameters")
     subject_columns: list[int] = []
     row_columns: list[int] = []
 

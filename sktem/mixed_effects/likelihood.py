@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.choices import check_choice
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
@@ -82,8 +83,7 @@ class MixedEffectsLikelihoods:
             For an unknown method, or "linearized" with ``log_density``.
         """
         check_is_fitted(self)
-        if method not in LIKELIHOODS:
-            raise ValueError(f"method must be one of {LIKELIHOODS}, got {method!r}")
+        check_choice("method", method, LIKELIHOODS)
         key = "log_likelihood", method, n_draws, n_nodes
         if key not in self._cache:
             self._cache[key] = self._log_likelihood(method, n_draws, n_nodes)
@@ -203,11 +203,7 @@ class MixedEffectsLikelihoods:
             is not of "louis".
         """
         check_is_fitted(self)
-        if method not in ("louis", "importance", "linearized"):
-            raise ValueError(
-                "method must be one of ['importance', 'linearized', 'louis'], got "
-                f"{method!r}"
-            )
+        check_choice("method", method, ("importance", "linearized", "louis"))
         if return_error and method != "louis":
             raise ValueError(f'return_error needs method="louis", got {method!r}')
         errors, noise = self._told_errors(method, n_draws)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
+from sktem.choices import check_choice
 from sktem.estimators.base import LoopEstimator
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
@@ -71,11 +72,7 @@ class MixedEffectsParts(LoopEstimator):
 
     def _check(self):
         if self.log_density is None:
-            if self.residual_error not in RESIDUAL_ERRORS:
-                raise ValueError(
-                    f"residual_error must be one of {sorted(RESIDUAL_ERRORS)}, got "
-                    f"{self.residual_error!r}"
-                )
+            check_choice("residual_error", self.residual_error, RESIDUAL_ERRORS)
             if self.model is None:
                 raise ValueError("model=None needs log_density")
         elif not callable(self.log_density):

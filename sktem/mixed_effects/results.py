@@ -7,6 +7,7 @@ from scipy.special import logsumexp
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.inference.conditional import conditional_modes
@@ -223,10 +224,7 @@ class MixedEffectsResults:
         check_is_fitted(self)
         if method == "mode":
             return self._natural(self._conditional()[0])
-        if method not in ("mean", "draws"):
-            raise ValueError(
-                f"method must be one of ['draws', 'mean', 'mode'], got {method!r}"
-            )
+        check_choice("method", method, ("draws", "mean", "mode"))
         draws, log_joint = self._draws(max(n_draws, 1000))
         terms = log_joint + draws.log_weights
         weights = np.exp(terms - logsumexp(terms, axis=0))

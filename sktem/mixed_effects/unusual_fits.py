@@ -1,4 +1,4 @@
-"""What a user has to know of a finished fit."""
+"""Messages on a finished fit that needs a second look."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def unusual(model, rows, state):
     elif free and error_is_free and rows.lengths.max() == 1:
         told.append(
             f"Each subject has one row: the variances of {free} and the residual error "
-            "cannot be told apart. Check groups, or pass omega=[]."
+            "cannot be separated. Check groups, or pass omega=[]."
         )
     bound = [random[j] for j in np.flatnonzero(model.at_floor(params))]
     if bound:
@@ -57,7 +57,8 @@ def unusual(model, rows, state):
         )
     if count := state.history.events.get("infeasible", 0):
         told.append(
-            f"{count} steps of the variance reduction led out of what data can produce "
-            'and were replaced (history_.events["infeasible"]).'
+            f"{count} steps of the variance reduction led to statistics that no data "
+            'have and were replaced (history_.events["infeasible"]). A smaller '
+            "step_size or a larger batch_size may help."
         )
     return told

@@ -14,6 +14,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_streams
 from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_run
@@ -191,7 +192,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     the data costs no digits; float32 data stay float32 in what is returned.
     A component that loses all its data keeps its parameters with weight zero, a
     covariance that is not positive definite is floored; both are counted in
-    ``history_.events`` and told in one :class:`sktem.exceptions.FitWarning`.
+    ``history_.events`` and reported in one :class:`sktem.exceptions.FitWarning`.
 
     References
     ----------
@@ -648,16 +649,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             self._check_number(name, Real, 0)
         if self.init_size is not None:
             self._check_number("init_size", Integral, 1)
-        if self.covariance_type not in COVARIANCES:
-            raise ValueError(
-                f"covariance_type must be one of {sorted(COVARIANCES)}, got "
-                f"{self.covariance_type!r}"
-            )
-        if not callable(self.init_params) and self.init_params not in START_METHODS:
-            raise ValueError(
-                f"init_params must be one of {sorted(START_METHODS)} or a callable, "
-                f"got {self.init_params!r}"
-            )
+        check_choice("covariance_type", self.covariance_type, COVARIANCES)
+        if not callable(self.init_params):
+            known, other = START_METHODS, " or a callable"
+            check_choice("init_params", self.init_params, known, other)
         if (self.covariance_prior is None) != (self.covariance_prior_strength == 0):
             raise ValueError(
                 "covariance_prior and covariance_prior_strength must be given together"

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from sktem.e_step.random import spawn_streams
-from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.fit_warnings import event_message, warn_of_unused
 from sktem.estimators.kept_rows import KeptRows
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule
@@ -223,15 +223,10 @@ class MixtureStream:
         return self.preview
 
     def _warn_once(self):
-        told = {name: count for name, count in self.state.events.items() if count}
-        if told and not self.warned:
+        message = event_message("The stream", self.state.events)
+        if message and not self.warned:
             self.warned = True
-            warnings.warn(
-                f"The stream had to mend something and goes on: {told}. The result is "
-                "finite, but check it.",
-                FitWarning,
-                stacklevel=4,
-            )
+            warnings.warn(message, FitWarning, stacklevel=4)
 
 
 def _is_given(estimator):

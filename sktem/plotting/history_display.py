@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.choices import check_choice
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["HistoryDisplay"]
@@ -132,8 +133,7 @@ class HistoryDisplay:
             The display.
         """
         pyplot = load_pyplot("HistoryDisplay.plot")
-        if x not in EFFORT:
-            raise ValueError(f"x must be one of {sorted(EFFORT)}, got {x!r}")
+        check_choice("x", x, EFFORT)
         available = self.traces
         traces = available if traces is None else list(traces)
         missing = [trace for trace in traces if trace not in available]

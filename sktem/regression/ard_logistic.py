@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sktem.choices import check_choice
 from sktem.e_step.random import spawn_streams
 from sktem.estimators import base
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
@@ -203,10 +204,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         for name in ("n_chains", "n_steps", "max_iter", "n_posterior_draws"):
             self._check_number(name, Integral, 1)
         self._check_number("threshold", Real, 0)
-        if self.solver not in ("saem", "biased-saem"):
-            raise ValueError(
-                f"solver must be one of ['biased-saem', 'saem'], got {self.solver!r}"
-            )
+        check_choice("solver", self.solver, ("biased-saem", "saem"))
         settings = self._settings(model, 1)
         if isinstance(self.step_size, str):
             settings = replace(settings, step_size=STEP_SIZE)

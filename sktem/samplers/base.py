@@ -20,7 +20,7 @@ class SamplerInfo(NamedTuple):
     acceptance_rate : float
         Mean acceptance, NaN for exact samplers.
     events : mapping
-        What had to be mended, by name.
+        Counts of numerical problems, by name.
     bias : float
         How far a transition is from one that leaves the target alone, NaN if it does.
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from sktem.choices import check_choice
+
 __all__ = ["check_compatible", "missing_methods", "resolve_part"]
 
 
@@ -76,9 +78,7 @@ def resolve_part(part, known: dict, base: type, name: str):
         For anything else.
     """
     if isinstance(part, str):
-        if part not in known:
-            raise ValueError(f"{name} must be one of {sorted(known)}, got {part!r}")
-        return known[part]
+        return known[check_choice(name, part, known)]
     if not isinstance(part, base):
         raise TypeError(
             f"{name} must be one of {sorted(known)} or an instance of "

@@ -137,8 +137,9 @@ def warn_of_classes(classes, models, stacklevel):
     text, found = names(lambda one: any(one.history_.events.values()))
     if found:
         warnings.warn(
-            f"Numerical problems were repaired in {text} (see history_.events of "
-            "estimators_). The result is finite, but check it.",
+            f"The fits of {text} recovered from numerical problems (see "
+            "history_.events of estimators_). Inspect the result; more images, fewer "
+            "components or a larger prior_strength may help.",
             FitWarning,
             stacklevel=stacklevel,
         )

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.choices import check_choice
 from sktem.plotting.panels import load_pyplot, make_panels
 from sktem.template.display_parts import parts_of
 
@@ -221,8 +222,7 @@ class TemplateDisplay:
             The display.
         """
         pyplot = load_pyplot("TemplateDisplay.plot")
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {list(KINDS)}, got {kind!r}")
+        check_choice("kind", kind, KINDS)
         if not 0 <= component < len(self.templates):
             raise ValueError(
                 f"component must be in 0, ..., {len(self.templates) - 1}, got "

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from sktem.choices import check_choice
 from sktem.samplers.base import SamplerInfo
 from sktem.samplers.markov import MarkovSampler
 
@@ -183,11 +184,7 @@ class DeformationRandomWalk(_Stepping):
         self.proposal = proposal
 
     def _kernel(self):
-        if self.proposal not in ("landmark", "prior"):
-            raise ValueError(
-                f'proposal must be "landmark" or "prior", got {self.proposal!r}'
-            )
-        return self.proposal
+        return check_choice("proposal", self.proposal, ("landmark", "prior"))
 
     def _adapted_to(self):
         goal = 0.4 if self.proposal == "landmark" else 0.234

@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry import geometry
@@ -69,11 +70,8 @@ class TemplateSetup:
         self._check_auto("prior_strength", strict=False)
         if self.template_prior is not None:
             self._check_number("template_prior", Real, 0, strict=True)
-        if self.covariance_type not in ("full", "shared", "isotropic"):
-            raise ValueError(
-                'covariance_type must be "full", "shared" or "isotropic", got '
-                f"{self.covariance_type!r}"
-            )
+        kinds = ("full", "isotropic", "shared")
+        check_choice("covariance_type", self.covariance_type, kinds)
 
     def _check_auto(self, name, *, strict):
         value = getattr(self, name)

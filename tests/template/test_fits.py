@@ -20,7 +20,7 @@ from tests.template.oracles import (
 )
 
 MENDED = pytest.mark.filterwarnings(
-    "ignore:The fit had to mend:sktem.exceptions.FitWarning"
+    "ignore:The fit recovered from:sktem.exceptions.FitWarning"
 )
 FITTED = ("weights_", "coefficients_", "covariances_", "noise_variances_", "templates_")
 

@@ -219,7 +219,7 @@ def test_wrong_proposal(target):
     model, params, Y, _ = target
     sampler = DeformationRandomWalk("normal")
     Z = sampler.start(model, Y, params, None)
-    with pytest.raises(ValueError, match='proposal must be "landmark" or "prior"'):
+    with pytest.raises(ValueError, match="proposal must be one of"):
         sampler.draw(model, Y, Z, params, spawn_streams(0))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sktem.choices import did_you_mean
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS
 
 __all__ = [
@@ -180,7 +181,7 @@ def time_column(estimator, time=None) -> int:
         else:
             raise ValueError(
                 f"time must name one of the {n_columns} columns of X: the model is a "
-                "function, which does not tell"
+                "function, which does not say which"
             )
     if isinstance(time, str) and time in names:
         return names.index(time)
@@ -188,7 +189,10 @@ def time_column(estimator, time=None) -> int:
         if 0 <= int(time) < n_columns:
             return int(time)
     known = names or f"numbers from 0 to {n_columns - 1}"
-    raise ValueError(f"time must name a column of X: {known}, got {time!r}")
+    raise ValueError(
+        f"time must name a column of X: {known}, got {time!r}"
+        f"{did_you_mean(time, names)}"
+    )
 
 
 def column_name(estimator, column):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.choices import check_names
 from sktem.mixed_effects.checks.rows import check_mixed_effects
 from sktem.mixed_effects.trace import PAUSE
 from sktem.mixed_effects.transforms import TRANSFORMS
@@ -135,11 +136,9 @@ class ParameterTraceDisplay:
         """
         pyplot = load_pyplot("ParameterTraceDisplay.plot")
         names = list(self.traces) if parameters is None else list(parameters)
-        unknown = [name for name in names if name not in self.traces]
-        if unknown or not names:
-            raise ValueError(
-                f"parameters must be among {list(self.traces)}, got {parameters!r}"
-            )
+        if not names:
+            raise ValueError(f"parameters must be among {list(self.traces)}, got []")
+        check_names("parameters", names, self.traces, "parameters")
         n_columns = min(len(names), COLUMNS)
         shape = -(-len(names) // n_columns), n_columns
         axes = make_panels(pyplot, ax, shape, SIZE, len(names))

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from sktem.choices import check_names
 from sktem.mixed_effects.checks.predictive import bin_times
 from sktem.mixed_effects.checks.residuals import (
     individual_residuals,
@@ -160,8 +161,9 @@ class ResidualDisplay:
             The display, drawn.
         """
         kinds = [kinds] if isinstance(kinds, str) else list(kinds)
-        if not kinds or any(kind not in NAMES for kind in kinds):
+        if not kinds:
             raise ValueError(f"kinds must be among {list(NAMES)}, got {kinds!r}")
+        check_names("kinds", kinds, NAMES, "residuals")
         rows = check_rows(estimator, X, y, groups, known="iwres" in kinds)
         column = time_column(estimator, time)
         residuals, population = [], None

@@ -1,0 +1,77 @@
+"""Checks of names that a user passes: messages list the known ones."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable
+from typing import Any
+
+__all__ = ["check_choice", "check_names", "did_you_mean"]
+
+
+def did_you_mean(given, known: Iterable) -> str:
+    """Return a question after the closest known name, empty if there is none."""
+    if not isinstance(given, str):
+        return ""
+    folded = {name.casefold(): name for name in known if isinstance(name, str)}
+    close = difflib.get_close_matches(given.casefold(), folded, n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
+
+
+def check_choice(name: str, value, known: Collection[str], other: str = "") -> Any:
+    """Return a value that is one of the known names.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the user passed.
+    known : collection of str
+        The names.
+    other : str, default=""
+        What else the parameter may be, such as " or a callable".
+
+    Returns
+    -------
+    str
+        The value.
+
+    Raises
+    ------
+    ValueError
+        If it is not known; the message lists the names and asks for the closest one.
+    """
+    if not isinstance(value, str) or value not in known:
+        raise ValueError(
+            f"{name} must be one of {sorted(known)}{other}, got {value!r}"
+            f"{did_you_mean(value, known)}"
+        )
+    return value
+
+
+def check_names(name: str, given: Iterable, known: Collection, what: str) -> None:
+    """Raise if some given names are not known.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    given : iterable
+        The names.
+    known : collection
+        The known ones.
+    what : str
+        What they name, in the plural, such as "parameters".
+
+    Raises
+    ------
+    ValueError
+        Naming the unknown ones, the known ones and the closest of these.
+    """
+    unknown = [one for one in given if one not in known]
+    if unknown:
+        raise ValueError(
+            f"{name} has unknown {what} {unknown}, the known ones are {list(known)}"
+            f"{did_you_mean(unknown[0], known)}"
+        )

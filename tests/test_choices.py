@@ -1,0 +1,81 @@
+"""Messages about unknown names list the known ones and ask for the closest."""
+
+import numpy as np
+import pytest
+
+from sktem import (
+    DeformableTemplateEstimator,
+    LatentBoltzmannMachine,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
+from sktem import NonlinearMixedEffectsRegressor as curves  # noqa: N813
+from sktem.choices import check_choice, check_names, did_you_mean
+from sktem.models import RandomInterceptModel
+
+CURVES = {"model": "linear", "parameters": {"intercept": 1.0, "slope": 1.0}}
+UNITS = {"hidden_layer_sizes": 2}
+
+
+@pytest.mark.parametrize(
+    "given, question",
+    [
+        ("vrtem", "; did you mean 'vrttem'?"),
+        ("SAEM", "; did you mean 'saem'?"),
+        ("newton", ""),
+        (3, ""),
+        (None, ""),
+        ([1], ""),
+    ],
+)
+def test_did_you_mean(given, question):
+    known = ("saem", "vrttem", 7)
+    assert did_you_mean(given, known) == question
+    with pytest.raises(ValueError) as error:
+        check_names("omega", [given], known, "parameters")
+    assert str(error.value).endswith(f"the known ones are {list(known)}{question}")
+
+
+def test_known_names_pass():
+    assert check_choice("solver", "saem", {"saem": 1}) == "saem"
+    check_names("omega", ["saem"], ["saem", "em"], "parameters")
+    for value in ("em", None, ["saem"], 1.0):
+        with pytest.raises(ValueError, match=r"one of \['saem'\] or a callable, got"):
+            check_choice("solver", value, {"saem": 1}, " or a callable")
+
+
+@pytest.mark.parametrize(
+    "estimator, meant",
+    [
+        (StochasticEMGaussianMixture(solver="vrtem"), "vrttem"),
+        (StochasticEMGaussianMixture(covariance_type="diagonal"), "diag"),
+        (StochasticEMGaussianMixture(init_params="k_means"), "kmeans"),
+        (StochasticEMGaussianMixture(sampler="exakt"), "exact"),
+        (LatentBoltzmannMachine(**UNITS, solver="pdc"), "pcd"),
+        (
+            LatentBoltzmannMachine(**UNITS, e_step="meanfield"),
+            "mean_field",
+        ),
+        (LatentBoltzmannMachine(**UNITS, visible="gauss"), "gaussian"),
+        (DeformableTemplateEstimator(solver="seam"), "saem"),
+        (DeformableTemplateEstimator(covariance_type="ful"), "full"),
+        (StochasticEM(RandomInterceptModel(), solver="onlin"), "online"),
+        (curves(**{**CURVES, "model": "liner"}), "linear"),
+        (curves(**CURVES, omega="diag"), "diagonal"),
+        (curves(**CURVES, omega=["slop"]), "slope"),
+        (curves(**CURVES, fixed=["intersept"]), "intercept"),
+        (
+            curves(**CURVES, transforms="lognormal"),
+            "log-normal",
+        ),
+        (curves(**CURVES, residual_error="const"), "constant"),
+        (curves(**CURVES, covariates={"slpe": [0]}), "slope"),
+    ],
+    ids=repr,
+)
+def test_estimators_ask(estimator, meant):
+    grouped = hasattr(estimator, "omega")
+    X = np.random.default_rng(0).random((20, 1 if grouped else 4))
+    given = {"y": X[:, 0], "groups": np.repeat(np.arange(5), 4)} if grouped else {}
+    with pytest.raises(ValueError, match=f"; did you mean '{meant}'\\?$"):
+        estimator.fit(X, **given)
