@@ -59,6 +59,7 @@ def xp(request):
 
     Tensors of torch are made on the device that ``SKTEM_TESTS_TORCH_DEVICE`` names.
     """
+    pytest.importorskip("scipy", "1.14", reason="scikit-learn dispatches from 1.14 on")
     compat = pytest.importorskip("array_api_compat")
     library = pytest.importorskip(request.param)
     device = os.environ.get(DEVICE_VARIABLE)

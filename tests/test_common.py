@@ -1,6 +1,7 @@
 """scikit-learn's estimator checks, and those that it draws for other kinds only."""
 
 import inspect
+import warnings
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from sktem import (
     StochasticEM,
     StochasticEMGaussianMixture,
 )
+from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
 
 SOLVERS = ["online", "vrttem", "fittem", "isaem"]
@@ -76,7 +78,11 @@ def names_of(estimator):
 
 @checks
 def test_estimator_check(estimator, check):
-    check(estimator)
+    with warnings.catch_warnings():
+        # scikit-learn 1.6 fits ten rows of noise here, too few for templates.
+        if estimator in TEMPLATES and "check_n_features_in_after_fitting" in str(check):
+            warnings.simplefilter("ignore", FitWarning)
+        check(estimator)
 
 
 def test_no_check_is_dropped():

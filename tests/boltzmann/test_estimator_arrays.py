@@ -29,6 +29,7 @@ KINDS = {
 @pytest.fixture(autouse=True)
 def dispatch(monkeypatch):
     """Switch scikit-learn's dispatch on, which asks for the variable."""
+    pytest.importorskip("scipy", "1.14", reason="scikit-learn dispatches from 1.14 on")
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     with config_context(array_api_dispatch=True):
         yield
