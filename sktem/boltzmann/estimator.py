@@ -87,21 +87,24 @@ class LatentBoltzmannMachine(
         expectations are exact.
     step_size_m : "auto", float, (float, float), schedule or callable, default="auto"
         b_t of the parameters, likewise. "auto" adapts the step of each parameter to the
-        size of its gradient (Kingma and Ba 2015), in rounds: each has twice as many
-        updates as the one before, in which the steps fall by a factor of 100, and the
-        fit stops after a round that adds too little to the log-likelihood, see `tol`.
+        size of its gradient (Kingma and Ba 2015), in rounds: each has three times as
+        many updates as the one before, in which the steps fall by a factor of 100. On
+        NumPy arrays, and where the exact gradient of the likelihood is cheap, a round
+        ends with an ascent along it, and the next one is twice as long. The fit stops
+        after a round that adds too little to the log-likelihood, see `tol`.
     batch_size : int, default=100
         Rows per update.
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
         16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
-        up to 100) and down to 6,000 for large ones, and at least 7 epochs.
+        up to 100) and down to 3,500 for large ones, and at least 7 epochs.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that
-        of independent units. The log-likelihood of up to 1,000 rows is exact where that
-        is cheap and estimated elsewhere. None measures nothing: the fit takes all
-        epochs and says nothing about convergence.
+        of independent units. The log-likelihood of up to 1,000 rows (all of them where
+        there are ascents) is exact where that is cheap and estimated elsewhere. None
+        measures nothing, without ascents: the fit takes all epochs and says nothing
+        about convergence.
     momentum : float or "auto", default="auto"
         In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
     weight_decay : float, default=0.0

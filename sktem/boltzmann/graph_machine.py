@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from scipy import sparse
 
@@ -16,6 +18,8 @@ __all__ = ["GraphMachine"]
 #: of at most this many units: about what 100 sweeps of Gibbs sampling cost.
 ENTRIES_PER_UNIT = 100
 WIDTH = 12
+#: Most parameters of a machine whose exact gradient is looked for.
+MOST_PARAMETERS = 2000
 
 
 class GraphMachine(GraphStates):
@@ -145,6 +149,28 @@ class GraphMachine(GraphStates):
         values[self.hidden] = means.mean(axis=1)
         values[self.n_units + self.hidden_edges] = pairs / len(X)
         return Moments(values, states)
+
+    @cached_property
+    def _whole_plan(self) -> EliminationPlan | None:
+        """The plan of the sums over all units, None where they are too many."""
+        if self.n_parameters > MOST_PARAMETERS:
+            return None
+        return plan_elimination(self.graph, WIDTH + 2)
+
+    def free_exact(self, params) -> tuple[float, np.ndarray]:
+        """Return log Z and the exact mean of phi under the model."""
+        fields, weights = params[: self.n_units, None], params[self.n_units :]
+        assert self._whole_plan is not None
+        log_sums, means, pairs = self._whole_plan.marginals(fields, weights)
+        return float(log_sums[0]), np.concatenate([means[:, 0], pairs])
+
+    def exact_cost(self, n_rows) -> float:
+        """Return what the exact likelihood and its gradient cost, about, in ns."""
+        if self._whole_plan is None or not self.has_exact_posterior:
+            return np.inf
+        entries = 0 if self.plan is None else self.plan.n_entries
+        per_row = 5 * self.n_parameters + 60 * entries
+        return 30 * self._whole_plan.n_operations + n_rows * per_row
 
     def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
         """Move chains of the model and return the mean of phi."""

@@ -134,6 +134,12 @@ class LayerLayout(BoltzmannModel):
             )
         return mended
 
+    def bound_precisions(self, low, high) -> None:
+        """Bring bounds of parameters within those of the precisions."""
+        if self.gaussian:
+            self.precisions(low)[:] = LEAST_PRECISION
+            self.precisions(high)[:] = 1 / self.variance_floor
+
     def hidden_of(self, even, odd) -> np.ndarray:
         """Return the hidden units in the order of the layers, (n, n_hidden)."""
         parts = []

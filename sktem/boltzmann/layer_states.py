@@ -174,17 +174,20 @@ class LayerStates(LayerLayout):
         # Other namespaces have threads, or a device, of their own.
         return self.n_jobs if arrays.is_numpy else 1
 
-    def mean_statistics(self, even, odd, squares=None, n=None):
-        """Return the sum over rows of phi, over n (their number, if None)."""
+    def mean_statistics(self, even, odd, squares=None, n=None, shares=None):
+        """Return the sum over rows of phi, over n (their number, if None).
+
+        With `shares`, an array for NumPy only, rows count by their shares instead.
+        """
         arrays = operations_of(even)
         xp = arrays.xp
         n = even.shape[0] if n is None else n
         dtype = xp.result_type(even, odd)
         even, odd = arrays.astype(even, dtype), arrays.astype(odd, dtype)
         out = arrays.empty(self.n_parameters, dtype)
-        share = arrays.full(even.shape[0], 1.0 / n, dtype)
+        share = arrays.full(even.shape[0], 1.0 / n, dtype) if shares is None else shares
         # The smaller factor is scaled, not the product.
-        odd = odd * (1.0 / n)
+        odd = odd * (1.0 / n if shares is None else shares[:, None])
         arrays.product(share, even, self.even_biases(out))
         self.odd_biases(out)[:] = xp.sum(odd, axis=0)
         if self.gaussian:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sktem.boltzmann.arrays import arrays_of
 from sktem.boltzmann.elimination import EliminationPlan, plan_elimination
+from sktem.boltzmann.enumeration import enumerate_states
 from sktem.boltzmann.layer_states import LayerStates
 from sktem.boltzmann.model import Moments, entropy
 from sktem.graphs import Graph, layered_graph
@@ -17,6 +19,8 @@ __all__ = ["LayeredMachine"]
 #: As for graphs: what an exact posterior of two or more hidden layers may cost.
 ENTRIES_PER_UNIT = 100
 WIDTH = 12
+#: Most units of one side whose states are enumerated.
+WIDEST_ENUMERATION = 16
 
 
 class LayeredMachine(LayerStates):
@@ -139,6 +143,59 @@ class LayeredMachine(LayerStates):
             begin += a * b
         return Moments(values, odd)
 
+    def free_exact(self, params) -> tuple[float, np.ndarray]:
+        """Return log Z and the exact mean of phi, over the states of one side."""
+        even, odd = self.even_biases(params), self.odd_biases(params)
+        spread = constant = 0.0
+        if self.n_even < self.n_odd and not self.gaussian:
+            states = enumerate_states(self.n_even)
+            fields = self.odd_fields(params, states) + odd
+            sums, means = _softplus(fields)
+            energies, sides = states @ even + sums, (states, means)
+        else:
+            states, n = enumerate_states(self.n_odd), 0
+            fields = self.even_fields(params, states)
+            energies = states @ odd
+            if self.gaussian:
+                n, spread = self.n_visible, 1 / self.precisions(params)
+                squares = (fields[:, :n] + even[:n]) ** 2
+                energies += 0.5 * (squares @ spread)
+                constant = 0.5 * float(np.sum(np.log(2 * np.pi * spread)))
+            sums, means = _softplus(fields[:, n:] + even[n:])
+            energies += sums
+            normal = (fields[:, :n] + even[:n]) * spread
+            sides = np.hstack([normal, means]), states
+        log_sum = float(logsumexp(energies))
+        shares = np.exp(energies - log_sum)
+        squares = None
+        if self.gaussian:
+            squares = sides[0][:, : self.n_visible] ** 2 + spread
+        values = self.mean_statistics(*sides, squares, shares=shares)
+        return log_sum + constant, values
+
+    @property
+    def weighs_rows(self) -> bool:
+        """Whether `rows_exact` takes weights of rows."""
+        return len(self.sizes) == 2
+
+    def rows_exact(self, params, X, shares=None) -> tuple[float, np.ndarray]:
+        """Return means over rows of `log_unnormalised` and of phi given them."""
+        if not self.weighs_rows:
+            return super().rows_exact(params, X)
+        shares = np.full(len(X), 1 / len(X)) if shares is None else shares
+        sums, means = _softplus(self.odd_fields(params, X) + self.odd_biases(params))
+        values = self.mean_statistics(X, means, shares=shares)
+        return float(shares @ (sums + self.visible_part(params, X))), values
+
+    def exact_cost(self, n_rows) -> float:
+        """Return what the exact likelihood and its gradient cost, about, in ns."""
+        width = self.n_odd if self.gaussian else min(self.n_even, self.n_odd)
+        if width > WIDEST_ENUMERATION:
+            return np.inf
+        states = n_rows + 2.0**width
+        per_row = 0 if self.plan is None else 60 * self.plan.n_entries
+        return states * (self.n_parameters + 20 * self.n_units) + n_rows * per_row
+
     def _hidden_problem(self, params, X):
         """Return fields of the hidden units given X, and the weights between them."""
         first = X @ self.weights_between(params, 0) + self.layer_biases(params, 1)
@@ -250,3 +307,10 @@ class LayeredMachine(LayerStates):
             a, b = np.append(a, upper.first), np.append(b, upper.second)
         graph = Graph.from_edges(len(biases), a, b)
         return graph, biases, dense[graph.first, graph.second], constant
+
+
+def _softplus(fields):
+    """Return the row sums of ``log(1 + exp(fields))``, and the means of the units."""
+    small = np.exp(-np.abs(fields))
+    sums = np.sum(np.maximum(fields, 0.0) + np.log1p(small), axis=1)
+    return sums, np.where(fields >= 0, 1.0, small) / (1.0 + small)

@@ -60,7 +60,8 @@ def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
     edges = batch_edges(n, settings.batch_size)
     n_updates = len(edges) - 1
     last = state.begin + settings.n_epochs
-    ends = round_ends(settings.n_epochs, n_updates, settings.adaptive)
+    ascends = watch is not None and watch.ascent is not None
+    ends = round_ends(settings.n_epochs, n_updates, settings.adaptive, ascends)
     missing = has_missing(X)
     if settings.posterior.keeps_chains and state.started is None:
         state.started = np.zeros(n, bool)
@@ -247,6 +248,10 @@ def _close_epoch(settings, state, watch, ends):
     """Measure where a round ends, and decide whether there is another one."""
     epoch = state.epoch - state.begin
     # With given steps the middle of the run is a measure of what its length is worth.
+    if epoch in ends and watch.ascent is not None:
+        state.params[...] = watch.ascent.climb(state.params)
+        state.reach = float("inf")
+        state.first = state.second = None
     if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
         _measure(state, watch)
     if epoch not in ends:
@@ -254,7 +259,8 @@ def _close_epoch(settings, state, watch, ends):
     outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
     state.converged = has_converged(*outcome)
     if settings.adaptive:
-        few = state.measures[-1].n_updates < FEWEST_UPDATES[watch.is_exact]
+        n_updates = state.measures[-1].n_updates
+        few = watch.ascent is None and n_updates < FEWEST_UPDATES[watch.is_exact]
     else:
         few = state.travelled < SHORTEST_WAY
     state.converged = state.converged and not few

@@ -62,6 +62,8 @@ class BoltzmannModel(ABC):
         That of theta.
     gaussian : bool
         Whether the visible units are real-valued.
+    weighs_rows : bool
+        Whether `rows_exact` takes weights of rows.
     """
 
     n_visible: int
@@ -72,6 +74,7 @@ class BoltzmannModel(ABC):
     dtype: np.dtype
 
     gaussian = False
+    weighs_rows = False
 
     @property
     @abstractmethod
@@ -176,6 +179,60 @@ class BoltzmannModel(ABC):
         -------
         Moments
             Mean statistics; `chains` are means of units in the place of draws.
+        """
+
+    @abstractmethod
+    def free_exact(self, params) -> tuple[float, np.ndarray]:
+        """Return log Z and the exact mean of phi under the model.
+
+        Parameters
+        ----------
+        params : ndarray of float64 of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        log_partition : float
+            Log Z.
+        values : ndarray of shape (n_parameters,)
+            Mean statistics.
+        """
+
+    def rows_exact(self, params, X, shares=None) -> tuple[float, np.ndarray]:
+        """Return means over rows of `log_unnormalised` and of phi given them.
+
+        Parameters
+        ----------
+        params : ndarray of float64 of shape (n_parameters,)
+            Parameters.
+        X : ndarray of float64 of shape (n, n_visible)
+            Visible values.
+        shares : ndarray of shape (n,) or None, default=None
+            Weights of the rows, if `weighs_rows`; their sum is 1.
+
+        Returns
+        -------
+        mean : float
+            Mean of `log_unnormalised`.
+        values : ndarray of shape (n_parameters,)
+            Mean statistics.
+        """
+        values = self.posterior_exact(params, X).values
+        return float(np.mean(self.log_unnormalised(params, X))), values
+
+    @abstractmethod
+    def exact_cost(self, n_rows) -> float:
+        """Return what the exact likelihood and its gradient cost, about, in ns.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the data.
+
+        Returns
+        -------
+        float
+            Nanoseconds; inf where the sums are out of reach.
         """
 
     @abstractmethod
@@ -347,6 +404,15 @@ class BoltzmannModel(ABC):
             The step; its biases are changed.
         centre : ndarray of shape (weights_from,)
             The centre of each unit, as the biases are laid out.
+        """
+
+    def bound_precisions(self, low, high) -> None:  # noqa: B027
+        """Bring bounds of parameters within those of precisions, if there are any.
+
+        Parameters
+        ----------
+        low, high : ndarray of shape (n_parameters,)
+            Bounds; they are changed.
         """
 
     def project(self, params) -> int:

@@ -7,6 +7,7 @@ from scipy import sparse
 
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import ExactPartition
 
@@ -20,6 +21,8 @@ RUNS = 64
 TEMPERATURES = (250, 1000)
 #: The same for the hidden units of a row.
 ROW_RUNS, ROW_TEMPERATURES = 10, 50
+#: Rows for each column from which on a covariance matrix is taken for known.
+ROWS_PER_COLUMN = 10
 #: Operations that a measurement may cost where log Z is exact.
 OPERATIONS = 2e7
 
@@ -47,8 +50,13 @@ class Objective:
     ----------
     base : float
         Mean log-likelihood of independent units with the means of the columns.
+    normal : float or None
+        That of one normal density with all covariances, if the units are Gaussian and
+        the rows are enough for it.
     is_exact : bool
         Whether the last measurement was exact.
+    ascent : ExactAscent or None
+        The exact gradient as well, where it is cheap.
     """
 
     def __init__(self, settings, units, X, seed, n_mean_field):
@@ -57,8 +65,11 @@ class Objective:
         self.is_exact = False
         self.n_mean_field = n_mean_field
         self.missing = has_missing(X)
+        self.ascent = ExactAscent.of(settings, X)
         exact = self.model.has_exact_posterior or self.missing
         size = ROWS if exact else SAMPLED_ROWS
+        if self.ascent is not None:
+            size = X.shape[0]  # a climb is along the likelihood of all of them
         arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
         if X.shape[0] > size:
             chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
@@ -69,6 +80,7 @@ class Objective:
         self.X = arrays.astype(X, arrays.xp.float64)
         self.partition = ExactPartition(self.model, OPERATIONS)
         self.base = self._independent(arrays)
+        self.normal = self._one_normal() if self.model.gaussian else None
 
     def _drawn(self, arrays, X, rng):
         """Return draws of binary values from their means, NaN as it is."""
@@ -90,6 +102,17 @@ class Objective:
         total = float(xp.sum(values)) / X.shape[0]
         return total - self.units.log_scale
 
+    def _one_normal(self):
+        """Return the log-likelihood of one normal density, None for few rows."""
+        xp, (n, d) = arrays_of(self.X).xp, self.X.shape
+        if self.missing or n < ROWS_PER_COLUMN * d:
+            return None
+        deviations = self.X - xp.mean(self.X, axis=0)
+        log_determinant = float(xp.linalg.slogdet(deviations.T @ deviations / n)[1])
+        value = -0.5 * (log_determinant + d * (np.log(2 * np.pi) + 1))
+        # None also where a column is a sum of others, whose density is infinite.
+        return value - self.units.log_scale if np.isfinite(value) else None
+
     def measure(self, params, number) -> tuple[float, float]:
         """Return the mean log-likelihood and the standard error of log Z.
 
@@ -106,7 +129,11 @@ class Objective:
             Likelihood and error.
         """
         rng = np.random.default_rng([self.seed, number])
-        log_partition, error = self.partition.value(params), 0.0
+        if self.ascent is None:
+            log_partition, error = self.partition.value(params), 0.0
+        else:
+            wide = params.astype(np.float64)
+            log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
         if log_partition is None:
             found = reliable_log_partition(self.model, params, rng, RUNS, *TEMPERATURES)

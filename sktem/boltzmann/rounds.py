@@ -1,8 +1,8 @@
 """Rounds of a contrastive run: how long they are, and whether they have converged.
 
-A run with steps of its own choice is made of rounds, each twice as long as the one
-before and each with steps that fall from the first to the last. What a round adds to
-the log-likelihood says what a longer run would do.
+A run with steps of its own choice is made of rounds, each several times as long as the
+one before and each with steps that fall from the first to the last. What a round adds
+to the log-likelihood says what a longer run would do.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ __all__ = [
     "round_ends",
 ]
 
+#: How many times as long as the one before a round is: where it ends with an ascent
+#: along the exact gradient, and where the steps are all there is.
+GROWTH = {True: 2, False: 3}
 #: Updates of the first round, and the fewest after which a run may stop: where the
 #: likelihood is exact, and where it is estimated.
 FIRST_UPDATES = 250
@@ -44,7 +47,7 @@ class Measure:
     error: float
 
 
-def round_ends(n_epochs, n_updates, adaptive) -> list[int]:
+def round_ends(n_epochs, n_updates, adaptive, ascends=False) -> list[int]:
     """Return the epochs at which rounds end.
 
     Parameters
@@ -56,6 +59,8 @@ def round_ends(n_epochs, n_updates, adaptive) -> list[int]:
     adaptive : bool
         Whether there are several rounds. A run with given steps is one round; it is
         measured in the middle as well.
+    ascends : bool, default=False
+        Whether rounds end with an ascent along the exact gradient.
 
     Returns
     -------
@@ -64,12 +69,12 @@ def round_ends(n_epochs, n_updates, adaptive) -> list[int]:
     """
     if not adaptive:
         return [n_epochs]
-    length = max(1, round(FIRST_UPDATES / n_updates))
+    length, growth = max(1, round(FIRST_UPDATES / n_updates)), GROWTH[ascends]
     ends = [0]
     # The last round takes what would be too short for one of its own.
-    while n_epochs - ends[-1] >= 3 * length:
+    while n_epochs - ends[-1] >= (1 + growth) * length:
         ends.append(ends[-1] + length)
-        length *= 2
+        length *= growth
     return [*ends[1:], n_epochs] if n_epochs > ends[-1] else ends[1:]
 
 

@@ -100,6 +100,17 @@ class BoltzmannRun(CallbackSupportMixin):
                 ConvergenceWarning,
                 stacklevel=USER_FRAME + 2,
             )
+        elif watch.normal is not None and best < watch.normal - settings.tol * (
+            watch.normal - watch.base
+        ):
+            warnings.warn(
+                f"The log-likelihood after the fit, {best:.4g} per row, is below that "
+                f"of one normal density with all covariances, {watch.normal:.4g}: few "
+                "binary units are a poor model of strong linear correlations. Whiten "
+                "the columns first, as PCA(whiten=True) does, or add hidden units.",
+                FitWarning,
+                stacklevel=USER_FRAME + 2,
+            )
 
     def _check_same(self, model):
         """Raise if the fitted parameters do not belong to this model."""

@@ -39,10 +39,10 @@ STEP_SIZE_M = (0.28, 0.0028)
 ADAPTED_MOMENTUM = 0.9
 #: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
 #: The most is half of it for the smallest machines, which need fewer.
-FEWEST_UPDATES = 6000
+FEWEST_UPDATES = 3500
 MOST_UPDATES = 16000
 UPDATES_PER_PARAMETER = 160
-UPDATES_TIMES_PARAMETERS = 8e8
+UPDATES_TIMES_PARAMETERS = 7.2e8
 
 
 @functools.cache
@@ -310,7 +310,7 @@ class BoltzmannSetup:
         updates = min(updates, max(UPDATES_PER_PARAMETER * n, MOST_UPDATES // 2))
         size = min(self.batch_size, n_rows or self.batch_size)
         per_epoch = -(-(n_rows or size) // size)
-        # A round of one epoch, one of two, and one of four.
+        # At least a round of one epoch and one of the rest.
         return max(round(updates / per_epoch), 7)
 
     def _settings(self, model, missing, n_rows=None):

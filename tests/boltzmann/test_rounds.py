@@ -19,14 +19,16 @@ def measures(*values):
 
 @pytest.mark.parametrize("n_epochs", [1, 2, 3, 7, 100, 1600, 16000])
 @pytest.mark.parametrize("n_updates", [1, 10, 600, 10_000])
-def test_rounds_double_and_fill_the_run(n_epochs, n_updates):
-    ends = round_ends(n_epochs, n_updates, adaptive=True)
+@pytest.mark.parametrize("ascends, growth", [(True, 2), (False, 3)])
+def test_rounds_grow_and_fill_the_run(n_epochs, n_updates, ascends, growth):
+    ends = round_ends(n_epochs, n_updates, adaptive=True, ascends=ascends)
     lengths = np.diff([0, *ends])
     assert ends[-1] == n_epochs and (lengths > 0).all()
-    # Each is twice as long, and the last one takes what is left over.
-    assert (lengths[1:-1] == 2 * lengths[:-2]).all()
+    # The last one takes what is left over.
+    assert (lengths[1:-1] == growth * lengths[:-2]).all()
     if len(lengths) > 1:
-        assert 2 * lengths[-2] <= lengths[-1] < 6 * lengths[-2]
+        most = growth * (growth + 1)
+        assert growth * lengths[-2] <= lengths[-1] < most * lengths[-2]
     assert round_ends(n_epochs, n_updates, adaptive=False) == [n_epochs]
 
 

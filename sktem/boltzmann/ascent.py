@@ -1,0 +1,137 @@
+"""Ascent along the exact gradient of the likelihood, for machines where that is cheap.
+
+Where the hidden units and log Z can be summed, the likelihood and its gradient cost
+little more than an update. The steps of a run are short where the likelihood is flat;
+an ascent by L-BFGS from the end of a round leaves a plateau behind, and what it adds
+says whether the run had converged.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize, sparse
+
+from sktem.boltzmann.arrays import arrays_of
+from sktem.boltzmann.loop import has_missing
+
+__all__ = ["ExactAscent"]
+
+#: Evaluations of one ascent: at most, at least, and nanoseconds for all of them.
+MOST_EVALUATIONS = 400
+FEWEST_EVALUATIONS = 40
+NANOSECONDS = 1e9
+OVERHEAD = 5e5
+#: No parameter moves further in one ascent: of separable rows the maximum is infinite.
+LARGEST_MOVE = 4.0
+#: Relative change of the likelihood at which an ascent ends.
+PRECISION = 1e-8
+
+
+class ExactAscent:
+    """The exact mean log-likelihood of all rows and its gradient, and the climb.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    X : ndarray of float64 of shape (n_rows, n_visible)
+        What it sees.
+    shares : ndarray of shape (n_rows,) or None
+        Weights of the rows, None if all are equal.
+    weight_decay : float
+        Strength of the penalty on weights.
+    n_evaluations : int
+        Most evaluations of one ascent.
+    """
+
+    def __init__(self, model, X, shares, weight_decay, n_evaluations):
+        self.model, self.X, self.shares = model, X, shares
+        self.weight_decay = weight_decay
+        self.n_evaluations = n_evaluations
+
+    @classmethod
+    def of(cls, settings, X):
+        """Return the ascent of a fit, None where one would cost too much.
+
+        Parameters
+        ----------
+        settings : ContrastiveSettings
+            Settings of the fit.
+        X : ndarray or sparse matrix of shape (n_rows, n_visible)
+            What the machine sees.
+
+        Returns
+        -------
+        ExactAscent or None
+            The ascent.
+        """
+        model = settings.model
+        if not (settings.adaptive and model.has_exact_posterior) or settings.binarize:
+            return None
+        if not (sparse.issparse(X) or arrays_of(X).is_numpy):
+            return None
+        if not np.isfinite(model.exact_cost(1)) or has_missing(X):
+            return None
+        X, shares = (X.toarray() if sparse.issparse(X) else X), None
+        if model.weighs_rows and not model.gaussian:
+            X, counts = np.unique(X, axis=0, return_counts=True)
+            shares = counts / counts.sum()
+        cost = OVERHEAD + model.exact_cost(X.shape[0])
+        n_evaluations = int(min(NANOSECONDS / cost, MOST_EVALUATIONS))
+        if n_evaluations < FEWEST_EVALUATIONS:
+            return None
+        X = X.astype(np.float64)
+        return cls(model, X, shares, settings.weight_decay, n_evaluations)
+
+    def evaluate(self, params):
+        """Return the penalised mean log-likelihood of the rows, and its gradient.
+
+        Parameters
+        ----------
+        params : ndarray of float64 of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        value : float
+            Log-likelihood of what the machine sees.
+        gradient : ndarray of shape (n_parameters,)
+            Its gradient.
+        """
+        model, weights = self.model, slice(self.model.weights_from, None)
+        log_partition, negative = model.free_exact(params)
+        value, positive = model.rows_exact(params, self.X, self.shares)
+        value, gradient = value - log_partition, positive - negative
+        if self.weight_decay:
+            value -= 0.5 * self.weight_decay * float(params[weights] @ params[weights])
+            gradient[weights] -= self.weight_decay * params[weights]
+        return value, gradient
+
+    def climb(self, params):
+        """Return parameters of higher likelihood, of the type of those given.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Where to begin.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Where the ascent has ended.
+        """
+
+        def loss(theta):
+            value, gradient = self.evaluate(theta)
+            return -value, -gradient
+
+        start = params.astype(np.float64)
+        low, high = start - LARGEST_MOVE, start + LARGEST_MOVE
+        self.model.bound_precisions(low, high)
+        found = optimize.minimize(
+            loss, start, jac=True, method="L-BFGS-B",
+            bounds=np.column_stack([low, high]),
+            options={"maxfun": self.n_evaluations, "maxcor": 20, "ftol": PRECISION},
+        )  # fmt: skip
+        end = found.x.astype(params.dtype)
+        return end if np.isfinite(found.fun) and np.isfinite(end).all() else params
