@@ -50,6 +50,7 @@ class LayeredMachine(LayerStates):
         eliminates=True,
     ):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
+        self.weighs_rows = len(self.sizes) == 2
         self.plan = self._find_plan() if eliminates else None
 
     def _find_plan(self) -> EliminationPlan | None:
@@ -172,11 +173,6 @@ class LayeredMachine(LayerStates):
             squares = sides[0][:, : self.n_visible] ** 2 + spread
         values = self.mean_statistics(*sides, squares, shares=shares)
         return log_sum + constant, values
-
-    @property
-    def weighs_rows(self) -> bool:
-        """Whether `rows_exact` takes weights of rows."""
-        return len(self.sizes) == 2
 
     def rows_exact(self, params, X, shares=None) -> tuple[float, np.ndarray]:
         """Return means over rows of `log_unnormalised` and of phi given them."""
