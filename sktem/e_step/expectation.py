@@ -11,7 +11,7 @@ from sktem.e_step.memory import LatentMemory
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
 
-__all__ = ["Batch", "Expectation"]
+__all__ = ["Batch", "Expectation", "FullPass"]
 
 #: Rows handled at once in a full pass, which bounds the memory of temporaries.
 ROWS_PER_CHUNK = 1 << 16
@@ -34,6 +34,27 @@ class Batch(NamedTuple):
 
     rows: np.ndarray
     coefficients: np.ndarray
+
+
+class FullPass(NamedTuple):
+    """What a pass over all rows with exact expectations has found.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_statistics,)
+        Mean statistics.
+    log_likelihood : float
+        Mean log-likelihood.
+    params : object
+        Parameters at which both hold.
+    s : ndarray or None
+        Averaged statistics that belong to the parameters, where there are some.
+    """
+
+    mean: np.ndarray
+    log_likelihood: float
+    params: Any
+    s: np.ndarray | None = None
 
 
 class Expectation:
@@ -60,10 +81,9 @@ class Expectation:
         Row visits so far: the cost of the run.
     chains : LatentMemory or None
         Chain states of all rows, for Markov samplers.
-    objective : float
-        Mean log-likelihood found by the last full pass, NaN if unknown.
-    full_mean : ndarray or None
-        Mean statistics of that pass.
+    full_pass_done : FullPass or None
+        What the last full pass has found, if its expectations were exact; who uses it
+        takes it away.
     checked : bool
         Whether the shapes of what the model returns have been looked at.
     """
@@ -80,8 +100,7 @@ class Expectation:
         self.fused = sampler.deterministic and hasattr(model, "expected_statistics")
         self.chains: LatentMemory | None = None
         self.rows_visited = 0
-        self.objective = float("nan")
-        self.full_mean: np.ndarray | None = None
+        self.full_pass_done: FullPass | None = None
         self.checked = False
         self._taken: tuple[Any, Any] = (None, None)
         # Sums over rows of acceptance and bias, and rows.
@@ -182,8 +201,7 @@ class Expectation:
             self.acceptance[1] += info.bias * len(X)
             self.acceptance[2] += len(X)
             self.events.update(info.events)
-        annotate = getattr(self.model, "annotate", None)
-        return Z if annotate is None else annotate(Z, params)
+        return self.model.annotate(Z, params)
 
     def _check(self, X, Z, params, iteration) -> None:
         """Check the first latents and what the model makes of them."""
@@ -194,8 +212,7 @@ class Expectation:
         n_draws = None if draws_at is None else draws_at(iteration)
         if not sampler.markov:
             check_latents(model, name, Z, len(X), n_draws)
-        annotate = getattr(model, "annotate", None)
-        one = Z if annotate is None else annotate(Z, params)
+        one = model.annotate(Z, params)
         if not model.averages_draws:
             one = one[:, 0]
         few = np.arange(min(len(X), ROWS_TO_CHECK))
@@ -287,13 +304,13 @@ class Expectation:
             The mean over all rows, the full-batch average (6) of Karimi and Li.
         """
         if self.fused and memory is None:
-            mean, self.objective = self.model.expected_statistics(
+            mean, log_likelihood = self.model.expected_statistics(
                 self.X, params, self.weights
             )
             self.rows_visited += self.n_rows
-            self.full_mean = mean
+            self.full_pass_done = FullPass(mean, log_likelihood, params)
             return mean
-        self.objective = float("nan")
+        self.full_pass_done = None
         total: Any = 0.0
         for rows in self._chunks():
             Z = self.draw(rows, params, iteration)

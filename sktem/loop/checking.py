@@ -74,6 +74,8 @@ def check_model(
         "draws": ("draw_posterior", "posterior"),
         "draws_log_joint": ("draw_posterior", "log_joint"),
     }
+    if type(model).project is LatentModel.project:
+        del optional["project"]
     for name, needed in optional.items():
         if all(callable(getattr(model, method, None)) for method in needed):
             if getattr(check, name)() is not False:

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-__all__ = ["IterateRule", "check_average"]
+__all__ = ["IterateRule", "check_average", "towards"]
 
 
 #: The larger, the shorter the tail that "tail" averages over.
@@ -150,3 +150,25 @@ class IterateRule:
         if self.sum is not None and self.count:
             return self.sum / self.count
         return last
+
+
+def towards(value, target: np.ndarray, step: float) -> np.ndarray:
+    """Go a step from a value, None for none yet, towards a target.
+
+    Parameters
+    ----------
+    value : ndarray or None
+        Where to begin.
+    target : ndarray
+        Where a step of 1 leads, without a rounding.
+    step : float
+        The step.
+
+    Returns
+    -------
+    ndarray
+        ``value + step * (target - value)``.
+    """
+    if value is None or step == 1:
+        return target
+    return value + step * (target - value)

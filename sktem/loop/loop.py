@@ -8,13 +8,14 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.e_step.batches import RowSelector
-from sktem.e_step.expectation import Expectation
-from sktem.loop.epoch import end_epoch, sound_epoch
-from sktem.loop.iterates import IterateRule
-from sktem.loop.monitor import Monitor
+from sktem.e_step.expectation import Expectation, FullPass
+from sktem.loop.convergence import check_change, check_gap
+from sktem.loop.iterates import IterateRule, towards
+from sktem.loop.monitor import Monitor, objective_of
+from sktem.loop.runner import run_epochs
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import find
-from sktem.models.contract import has_nan
+from sktem.models.contract import has_nan, nan_message
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
@@ -28,6 +29,7 @@ def run(
     *,
     sample_weight=None,
     on_epoch: Callable[[RunState], bool] | None = None,
+    merge: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> RunState:
     """Run until convergence or until the passes are used up.
 
@@ -43,6 +45,9 @@ def run(
         Positive weights.
     on_epoch : callable or None, default=None
         Called with the state after each epoch; returning True stops the run.
+    merge : callable or None, default=None
+        Makes the statistics of the M-step from the averaged ones; None takes them as
+        they are.
 
     Returns
     -------
@@ -51,30 +56,16 @@ def run(
         interrupt ``interrupted`` is set and ``params`` are those of the last finished
         epoch.
     """
-    loop = _Loop(settings, X, state, sample_weight)
-    try:
-        if state.solver.iteration == 0:
-            loop.start()
-        while not state.converged and sound_epoch(loop):
-            end_epoch(loop)
-            if on_epoch is not None and on_epoch(state):
-                state.stopped = True
-                break
-        if not (len(state.history) or state.failure) and settings.monitor:
-            loop.record_start(on_epoch)
-        loop.finish()
-    except KeyboardInterrupt:
-        state.interrupted = True
-        if state.finished_epoch[0] is not None:
-            state.params = state.finished_epoch[0]
+    run_epochs(_Loop(settings, X, state, sample_weight, merge), state, on_epoch)
     return state
 
 
 class _Loop:
-    def __init__(self, settings, X, state, sample_weight):
+    def __init__(self, settings, X, state, sample_weight, merge):
         check_compatible(settings.model, settings.sampler)
         self.settings = settings
         self.state = state
+        self.merge = merge
         self.expectation = Expectation(
             settings.model, settings.sampler, X, sample_weight, state.streams
         )
@@ -90,18 +81,17 @@ class _Loop:
         # A sweep hands back sums of iterates, which the tail average cannot use.
         plain = settings.batch_size == 1 and settings.sampling == "fixed"
         plain = plain and settings.average != "tail"
-        self.sweep = (
-            find(settings.model, settings.sampler, solver)
-            if plain and sample_weight is None
-            else None
-        )
+        plain = plain and sample_weight is None and merge is None
+        parts = (settings.model, settings.sampler, solver)
+        self.sweep = find(*parts) if plain else None
         self.cpu_start = time.process_time() - state.cpu_time
-        # Parameters and statistics at the last full pass.
-        self.visited = (state.params, state.solver.s)
+        self.full_pass: FullPass | None = None
 
     def start(self):
-        """Set up chains, batches and the initial pass."""
+        """Set up chains, batches and the initial pass of a run that is not resumed."""
         state, settings = self.state, self.settings
+        if state.solver.iteration:
+            return
         if has_nan(state.params):
             raise ValueError(
                 f"the starting parameters of {type(settings.model).__name__} are NaN: "
@@ -113,19 +103,18 @@ class _Loop:
         state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
-            settings.solver.start(
-                state.solver, self.expectation, state.params, settings.batch_size
-            )
+            self.ask(settings.solver.start, state.params, settings.batch_size)
         state.finished_epoch = (state.params, state.solver.s)
 
-    def record_start(self, on_epoch) -> None:
-        """Make a record of what the initial pass has given, when no pass is left."""
-        if self.state.solver.s is None:
-            return
-        self.maximize()
-        end_epoch(self)
-        if on_epoch is not None:
-            on_epoch(self.state)
+    def ask(self, method, *arguments):
+        """Call a method of the solver, and keep the full pass that it may do."""
+        recursion, expectation = self.state.solver, self.expectation
+        s = recursion.s
+        result = method(recursion, expectation, *arguments)
+        if expectation.full_pass_done is not None:
+            self.full_pass = expectation.full_pass_done._replace(s=s)
+            expectation.full_pass_done = None
+        return result
 
     def selector(self) -> RowSelector:
         """Return what draws the rows of one index set."""
@@ -135,6 +124,30 @@ class _Loop:
         )
 
     def epoch(self) -> bool:
+        """Run an epoch, and go back by one if the M-step has given NaN."""
+        state, error = self.state, None
+        try:
+            if not self.iterations():
+                return False
+        except Exception as caught:
+            error = caught
+        if not has_nan(state.params):
+            if error is not None:
+                raise error
+            return True
+        message = nan_message(self.settings.model, state.solver.s)
+        if state.solver.iteration <= 1:
+            raise ValueError(message) from error
+        state.failure = (
+            f"{message}, in iteration {state.solver.iteration} or before. The run has "
+            f"stopped with the parameters after {len(state.history)} epochs."
+        )
+        state.params, state.solver.s = state.finished_epoch
+        state.solver.S_tts = state.solver.s
+        state.iterates = IterateRule(False)
+        return False
+
+    def iterations(self) -> bool:
         """Run the iterations of one epoch; False if no pass is left."""
         recursion, done = self.state.solver, 0
         while done < self.epoch_length:
@@ -151,10 +164,7 @@ class _Loop:
             if count <= 0:
                 break
             if period and due:
-                self.visited = (self.state.params, recursion.s)
-                self.settings.solver.refresh(
-                    recursion, self.expectation, self.state.params
-                )
+                self.ask(self.settings.solver.refresh, self.state.params)
             self.segment(count)
             done += count
             if recursion.iteration == 1 and has_nan(self.state.params):
@@ -186,16 +196,11 @@ class _Loop:
     def iterate(self, gamma: float) -> None:
         """Do one iteration of Algorithm 1."""
         state, settings = self.state, self.settings
-        recursion = state.solver
-        recursion.iteration += 1
-        if self.full_batch:
-            self.visited = (state.params, recursion.s)
+        state.solver.iteration += 1
         batches = tuple(
             selector.next(state.streams.indices) for selector in state.selectors
         )
-        proxy = settings.solver.proxy(
-            recursion, self.expectation, batches, state.params
-        )
+        proxy = self.ask(settings.solver.proxy, batches, state.params)
         self.update(proxy, gamma)
 
     def update(self, proxy: np.ndarray, gamma: float) -> None:
@@ -205,7 +210,7 @@ class _Loop:
             recursion.s = recursion.S_tts = proxy
         else:
             recursion.S_tts = self.reduce_variance(recursion, proxy)
-            recursion.s = _towards(recursion.s, recursion.S_tts, gamma)
+            recursion.s = towards(recursion.s, recursion.S_tts, gamma)
         self.maximize()
 
     def reduce_variance(self, recursion, proxy: np.ndarray) -> np.ndarray:
@@ -217,35 +222,93 @@ class _Loop:
         error), the statistics are projected.
         """
         model = self.settings.model
-        target = _towards(recursion.S_tts, proxy, self.rho)
-        if self.settings.solver.convex or not hasattr(model, "project"):
-            return target
-        if not model.project(target)[1]:
+        target = towards(recursion.S_tts, proxy, self.rho)
+        if self.settings.solver.convex or not model.project(target)[1]:
             return target
         self.state.history.events["infeasible"] += 1
         if recursion.memory_mean is not None:
-            target = _towards(recursion.S_tts, recursion.memory_mean, self.rho)
+            target = towards(recursion.S_tts, recursion.memory_mean, self.rho)
         return model.project(target)[0]
 
     def maximize(self) -> None:
         """Do the M-step."""
         state, model = self.state, self.settings.model
-        state.params = model.maximize(state.solver.s, state.params)
-        if hasattr(model, "degeneracies"):
-            state.history.events["degenerate"] += model.degeneracies(state.params)
+        state.params = self.maximizer(state.solver.s)
+        state.history.events["degenerate"] += model.degeneracies(state.params)
 
-    def finish(self) -> None:
+    def maximizer(self, s):
+        """Return the parameters of averaged statistics."""
+        s = s if self.merge is None else self.merge(s)
+        return self.settings.model.maximize(s, self.state.params)
+
+    def end_epoch(self) -> None:
+        """Record an epoch, and decide whether the run has converged."""
+        state, settings, expectation = self.state, self.settings, self.expectation
+        history, recursion = state.history, state.solver
+        step_size = in_phase(settings.step_size, state.phase)
+        objective, mean_field, exact = self.measured()
+        accepted, bias, visits = expectation.acceptance
+        expectation.acceptance = [0.0, 0.0, 0]
+        history.events.update(expectation.events)
+        expectation.events.clear()
+        state.chains = expectation.chains
+        state.rows_visited = expectation.rows_visited
+        state.cpu_time = time.process_time() - self.cpu_start
+        history.append(
+            passes=expectation.rows_visited / self.n,
+            monitor_passes=state.monitor.rows_visited / self.n,
+            n_iterations=recursion.iteration,
+            step_size=float(step_size(max(recursion.iteration, 1))),
+            objective=objective,
+            mean_field=mean_field,
+            acceptance_rate=accepted / visits if visits else float("nan"),
+            bias=bias / visits if visits else float("nan"),
+            cpu_time=state.cpu_time,
+        )
+        if settings.tol > 0:
+            em = self.full_batch and settings.sampler.deterministic
+            if settings.stopping == "gap" and not np.isnan(objective):
+                check_gap(state, settings, em)
+            else:
+                check_change(state, settings, objective, mean_field, exact or em)
+        state.finished_epoch = (state.params, recursion.s)
+
+    def measured(self) -> tuple[float, float, bool]:
+        """Return objective, mean field, and whether they are of all rows and exact."""
+        state, found = self.state, self.full_pass
+        self.full_pass = None
+        if not self.settings.monitor:
+            return float("nan"), float("nan"), False
+        if found is None:
+            return *state.monitor.measure(
+                self.expectation, state.params, state.solver.s, state.solver.iteration
+            ), False
+        model = self.settings.model
+        objective = objective_of(model, found.log_likelihood, found.params)
+        if found.s is None:
+            return objective, float("nan"), True
+        field = found.mean - found.s
+        with np.errstate(over="ignore"):  # the square of statistics of huge data
+            return objective, float(field @ field), True
+
+    def finish(self, on_epoch) -> None:
         """Set the parameters of the returned iterate."""
-        state, model = self.state, self.settings.model
+        state = self.state
+        recorded = len(state.history) or state.failure or not self.settings.monitor
+        if not recorded and state.solver.s is not None:
+            # No pass is left after the initial one.
+            self.maximize()
+            self.end_epoch()
+            if on_epoch is not None:
+                on_epoch(state)
         state.rows_visited = self.expectation.rows_visited
-        if state.solver.s is None:
+        if state.solver.s is None or state.failure:
             return
         s = state.returned
-        if state.failure:
-            return
         if s is not state.solver.s or state.solver.iteration == 0:
-            state.params = model.maximize(s, state.params)
+            state.params = self.maximizer(s)
 
-
-def _towards(value: np.ndarray, target: np.ndarray, step: float) -> np.ndarray:
-    return target if step == 1 else value + step * (target - value)
+    def go_back(self) -> None:
+        """Return to the parameters of the last finished epoch."""
+        if self.state.finished_epoch[0] is not None:
+            self.state.params = self.state.finished_epoch[0]

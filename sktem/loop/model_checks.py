@@ -88,8 +88,7 @@ class _ModelCheck:
                 found, self.source = Z, method
         if found is None:
             self.fail("the methods", "give no latents: see LatentModel for which can")
-        annotate = getattr(model, "annotate", None)
-        return found if annotate is None else annotate(found, params)
+        return model.annotate(found, params)
 
     def average(self, Z, weights=None):
         return average_statistics(self.model, self.X, Z, weights)
@@ -209,8 +208,7 @@ class _ModelCheck:
         if callable(getattr(model, "log_joint", None)):
             Z = self.hard_latents()
             if Z is not None:
-                annotate = getattr(model, "annotate", None)
-                kept = Z if annotate is None else annotate(Z, self.params)
+                kept = model.annotate(Z, self.params)
                 shaped = kept if model.averages_draws else kept[:, None]
 
                 def complete(params):

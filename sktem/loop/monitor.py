@@ -32,8 +32,7 @@ def objective_of(model, log_likelihood: float, params) -> float:
     float
         What EM increases.
     """
-    penalty = getattr(model, "penalty", None)
-    return log_likelihood - penalty(params) if penalty is not None else log_likelihood
+    return log_likelihood - model.penalty(params)
 
 
 class Monitor:
@@ -133,8 +132,7 @@ class Monitor:
         chains = expectation.chains
         Z = None if chains is None else chains.get(rows)
         Z, _ = sampler.draw(model, X, Z, params, own, iteration)
-        if hasattr(model, "annotate"):
-            Z = model.annotate(Z, params)
+        Z = model.annotate(Z, params)
         mean = average_statistics(model, X, Z, share)
         log_likelihood = getattr(model, "log_likelihood", None)
         if log_likelihood is None:

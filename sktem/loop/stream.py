@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sktem.e_step.expectation import Batch, Expectation
 from sktem.e_step.random import Streams
-from sktem.loop.iterates import IterateRule
+from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.models.contract import has_nan, nan_message
@@ -131,8 +131,7 @@ class Stream:
             state.events["nan"] += 1
             return
         state.params = params
-        if hasattr(model, "degeneracies"):
-            state.events["degenerate"] += model.degeneracies(params)
+        state.events["degenerate"] += model.degeneracies(params)
         state.s = s
         state.mass += mass
         state.n_steps += 1
@@ -165,7 +164,7 @@ class Stream:
             if state.pending_mass >= settings.batch_size * (1 - 1e-12):
                 mass = state.pending_mass
                 gamma = self._step(state, mass)
-                merged = _towards(state.s, state.pending / mass, gamma)
+                merged = towards(state.s, state.pending / mass, gamma)
                 state.pending, state.pending_mass = None, 0.0
                 self._advance(state, merged, mass, gamma)
             start = stop
@@ -174,27 +173,31 @@ class Stream:
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
         gamma = self._step(state, mass)
         settings = self.settings
-        chunk = RunSettings(
-            _Merged(settings.model, state.s, gamma),
-            settings.sampler,
-            settings.solver,
-            settings.solver.default_step_size(settings.sampler),
-            max(1, min(settings.batch_size, len(X) // 10)),
-            settings.sampling,
-            max(1, settings.max_passes),
+        chunk = replace(
+            settings,
+            step_size=settings.solver.default_step_size(settings.sampler),
+            batch_size=max(1, min(settings.batch_size, len(X) // 10)),
+            max_passes=max(1, settings.max_passes),
             tol=0.0,
+            average=False,
             monitor=False,
         )
         inner = RunState(state.params, state.streams)
-        inner = run(chunk, X, inner, sample_weight=sample_weight)
+        inner = run(
+            chunk,
+            X,
+            inner,
+            sample_weight=sample_weight,
+            merge=lambda s: towards(state.s, s, gamma),
+        )
         for name in state.events:
             state.events[name] += inner.history.events.get(name, 0)
         if inner.interrupted:
             raise KeyboardInterrupt
-        if inner.failure:
+        if inner.failure or inner.solver.s is None:
             state.events["nan"] += 1
             return
-        merged = _towards(state.s, inner.solver.s, gamma)
+        merged = towards(state.s, inner.solver.s, gamma)
         self._advance(state, merged, mass, gamma)
 
     def published(self, state: StreamState) -> tuple[Any, np.ndarray | None]:
@@ -215,7 +218,7 @@ class Stream:
         s = state.s
         if state.pending is not None:
             gamma = self._step(state, state.pending_mass)
-            s = _towards(s, state.pending / state.pending_mass, gamma)
+            s = towards(s, state.pending / state.pending_mass, gamma)
         chosen = state.iterates.result(s)
         params = self.settings.model.maximize(chosen, state.params)
         if has_nan(params):
@@ -223,26 +226,3 @@ class Stream:
                 raise ValueError(nan_message(self.settings.model, chosen))
             return state.params, state.s
         return params, chosen
-
-
-def _towards(running, target, gamma):
-    return target if running is None else running + gamma * (target - running)
-
-
-class _Merged:
-    """A model whose M-step sees the running statistics merged with a chunk's."""
-
-    def __init__(self, model, running, gamma):
-        self._model = model
-        self._running = running
-        self._gamma = gamma
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._model, name)
-
-    def maximize(self, s, params):
-        """Do the M-step from the merged statistics."""
-        merged = _towards(self._running, s, self._gamma)
-        return self._model.maximize(merged, params)

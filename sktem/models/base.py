@@ -30,11 +30,13 @@ class LatentModel(BaseEstimator, ABC):
     ``log_likelihood(X, params) -> (n,)``          scores, convergence checks
     ``expected_statistics(X, params, weight)``     optional: E-step and statistics in
                                                    one go, ``(s, mean log-likelihood)``
-    ``project(s) -> (s, left)``                    optional: back into the feasible set
-    ``penalty(params) -> float``                   optional: r(theta) of the objective
-    ``degeneracies(params) -> int``                optional: parts that were floored
-    ``annotate(Z, params) -> Z``                   optional: the latents, with what else
-                                                   of the visit the statistics need
+    ``project(s) -> (s, left)``                    back into the feasible set; default:
+                                                   everything is feasible
+    ``penalty(params) -> float``                   r(theta) of the objective; default: 0
+    ``degeneracies(params) -> int``                parts that were floored; default: 0
+    ``annotate(Z, params) -> Z``                   the latents, with what else of the
+                                                   visit the statistics need; default:
+                                                   nothing
     ``prior_moments(X, params)``                   optional: means (n, d) and Cholesky
                                                    factor (d, d) of a Gaussian prior,
                                                    for ``ComponentWalk`` and
@@ -118,6 +120,70 @@ class LatentModel(BaseEstimator, ABC):
         object
             New parameters ``theta_bar(s)``, equation (4) of Karimi and Li.
         """
+
+    def project(self, s: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Return statistics to the feasible set; here all are feasible.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_statistics,)
+            Averaged statistics, perhaps the result of a difference.
+
+        Returns
+        -------
+        s : ndarray of shape (n_statistics,)
+            Feasible statistics.
+        left : bool
+            Whether the given ones were outside.
+        """
+        return s, False
+
+    def penalty(self, params: Any) -> float:
+        """Return r(theta), by which the objective is below the likelihood; here 0.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+
+        Returns
+        -------
+        float
+            The penalty, per row.
+        """
+        return 0.0
+
+    def degeneracies(self, params: Any) -> int:
+        """Return how many parts of an M-step had to be floored; here none.
+
+        Parameters
+        ----------
+        params : object
+            Parameters from :meth:`maximize`.
+
+        Returns
+        -------
+        int
+            The count.
+        """
+        return 0
+
+    def annotate(self, Z: np.ndarray, params: Any) -> np.ndarray:
+        """Add to latents what else of a visit the statistics need; here nothing.
+
+        Parameters
+        ----------
+        Z : ndarray
+            Latents that were drawn.
+        params : object
+            Parameters at which they were drawn.
+
+        Returns
+        -------
+        ndarray
+            What is remembered, and handed to :meth:`mean_statistics`.
+        """
+        return Z
 
 
 def average_statistics(model: LatentModel, X, Z, sample_weight=None) -> np.ndarray:
