@@ -33,7 +33,6 @@ import numpy as np
 from machine import describe
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.mixed_effects.vector import ParameterVector
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 START = {"ka": 1.0, "V": 20.0, "CL": 1.0}
@@ -130,7 +129,7 @@ class Maximum:
         errors = np.array(list(best.standard_errors_.values()))
         errors[:3] /= list(best.population_parameters_.values())
         noise = np.array(list(best.monte_carlo_errors_.values()))
-        vector = ParameterVector(best._model)
+        vector = best._fitted.vector
         return cls(
             len(np.unique(data[2])), vector.of(best.params_), errors,
             float(np.max(noise / errors)),
@@ -165,7 +164,7 @@ def table(data, maximum, python, seeds):
         runs = []
         for seed in range(seeds[0]):
             fit, spent = fitted(data, tol=0, random_state=seed, **options)
-            vector = ParameterVector(fit._model).of(fit.params_)
+            vector = fit._fitted.vector.of(fit.params_)
             runs.append((maximum.distance(vector), spent))
         times[name] = np.median([run[1] for run in runs])
         lines.append(row(n, name, options["max_iter"], runs))

@@ -249,8 +249,7 @@ def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
     else:
         rng = np.random.default_rng(seed)  # the same noise at every step
         draws = importance_draws(modes, covariances, N_DRAWS, rng)
-    log_joint = draws.log_conditional(model, rows, params)
-    log_joint += draws.log_prior(model, rows, params)
+    log_joint = draws.log_joint(model, rows, params)
     value = draws.log_likelihood(log_joint)[0].sum()
     return value, draws, modes, bool(converged.all())
 
@@ -330,8 +329,7 @@ def _newton_step(found, coordinates):
 
 def _em_steps(model, rows, params, draws):
     """Yield the parameters after an EM step, which leads upwards from anywhere."""
-    log_joint = draws.log_conditional(model, rows, params)
-    log_joint += draws.log_prior(model, rows, params)
+    log_joint = draws.log_joint(model, rows, params)
     terms = (log_joint + draws.log_weights).T
     weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
     Z = draws.points.transpose(1, 0, 2).reshape(weights.size, -1)

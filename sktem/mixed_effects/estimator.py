@@ -3,50 +3,66 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sktem.e_step.random import spawn_streams
+from sktem.choices import check_choice
+from sktem.e_step.random import seed_sequence, spawn_streams
 from sktem.estimators.base import (
     USER_FRAME,
     FitProgress,
+    LoopEstimator,
     with_callbacks,
 )
 from sktem.exceptions import FitWarning
+from sktem.loop.iterates import IterateRule
 from sktem.loop.state import RunState
+from sktem.loop.stream import StreamState
 from sktem.mixed_effects.columns import blank_columns, subjects_of
-from sktem.mixed_effects.layout import (
-    group_rows,
-    layout_of,
-    structure_of,
-)
-from sktem.mixed_effects.likelihood import MixedEffectsLikelihoods
-from sktem.mixed_effects.parts import (
-    ENOUGH_CHAINS,
-    LEAST_CHAINS,
-    MOST_CHAIN_ROWS,
-    MixedEffectsParts,
-)
-from sktem.mixed_effects.results import MixedEffectsResults
+from sktem.mixed_effects.fitted import FittedMixedEffects
+from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
+from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.run import MixedEffectsRun
-from sktem.mixed_effects.stream import MixedEffectsStream
-from sktem.mixed_effects.trace import Trace
+from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.unusual_fits import unusual
+from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
+from sktem.schedules import Constant
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
 
+#: Samplers by name, for latents whose prior is Gaussian.
+SAMPLERS = {"rwm": ComponentWalk, "mala": MALA, "ula": ULA}
+#: What the named ones are made with.
+OPTIONS: dict[type, dict] = {
+    ComponentWalk: {},
+    MALA: {"step": 0.03, "n_steps": 5, "preconditioner": "prior", "adapt": 0.6},
+    ULA: {"step": 0.005, "n_steps": 10, "preconditioner": "prior"},
+}
+#: Exponent of the steps after the burn-in.
+DECAY = 0.7
 
-class NonlinearMixedEffectsRegressor(
-    MixedEffectsResults,
-    MixedEffectsLikelihoods,
-    MixedEffectsStream,
-    MixedEffectsRun,
-    RegressorMixin,
-    MixedEffectsParts,
-):
+
+class DecayAfterBurnIn(Constant):
+    """Step 1 while the burn-in lasts, then a decay."""
+
+    def in_phase(self, phase):
+        """Return the schedule of the burn-in, or of what comes after it."""
+        end = phase.burn_in_end
+        if end is None:
+            return self
+        return lambda k: float(max(k - end, 1) ** -DECAY)
+
+
+class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     """Nonlinear regression with random effects, by stochastic approximation EM.
 
     Row j of subject i is ``y_ij = f(psi_i, x_ij) + g(f) eps_ij`` with ``psi_i =
@@ -266,8 +282,9 @@ default="constant"
     sampling = "fixed"
     n_iter_no_change = 1
     n_draws = None
-
     average = False
+    _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
+    _stream: SubjectStream
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -275,16 +292,60 @@ default="constant"
         tags.regressor_tags.poor_score = True
         return tags
 
+    # ------------------------------------------------------------- settings and parts
+
+    def _check(self):
+        if self.log_density is None:
+            check_choice("residual_error", self.residual_error, RESIDUAL_ERRORS)
+            if self.model is None:
+                raise ValueError("model=None needs log_density")
+        elif not callable(self.log_density):
+            raise TypeError(f"log_density must be callable, got {self.log_density!r}")
+        self._check_number("n_burn_in", Integral, 0)
+        self._check_number("max_iter", Integral, 1)
+        self._check_number("tol", Real, 0)
+        if self.n_chains != "auto":
+            self._check_number("n_chains", Integral, 1)
+
     def _validated(self, X, y, groups, *, reset=True):
-        """Return X, y and (labels, numbers of the subjects)."""
+        """Return X, y, and labels and indices of the subjects or None."""
         X = blank_columns(self, X)
         X, y = validate_data(
             self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=reset
         )
         y = np.asarray(y, dtype=np.float64)
-        if groups is None:
-            return X, y, (np.arange(len(y)), None)
-        return X, y, subjects_of(groups, len(y))
+        return X, y, None if groups is None else subjects_of(groups, len(y))
+
+    def _best_sampler(self, model):
+        return "rwm"
+
+    def _with_settings(self, sampler, model):
+        if isinstance(sampler, type):
+            chains = 1 if self.n_chains == "auto" else self.n_chains
+            return sampler(**OPTIONS[sampler], n_chains=chains)
+        if self.n_chains != "auto":
+            raise ValueError(
+                "n_chains is a parameter of the sampler: set it there, not on the "
+                "estimator, when sampler is an instance"
+            )
+        return sampler
+
+    def _settings(self, model, n_rows):
+        settings = super()._settings(model, n_rows)
+        if isinstance(self.step_size, str):
+            settings = replace(settings, step_size=DecayAfterBurnIn())
+        return replace(settings, tol=0.0, monitor=False)
+
+    def _settings_of(self, problem):
+        """Return settings with as many chains as the problem asks for."""
+        settings = self._settings(problem.model, len(problem.rows))
+        if self.n_chains != "auto" or isinstance(self.sampler, Sampler):
+            return settings
+        sampler = settings.sampler
+        values = {**sampler.get_params(), "n_chains": problem.n_chains}
+        return replace(settings, sampler=type(sampler)(**values))
+
+    # --------------------------------------------------------------------------- fits
 
     @with_callbacks
     def fit(self, X, y, groups=None):
@@ -311,60 +372,63 @@ default="constant"
             If the model does not fit the parameters or the data.
         """
         self._check()
-        X, y, (labels, numbers) = self._validated(X, y, groups)
-        names = getattr(self, "feature_names_in_", None)
-        names = None if names is None else tuple(names)
-        structure, parameter_names = structure_of(self.model, self.parameters)
-        layout = layout_of(self, X, names, numbers, structure, parameter_names)
-        codes = np.arange(len(y)) if numbers is None else numbers
-        rows, order = group_rows(layout, X, y, codes)
-        chains = -(-LEAST_CHAINS // len(rows))
-        chains = min(chains, max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // len(rows.y)))
-        if len(layout.design.random) == 0:
-            chains = 1
-        model = self._model_of(structure, layout, rows)
-        settings = self._with_chains(self._settings(model, len(rows)), chains)
+        problem = Problem.of(self, *self._validated(X, y, groups))
+        settings = self._settings_of(problem)
 
         def new_run(progress):
-            state = RunState(model.start, spawn_streams(self.random_state))
+            state = RunState(problem.model.start, spawn_streams(self.random_state))
             longest = max(self.n_burn_in, self.max_iter // 2)
-            annealed = model.annealing.n_passes
-            state.trace = Trace(model, rows, self.n_burn_in, annealed, longest)
+            state.trace = MixedEffectsRun(problem, self.n_burn_in, longest, self.tol)
             state.enter(state.trace.phase)
             return state
 
         state, interrupted = self._run_starts(
-            settings, rows, None, new_run, 1, FitProgress()
+            settings, problem.rows, None, new_run, 1, FitProgress()
         )
         if self.tol:
-            self._finish(state)
-        self._model, self._layout, self._rows = model, layout, rows
-        self._order, self._cache = order, {}
-        self._known = None if numbers is None else labels
-        self.__dict__.pop("_stream_state", None)
-        self.groups_ = labels
-        self._chains = state.chains.values if state.chains is not None else None
-        for name, value in self._fitted_attributes(settings, state, rows).items():
+            state.trace.finish(state)
+        self.__dict__.pop("_stream", None)
+        for name, value in self._fitted_attributes(settings, state, None).items():
             setattr(self, name, value)
         if interrupted:
             raise KeyboardInterrupt
         self._warn(state, settings)
         return self
 
+    def _after_epoch(self, state):
+        return state.trace.after_epoch(state)
+
     def _fitted_attributes(self, settings, state, X):
+        run, path = state.trace, state.trace.path
+        errors = run.monte_carlo_errors()
+        if errors is None:
+            errors = np.full(len(path.vector), np.nan)
+        chains = None if state.chains is None else state.chains.values
         return {
-            "params_": state.params,
+            **self._of_params(run.problem, state.params, chains),
             "statistics_": state.returned,
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "converged_": state.converged,
-            **self._described(settings.model, state.params),
-            **self._traced(settings.model, state.trace),
+            "monte_carlo_errors_": dict(
+                zip(path.vector.names, errors.tolist(), strict=True)
+            ),
+            "trace_": path.by_name(),
+        }
+
+    def _of_params(self, problem, params, chains):
+        """Return the fitted attributes that parameters give."""
+        fitted = FittedMixedEffects(problem, params, chains, self.random_state)
+        return {
+            "_fitted": fitted,
+            "groups_": problem.labels,
+            "params_": params,
+            **fitted.attributes(),
         }
 
     def _warn(self, state, settings):
-        trace, model = state.trace, settings.model
-        doubt = trace.doubt
+        run = state.trace
+        doubt = run.doubt
         if not (doubt or state.converged or state.stopped):
             doubt = (
                 "The Monte Carlo error of an estimate is above tol after max_iter "
@@ -377,5 +441,302 @@ default="constant"
                 ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )
-        if told := unusual(model, trace.rows, state):
-            warnings.warn(" ".join(told), FitWarning, stacklevel=USER_FRAME)
+        if found := unusual(run.problem.model, run.problem.rows, state):
+            warnings.warn(" ".join(found), FitWarning, stacklevel=USER_FRAME)
+
+    def partial_fit(self, X, y, groups=None):
+        """Learn from the rows of new subjects, with constant memory.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs and covariates.
+        y : array-like of shape (n_samples,)
+            Observations.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Subjects; each call brings subjects of its own. None needs ``omega=[]``, no
+            random effects.
+
+        Returns
+        -------
+        NonlinearMixedEffectsRegressor
+            The estimator. Methods on fitted data speak of the subjects of this call.
+        """
+        self._check()
+        first = not hasattr(self, "_stream")
+        fresh = first and not hasattr(self, "params_")
+        X, y, groups = self._validated(X, y, groups, reset=fresh)
+        model = None if first else self._stream.model
+        problem = Problem.of(self, X, y, groups, model)
+        if not fresh:
+            check_same_columns(problem.layout, self._fitted.problem.layout)
+        if first:
+            state = StreamState(
+                params=getattr(self, "params_", problem.model.start),
+                s=getattr(self, "statistics_", None),
+                streams=spawn_streams(self.random_state),
+                iterates=IterateRule(False),
+                mass=0.0 if fresh else float(len(self._fitted.rows)),
+            )
+            self._stream = SubjectStream(problem.model, state)
+        settings = self._settings(problem.model, len(problem.rows))
+        params, self.statistics_ = self._stream.update(
+            problem, settings, self.batch_size, self.step_size
+        )
+        for name, value in self._of_params(problem, params, None).items():
+            setattr(self, name, value)
+        return self
+
+    # --------------------------------------------------------------------- predictions
+
+    def _checked(self, X):
+        """Return the columns of new rows."""
+        X = blank_columns(self, X)
+        return validate_data(self, X, reset=False, dtype=np.float64, order="C")
+
+    def predict(self, X, groups=None):
+        """Predict the mean of new rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs and covariates.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Subjects. Rows of subjects that ``fit`` has seen are predicted with the mode
+            of their random effects, all others with random effects of zero.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Predictions of the model function.
+
+        Raises
+        ------
+        ValueError
+            If the model function was None.
+        """
+        check_is_fitted(self)
+        if self._fitted.model.structure is None:
+            raise ValueError("model is None: there is no function to predict with")
+        return self._fitted.predict(self._checked(X), groups)
+
+    def score(self, X, y, groups=None, sample_weight=None):
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs and covariates.
+        y : array-like of shape (n_samples,)
+            Observations.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Subjects, as in :meth:`predict`.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            R^2.
+        """
+        prediction = self.predict(X, groups=groups)
+        return float(r2_score(y, prediction, sample_weight=sample_weight))
+
+    def simulate(self, X, groups=None, random_state=None):
+        """Draw observations of new subjects.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs and covariates.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Subjects: rows of one label share their random effects. None means that each
+            row is a subject.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Observations.
+
+        Raises
+        ------
+        ValueError
+            With ``log_density``, which says nothing of how to draw.
+        """
+        check_is_fitted(self)
+        if self._fitted.model.error is None:
+            raise ValueError("log_density does not say how observations are drawn")
+        rng = np.random.default_rng(seed_sequence(random_state))
+        return self._fitted.simulate(self._checked(X), groups, rng)
+
+    # ------------------------------------------------------------------------ subjects
+
+    def individual_parameters(self, method="mode", n_draws=1000):
+        """Return the parameters of the fitted subjects.
+
+        Parameters
+        ----------
+        method : {"mode", "mean", "draws"}, default="mode"
+            Mode of the conditional law (of the Gaussian parameters), conditional mean,
+            or draws of it.
+        n_draws : int, default=1000
+            Draws, or importance draws that make the mean.
+
+        Returns
+        -------
+        dict of ndarray
+            Values on the natural scale by name, of shape (n_subjects,) in the order of
+            ``groups_``, with "draws" of shape (n_draws, n_subjects). What covariates
+            add that vary within a subject is left out.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method.
+        """
+        check_is_fitted(self)
+        check_choice("method", method, ("draws", "mean", "mode"))
+        return self._fitted.individual_parameters(method, n_draws)
+
+    def shrinkage(self):
+        """Return how far the modes of random effects are drawn to zero.
+
+        Returns
+        -------
+        dict of float
+            ``1 - var(modes) / variance`` by parameter: 0 where observations tell
+            everything, 1 where they tell nothing.
+        """
+        check_is_fitted(self)
+        return self._fitted.shrinkage()
+
+    # -------------------------------------------------- likelihoods and standard errors
+
+    def log_likelihood(
+        self, method="auto", *, n_draws=2000, n_nodes="auto", return_error=False
+    ):
+        """Return the marginal log-likelihood of the fitted data.
+
+        Parameters
+        ----------
+        method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
+            Adaptive Gauss-Hermite quadrature, or importance sampling from t
+            distributions, both at the conditional modes with full covariances; or the
+            Gaussian law that the model has when its function is made linear there.
+            "auto" is quadrature where at most 2,000 nodes per subject determine the
+            result, else the one of the first two with the smaller error.
+        n_draws : int, default=2000
+            Importance draws per subject.
+        n_nodes : int or "auto", default="auto"
+            Quadrature nodes per random effect. "auto" tries more of them until the
+            result does not change.
+        return_error : bool, default=False
+            Whether to return the Monte Carlo standard error as well; of quadrature with
+            ``n_nodes="auto"``, what the last increase of the number of nodes has
+            changed; 0 for the others.
+
+        Returns
+        -------
+        float or tuple of float
+            The log-likelihood, and its error if asked for.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method, or "linearized" with ``log_density``.
+        """
+        check_is_fitted(self)
+        check_choice("method", method, LIKELIHOODS)
+        total, error = self._fitted.log_likelihood(method, n_draws, n_nodes)
+        return (total, error) if return_error else total
+
+    def aic(self, method="auto"):
+        """Return Akaike's information criterion of the fitted data.
+
+        Parameters
+        ----------
+        method : str, default="auto"
+            As for :meth:`log_likelihood`.
+
+        Returns
+        -------
+        float
+            The lower, the better.
+        """
+        return -2 * self.log_likelihood(method) + 2 * len(self._fitted.vector)
+
+    def bic(self, method="auto"):
+        """Return the Bayesian information criterion, with subjects as sample size.
+
+        Parameters
+        ----------
+        method : str, default="auto"
+            As for :meth:`log_likelihood`.
+
+        Returns
+        -------
+        float
+            The lower, the better.
+        """
+        penalty = np.log(len(self._fitted.rows)) * len(self._fitted.vector)
+        return -2 * self.log_likelihood(method) + float(penalty)
+
+    @property
+    def standard_errors_(self):
+        """Standard errors of all parameters, from the observed information."""
+        check_is_fitted(self)
+        return dict(self._warned_errors("louis", "auto")[0])
+
+    def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
+        """Return standard errors of all parameters, from the observed information.
+
+        Variances at their lower bound, and the covariances of random effects with a
+        correlation of one, have none (NaN); those of the other parameters are
+        conditional on these.
+
+        Parameters
+        ----------
+        method : {"louis", "importance", "linearized"}, default="louis"
+            "louis" averages slopes and Hessians of the complete-data log-density over
+            the latents given the observations (Louis 1982): complete less missing
+            information. "importance" takes differences of the likelihood by importance
+            sampling, and "linearized" of that with the model function made linear at
+            the conditional modes.
+        n_draws : int or "auto", default="auto"
+            Importance draws per subject. "auto" averages over quadrature nodes, as many
+            as change the result; where these are too many, and with "importance",
+            it is 20,000 draws in all, within 64 to 1000 per subject.
+        return_error : bool, default=False
+            Whether to return the errors of the standard errors as well, only with
+            "louis": from ten batches of the draws, or what the last increase of the
+            number of nodes has changed.
+
+        Returns
+        -------
+        dict of float, or tuple of two dicts
+            Standard errors by the names of ``monte_carlo_errors_``. Those of population
+            values are on the natural scale, unlike Monte Carlo errors, which are on the
+            Gaussian one. NaN where the information is singular, and where the error of
+            a standard error is more than a fifth of it; a warning says which.
+
+        Raises
+        ------
+        ValueError
+            For an unknown method, "linearized" with ``log_density``, or an error that
+            is not of "louis".
+        """
+        check_is_fitted(self)
+        check_choice("method", method, ("importance", "linearized", "louis"))
+        if return_error and method != "louis":
+            raise ValueError(f'return_error needs method="louis", got {method!r}')
+        errors, noise = self._warned_errors(method, n_draws)
+        return (dict(errors), dict(noise)) if return_error else dict(errors)
+
+    def _warned_errors(self, method, n_draws):
+        """Return standard errors and their errors; warn the caller of the caller."""
+        errors, noise, unusual = self._fitted.standard_errors(method, n_draws)
+        if unusual:
+            warnings.warn(unusual, FitWarning, stacklevel=3)
+        return errors, noise

@@ -317,7 +317,7 @@ def _is_constant(values, groups):
     return bool((values == first[groups]).all())
 
 
-def group_rows(layout: Layout, X, y, groups) -> tuple[GroupedRows, np.ndarray]:
+def group_rows(layout: Layout, X, y, groups) -> GroupedRows:
     """Sort rows by subject.
 
     Parameters
@@ -333,10 +333,8 @@ def group_rows(layout: Layout, X, y, groups) -> tuple[GroupedRows, np.ndarray]:
 
     Returns
     -------
-    rows : GroupedRows
+    GroupedRows
         Subjects.
-    order : ndarray of int of shape (n_rows,)
-        Where each of their rows was.
     """
     order = np.argsort(groups, kind="stable")
     X, y, groups = X[order], y[order], groups[order]
@@ -348,5 +346,5 @@ def group_rows(layout: Layout, X, y, groups) -> tuple[GroupedRows, np.ndarray]:
     )
     inputs = X if layout.inputs is None else X[:, layout.inputs]
     names = layout.names if layout.inputs is None else None
-    rows = GroupedRows(inputs, y, offsets, covariates, X[:, layout.row_columns], names)
-    return rows, order
+    by_row = X[:, layout.row_columns]
+    return GroupedRows(inputs, y, offsets, covariates, by_row, names)

@@ -67,6 +67,14 @@ class ResidualError(ABC):
         g = self.standard_deviation(f, sigma, least)
         return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
 
+    def slope(self, y, f, sigma, least: float):
+        """Return the derivative of the log-density by f, exact up to rounding."""
+        # The least prediction is 1e-8 of the size of y.
+        step = 1e-6 * np.maximum(np.abs(f), 1e5 * least)
+        above = self.log_density(y, f + step, sigma, least)
+        below = self.log_density(y, f - step, sigma, least)
+        return (above - below) / (2 * step)
+
     @abstractmethod
     def square(self, y, f, least: float):
         """Return squares whose mean is that of the closed-form parameter, else 0."""

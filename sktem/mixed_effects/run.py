@@ -1,9 +1,10 @@
-"""When a fit of the mixed-effects estimator jumps, begins again and stops."""
+"""When a fit jumps, ends its burn-in, begins another one and stops."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from sktem.loop.state import Phase
 from sktem.mixed_effects.ascent import (
     ascend,
     can_climb,
@@ -11,11 +12,17 @@ from sktem.mixed_effects.ascent import (
     hidden_share,
 )
 from sktem.mixed_effects.bounds import to_the_bounds
-from sktem.mixed_effects.trace import complete_data_errors
+from sktem.mixed_effects.path import Path, complete_data_errors
+from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.vector import ParameterVector
 
-__all__ = ["MixedEffectsRun"]
+__all__ = ["PAUSE", "MixedEffectsRun"]
 
+#: Epochs between looks at the drift, and between the burn-in and the average.
+PAUSE = 10
+#: Least epochs on which a drift is judged, and jumps along it before Newton steps are
+#: tried.
+SHORTEST, MOST_JUMPS = 20, 2
 #: Epochs between checks of the Monte Carlo error.
 CHECK_INTERVAL = 10
 #: Hidden share of a variance from which EM may be too slow, and the log-likelihood that
@@ -32,60 +39,129 @@ FLAT = 1e-9
 LARGER = 0.01
 
 
-def _chain_means(state):
-    """Return the means of the chains, near the conditional modes."""
-    return None if state.chains is None else state.chains.values.mean(axis=1)
-
-
 class MixedEffectsRun:
-    """What :class:`sktem.NonlinearMixedEffectsRegressor` does between epochs."""
+    """Decisions between the epochs of a fit, and what they go by.
 
-    def _after_epoch(self, state):
-        trace, done = state.trace, state.history.n_iterations
+    Parameters
+    ----------
+    problem : Problem
+        What is fitted.
+    n_burn_in, longest : int
+        Epochs of the burn-in, at least and at most.
+    tol : float
+        Monte Carlo error at which the fit stops, in units of the standard error that
+        an estimate would have if the latents were seen.
+
+    Attributes
+    ----------
+    path : Path
+        Estimates after each epoch.
+    end : int or None
+        Iterations at the end of the burn-in, None while it lasts.
+    start : int
+        Epoch from which the present stretch of the burn-in is judged.
+    first : int
+        Epochs before those that are averaged.
+    n_jumps, n_climbs : int
+        How often the estimates have jumped along a drift, and to where Newton steps on
+        the likelihood led; after the latter they jump no more.
+    doubt : str
+        Why the estimates may not be at a maximum of the likelihood.
+    """
+
+    def __init__(self, problem: Problem, n_burn_in: int, longest: int, tol: float):
+        self.problem = problem
+        self.n_burn_in, self.longest, self.tol = n_burn_in, longest, tol
+        self.path = Path(ParameterVector(problem.model))
+        # Variances are held up during the annealing, so that they drift.
+        self.start = int(np.ceil(problem.model.annealing.n_passes))
+        self.end: int | None = 0 if n_burn_in == 0 else None
+        self.first = PAUSE
+        self.next_look = 4 * n_burn_in
+        self.n_jumps = self.n_climbs = 0
+        self.doubt = ""
+
+    @property
+    def phase(self) -> Phase:
+        """Phase of the run."""
+        return Phase() if self.end is None else Phase(self.end, self.first)
+
+    def monte_carlo_errors(self):
+        """Return standard errors of the averages, None while there are too few."""
+        return self.path.monte_carlo_errors(self.first)
+
+    def after_epoch(self, state) -> bool:
+        """Take note of an epoch, decide what comes next; return whether to stop."""
+        done = state.history.n_iterations
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
-        trace.add(state.params, steps * state.history.step_size[-1])
-        trace.check_burn_in(state, self._climbed)
-        epoch = len(trace.vectors)
-        if not self.tol or epoch % CHECK_INTERVAL or trace.end is None:
+        self.path.add(state.params, steps * state.history.step_size[-1])
+        self._check_burn_in(state)
+        epoch = len(self.path)
+        if not self.tol or epoch % CHECK_INTERVAL or self.end is None:
             return False
-        errors = trace.monte_carlo_errors()
+        errors = self.monte_carlo_errors()
         if errors is None:
             return False
         complete = complete_data_errors(
-            trace.vector, state.params, state.solver.s, state.n_rows
+            self.path.vector, state.params, state.solver.s, state.n_rows
         )
         enough = bool((errors <= self.tol * complete).all())
-        if (enough or epoch >= trace.next_look) and epoch < trace.longest:
-            trace.next_look = 2 * epoch
-            drifts = trace.drift(trace.first).any()
-            params = trace.model.maximize(state.returned, state.params)
+        if (enough or epoch >= self.next_look) and epoch < self.longest:
+            self.next_look = 2 * epoch
+            drifts = self.path.drift(self.first).any()
+            params = self.problem.model.maximize(state.returned, state.params)
             climbed = self._is_slow(state, params) and self._climbed(state, params)
-            if drifts or climbed:
-                trace.reheat(state)
+            if drifts or climbed:  # another burn-in, since the average has drifted
+                self.end, self.start = None, epoch
+                state.enter(self.phase)
                 return False
         state.converged = enough
         return enough
 
+    def _check_burn_in(self, state):
+        """End the burn-in when the estimates have ceased to drift.
+
+        While they drift, they jump ahead: EM is slow where the observations say little
+        about a variance, and the sum of a geometric series is where it would end. If
+        two jumps do not settle them, Newton steps on the likelihood do.
+        """
+        n = len(self.path)
+        length = n - self.start
+        if self.end is not None or n < self.n_burn_in or n % PAUSE:
+            return
+        if n < self.longest:
+            if length < SHORTEST:
+                return
+            drifting = self.path.drift(self.start)
+            if drifting.any() and not self.n_climbs:
+                if self.n_jumps >= MOST_JUMPS and self._climbed(state, state.params):
+                    self.start = n
+                elif state.solver.memory is None:
+                    state.params = self.path.ahead(state.params, self.start, drifting)
+                    self.start = n + PAUSE // 2
+                    self.n_jumps += 1
+                return
+        self.end, self.first = state.solver.iteration, n + PAUSE
+        state.enter(self.phase)
+
     def _is_slow(self, state, params):
-        """Whether EM may be too slow for an estimate to have arrived."""
-        model, rows = state.trace.model, state.trace.rows
+        """Return whether EM may be too slow for an estimate to have arrived."""
+        model, rows = self.problem.model, self.problem.rows
         return hidden_share(model, rows, params, _chain_means(state)) >= SLOW_SHARE
 
-    def _can_climb(self, state):
-        rows, design = state.trace.rows, state.trace.model.design
-        sizes = len(rows), len(design.random), len(design.numeric)
-        return bool(self.tol) and can_climb(*sizes)
+    def _can_climb(self):
+        n, design = len(self.problem.rows), self.problem.model.design
+        return bool(self.tol) and can_climb(n, len(design.random), len(design.numeric))
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""
-        trace = state.trace
-        if not self._can_climb(state) or state.solver.memory is not None:
+        if not self._can_climb() or state.solver.memory is not None:
             return False
-        if trace.n_climbs >= MOST_CLIMBS:
+        if self.n_climbs >= MOST_CLIMBS:
             return False
         params, gain = climb(
-            trace.model,
-            trace.rows,
+            self.problem.model,
+            self.problem.rows,
             params,
             state.streams.monitoring,
             _chain_means(state),
@@ -93,21 +169,24 @@ class MixedEffectsRun:
         if gain < WORTHWHILE_GAIN:
             return False
         state.params = params
-        trace.n_climbs += 1
+        self.n_climbs += 1
         return True
 
-    def _finish(self, state):
+    def finish(self, state) -> None:
         """Do Newton steps at the end, for what EM and its noise leave to gain.
 
-        They also tell whether the estimates are at a maximum of the likelihood.
+        They also show whether the estimates are at a maximum of the likelihood.
         """
-        trace, rng = state.trace, state.streams.monitoring
         stopped = state.stopped and not state.converged
         if stopped or state.interrupted or state.solver.s is None:
             return
-        if not self._can_climb(state):
+        if not self._can_climb():
             return
-        model, rows = trace.model, trace.rows
+        model, rows, rng = (
+            self.problem.model,
+            self.problem.rows,
+            state.streams.monitoring,
+        )
         options = {
             "most_steps": MOST_LAST_STEPS,
             "least_gain": LEAST_LAST_GAIN,
@@ -118,29 +197,33 @@ class MixedEffectsRun:
         if other.value > found.value + LARGER or not found.value > -float("inf"):
             found = other
         found = to_the_bounds(model, rows, found, rng, **options)
-        trace.doubt = _doubt(model, rows, found)
+        self.doubt = self._doubt(found)
         if found.value > -float("inf"):
             state.params = found.params
         # Noise of the chains does not matter where Newton steps have arrived.
-        settled = state.converged or trace.end is not None
-        state.converged = settled and not trace.doubt
+        settled = state.converged or self.end is not None
+        state.converged = settled and not self.doubt
+
+    def _doubt(self, found):
+        """Return why the end of Newton steps may not be a maximum, empty if it is."""
+        if not found.value > -float("inf"):
+            return "The likelihood is not finite at the estimates."
+        if not found.reliable:
+            return "The conditional modes of some subjects were not found."
+        if found.promise > AT_MAXIMUM:
+            return (
+                "The estimates are not at a maximum of the likelihood: a Newton step "
+                f"would raise its logarithm by about {found.promise:.2g}."
+            )
+        vector = self.path.vector
+        units = vector.units(found.params, self.problem.rows.covariates)
+        known = np.diag(found.information.complete) * units**2
+        flat = np.array(vector.names)[known < FLAT].tolist()
+        if flat:
+            return f"The likelihood does not depend on {flat} at the estimates."
+        return ""
 
 
-def _doubt(model, rows, found):
-    """Return why the end of Newton steps may not be a maximum, empty if it is."""
-    if not found.value > -float("inf"):
-        return "The likelihood is not finite at the estimates."
-    if not found.reliable:
-        return "The conditional modes of some subjects were not found."
-    if found.promise > AT_MAXIMUM:
-        return (
-            "The estimates are not at a maximum of the likelihood: a Newton step would "
-            f"raise its logarithm by about {found.promise:.2g}."
-        )
-    vector = ParameterVector(model)
-    units = vector.units(found.params, rows.covariates)
-    told = np.diag(found.information.complete) * units**2
-    flat = np.array(vector.names)[told < FLAT].tolist()
-    if flat:
-        return f"The likelihood does not depend on {flat} at the estimates."
-    return ""
+def _chain_means(state):
+    """Return the means of the chains, near the conditional modes."""
+    return None if state.chains is None else state.chains.values.mean(axis=1)

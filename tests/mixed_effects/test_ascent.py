@@ -46,10 +46,14 @@ def of_params(params):
             np.log(params.sigma[0])]  # fmt: skip
 
 
+def model_and_rows(fit):
+    return fit._fitted.model, fit._fitted.rows
+
+
 def test_climbs_to_the_maximum_of_a_linear_mixed_model():
     fit, x, y = line()
     before = line_log_likelihood(of_params(fit.params_), x, y)
-    found, gain = climb(fit._model, fit._rows, fit.params_, np.random.default_rng(0))
+    found, gain = climb(*model_and_rows(fit), fit.params_, np.random.default_rng(0))
     after = line_log_likelihood(of_params(found), x, y)
     best = optimize.minimize(
         lambda theta: -line_log_likelihood(theta, x, y), of_params(found)
@@ -62,9 +66,9 @@ def test_climbs_to_the_maximum_of_a_linear_mixed_model():
 def test_does_not_leave_a_maximum():
     fit, _, _ = line()
     rng = np.random.default_rng(0)
-    best, _ = climb(fit._model, fit._rows, fit.params_, rng)
-    best, _ = climb(fit._model, fit._rows, best, rng)
-    again, gain = climb(fit._model, fit._rows, best, rng)
+    best, _ = climb(*model_and_rows(fit), fit.params_, rng)
+    best, _ = climb(*model_and_rows(fit), best, rng)
+    again, gain = climb(*model_and_rows(fit), best, rng)
     assert 0 <= gain < 1e-3
     np.testing.assert_allclose(of_params(again), of_params(best), atol=1e-2)
 
@@ -125,7 +129,7 @@ def test_hidden_share_of_a_linear_model():
     Z = np.column_stack([np.ones_like(x), x])
     precision = np.linalg.inv(fit.omega_) + Z.T @ Z / fit.residual_error_["a"] ** 2
     expected = np.diag(np.linalg.inv(precision)) / np.diag(fit.omega_)
-    found = hidden_share(fit._model, fit._rows, fit.params_)
+    found = hidden_share(*model_and_rows(fit), fit.params_)
     assert found == pytest.approx(expected.max(), rel=1e-4)
 
 
@@ -154,8 +158,6 @@ def test_more_effects_than_quadrature_can_do():
         n_burn_in=0, tol=0, random_state=0,
     ).fit(X, y, groups=groups)  # fmt: skip
     before = fit.log_likelihood(n_draws=1000)
-    found, gain = climb(fit._model, fit._rows, fit.params_, np.random.default_rng(0))
-    fit.params_ = found
-    fit._cache.clear()
-    after, error = fit.log_likelihood(n_draws=1000, return_error=True)
+    found, gain = climb(*model_and_rows(fit), fit.params_, np.random.default_rng(0))
+    after, error = fit._fitted.at(found).log_likelihood(n_draws=1000)
     assert gain > 1 and after - before == pytest.approx(gain, abs=0.5 + 6 * error)

@@ -107,7 +107,11 @@ def test_given_variances_are_the_start():
     X, y, groups = line_data()
     fit = line(omega_start={"intercept": 9.0}, max_iter=2, tol=0)
     fit.fit(X, y, groups=groups)
-    assert fit._model.start.omega[0, 0] == 9.0 != fit._model.start.omega[1, 1]
+    assert (
+        fit._fitted.model.start.omega[0, 0]
+        == 9.0
+        != fit._fitted.model.start.omega[1, 1]
+    )
 
 
 def overflows(psi, X):
@@ -317,16 +321,15 @@ def test_modes_far_from_where_the_search_begins():
     """With next to no variance the modes are at the prior means, wherever it begins."""
     X, y, groups = line_data()
     fit = line(max_iter=20, tol=0).fit(X, y, groups=groups)
-    model, rows = fit._model, fit._rows
+    model, rows = fit._fitted.model, fit._fitted.rows
     params = fit.params_._replace(omega=np.diag([1e-10, 1e-10]))
-    far = fit._conditional()[0] + 5.0
+    far = fit._fitted.modes()[0] + 5.0
     found = conditional_modes(model, rows, params, far)
     assert found.converged.all()
     means = model.prior_moments(rows, params)[0]
     np.testing.assert_allclose(found.modes, means, atol=1e-6)
     draws = quadrature_draws(found.modes, found.covariances, 5)
-    log_joint = draws.log_conditional(model, rows, params)
-    log_joint += draws.log_prior(model, rows, params)
+    log_joint = draws.log_joint(model, rows, params)
     near = model.log_conditional(rows, means, params)
     np.testing.assert_allclose(draws.log_likelihood(log_joint)[0], near, atol=1e-4)
 
@@ -348,7 +351,7 @@ def test_nodes_are_as_many_as_are_needed():
     value, error = fit.log_likelihood(return_error=True)
     assert abs(value - exact) < max(5 * error, 1e-3) < 0.02
     assert abs(fit.log_likelihood("quadrature", n_nodes=5) - exact) > 0.05
-    arguments = fit._model, fit._rows, fit.params_, *fit._conditional()
+    arguments = fit._fitted.model, fit._fitted.rows, fit.params_, *fit._fitted.modes()
     assert log_likelihood_by_nodes(*arguments)[0].shape == (60,)
 
 

@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.callbacks import Checkpoint
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
-from sktem.mixed_effects.vector import ParameterVector
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
 from tests.oracles import LIMIT, standard_errors, student_limit
 
@@ -175,8 +174,8 @@ def test_theophylline_by_mala(shared_data):
 
 def test_the_estimate_is_a_fixed_point(bolus):
     """E-step identity: the score, an expectation over the latents, is zero."""
-    rows, params = bolus._rows, bolus.params_
-    draws, log_joint = bolus._draws(2000)
+    rows, params = bolus._fitted.rows, bolus.params_
+    draws, log_joint = bolus._fitted.draws(2000)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - terms.max(axis=0))
     weights /= weights.sum(axis=0)
@@ -198,35 +197,31 @@ def test_likelihood_with_correlated_effects():
         **BOLUS, omega="full", max_iter=60, tol=0, random_state=0
     ).fit(X, y, groups=groups)
     omega = np.array([[0.05, 0.06], [0.06, 0.1]])
-    fit.params_ = fit.params_._replace(omega=omega)
-    fit._cache.clear()
-    model, rows = fit._model, fit._rows
+    fitted = fit._fitted.at(fit.params_._replace(omega=omega))
+    model, rows, params = fitted.model, fitted.rows, fitted.params
     grid = np.linspace(-6, 6, 401)
     white = np.stack(np.meshgrid(grid, grid, indexing="ij"), -1).reshape(-1, 2)
-    points = fit.params_.coefficients + white @ np.linalg.cholesky(omega).T
+    points = params.coefficients + white @ np.linalg.cholesky(omega).T
     mass = (
         np.exp(-0.5 * (white**2).sum(axis=1)) / (2 * np.pi) * (grid[1] - grid[0]) ** 2
     )
     total = 0.0
     for i in range(6):
         copies = rows[np.full(len(points), i)]
-        values = model.log_conditional(copies, points, fit.params_)
+        values = model.log_conditional(copies, points, params)
         total += np.log(np.exp(values) @ mass)
-    assert fit.log_likelihood("quadrature", n_nodes=15) == pytest.approx(
-        total, abs=1e-4
-    )
-    value, error = fit.log_likelihood(n_draws=5000, return_error=True)
+    value, _ = fitted.log_likelihood("quadrature", n_nodes=15)
+    assert value == pytest.approx(total, abs=1e-4)
+    value, error = fitted.log_likelihood(n_draws=5000)
     assert abs(value - total) < LIMIT * error < 0.2
 
 
 def test_standard_errors_are_those_of_the_observed_information(bolus):
-    params, vector = bolus.params_, ParameterVector(bolus._model)
+    params, vector = bolus.params_, bolus._fitted.vector
 
     def log_likelihood(values):
-        other = clone(bolus)
-        other.__dict__.update(bolus.__dict__)
-        other.params_, other._cache = vector.params(values, params), {}
-        return other.log_likelihood("quadrature", n_nodes=9)
+        other = bolus._fitted.at(vector.params(values, params))
+        return other.log_likelihood("quadrature", n_nodes=9)[0]
 
     place = vector.of(params)
     information = -numerical_hessian(log_likelihood, place, 0.01 * np.abs(place))
@@ -517,7 +512,7 @@ def test_monte_carlo_errors(bolus):
     for seed in range(6):
         fit = clone(bolus).set_params(random_state=seed, tol=0, max_iter=130)
         fit.fit(X, y, groups=groups)
-        found.append(ParameterVector(fit._model).of(fit.params_))
+        found.append(fit._fitted.vector.of(fit.params_))
         told.append(list(fit.monte_carlo_errors_.values()))
     ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
     assert ((ratio > 1 / 3) & (ratio < 3)).all()

@@ -130,7 +130,7 @@ def test_equal_rates_are_no_singularity():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_walk_equals_numpy(n_jobs, monkeypatch):
-    monkeypatch.setattr("sktem.mixed_effects.densities.SUBJECTS_PER_BLOCK", 2)
+    monkeypatch.setattr("sktem.mixed_effects.model.SUBJECTS_PER_BLOCK", 2)
     rng = np.random.default_rng(0)
     omega = np.array([[0.2, 0.05, 0], [0.05, 0.1, 0], [0, 0, 0.1]])
     X = make_rows(rng, 7)

@@ -28,18 +28,17 @@ def oral():
     )  # fmt: skip
     X = np.column_stack([np.full(len(time), 320.0), time])
     fit.fit(X, f + 0.7 * rng.normal(size=len(f)), groups=groups)
-    params = fit._model.start._replace(sigma=np.array([0.7, 0.0]))
-    fit.params_ = params
-    draws = quadrature_draws(*fit._conditional(), 15)
-    log_joint = draws.log_conditional(fit._model, fit._rows, params)
-    log_joint += draws.log_prior(fit._model, fit._rows, params)
+    model, rows = fit._fitted.model, fit._fitted.rows
+    params = model.start._replace(sigma=np.array([0.7, 0.0]))
+    draws = quadrature_draws(*fit._fitted.at(params).modes(), 15)
+    log_joint = draws.log_joint(model, rows, params)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - terms.max(axis=0))
     weights /= weights.sum(axis=0)
     mean = np.einsum("qi,qij->ij", weights, draws.points)
     rest = draws.points - mean
     variance = np.einsum("qi,qij->ij", weights, rest**2)
-    return fit._model, fit._rows, params, mean, variance
+    return model, rows, params, mean, variance
 
 
 def deviations(kernel, oral, seed, sigma=0.7):

@@ -11,7 +11,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sktem.choices import did_you_mean
-from sktem.mixed_effects.structural import STRUCTURAL_MODELS
+from sktem.mixed_effects.structural import StructuralModel
 
 __all__ = [
     "CheckedRows",
@@ -171,18 +171,14 @@ def time_column(estimator, time=None) -> int:
     n_columns = estimator.n_features_in_
     names = list(getattr(estimator, "feature_names_in_", ()))
     if time is None:
-        if isinstance(estimator.model, str):
-            given = estimator.inputs
-            if given is None:
-                return len(STRUCTURAL_MODELS[estimator.model].inputs) - 1
-            time = list(given)[-1]
-        elif n_columns == 1:
+        if (used := _library_inputs(estimator)) is not None:
+            return used[-1][0]
+        if n_columns == 1:
             return 0
-        else:
-            raise ValueError(
-                f"time must name one of the {n_columns} columns of X: the model is a "
-                "function, which does not say which"
-            )
+        raise ValueError(
+            f"time must name one of the {n_columns} columns of X: the model is a "
+            "function, which does not say which"
+        )
     if isinstance(time, str) and time in names:
         return names.index(time)
     if isinstance(time, Integral) and not isinstance(time, bool):
@@ -214,13 +210,17 @@ def column_name(estimator, column):
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         return str(names[column])
-    if isinstance(estimator.model, str):
-        inputs = STRUCTURAL_MODELS[estimator.model].inputs
-        given = estimator.inputs
-        given = list(range(len(inputs)) if given is None else given)
-        if column in given:
-            return inputs[given.index(column)]
-    return f"column {column}"
+    inputs = dict(_library_inputs(estimator) or ())
+    return inputs.get(column, f"column {column}")
+
+
+def _library_inputs(estimator):
+    """Return column and name of each input of a fitted library model, else None."""
+    fitted = estimator._fitted
+    structure, columns = fitted.model.structure, fitted.problem.layout.inputs
+    if not isinstance(structure, StructuralModel):
+        return None
+    return list(zip(columns, structure.inputs, strict=True))
 
 
 def predicted(estimator, X, groups=None):

@@ -6,7 +6,8 @@ import numpy as np
 
 from sktem.choices import check_names
 from sktem.mixed_effects.checks.rows import check_mixed_effects
-from sktem.mixed_effects.trace import PAUSE
+from sktem.mixed_effects.problem import ANNEALED_SHARE
+from sktem.mixed_effects.run import PAUSE
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.plotting.panels import load_pyplot, make_panels
 
@@ -106,13 +107,12 @@ class ParameterTraceDisplay:
             The display, drawn.
         """
         check_mixed_effects(estimator, "trace_")
-        estimates = _estimates(estimator)
-        traces = {}
+        traces, estimates = {}, _estimates(estimator)
         for key, path in estimator.trace_.items():
             forward = _forward(estimator, key)
             traces[key] = path if forward is None else forward(path)
-        found = {key: estimates[key] for key in traces if key in estimates}
-        display = cls(traces, estimates=found, phases=_phases(estimator), name=name)
+        phases = _phases(estimator)
+        display = cls(traces, estimates=estimates, phases=phases, name=name)
         return display.plot(parameters, ax=ax, **kwargs)
 
     def plot(self, parameters=None, *, ax=None, **kwargs):
@@ -193,31 +193,28 @@ class ParameterTraceDisplay:
 
 def _forward(estimator, name):
     """Return the transform of a population value, None for other parameters."""
-    if name not in estimator.population_parameters_:
+    design = estimator._fitted.model.design
+    if name not in design.names:
         return None
-    kinds = estimator.transforms
-    kind = kinds.get(name, "log-normal") if isinstance(kinds, dict) else kinds
-    return TRANSFORMS[kind].forward
+    return TRANSFORMS[design.transforms[design.names.index(name)]].forward
 
 
 def _estimates(estimator):
     """Return where the fit ended, by the names of the trace."""
-    found = dict(estimator.residual_error_) | estimator.population_parameters_
-    for (parameter, column), value in estimator.covariate_effects_.items():
-        found[f"beta_{column}({parameter})"] = value
-    random, omega = estimator.random_effects_, estimator.omega_
-    for j, first in enumerate(random):
-        found[f"omega2_{first}"] = omega[j, j]
-        for k in range(j):
-            found[f"cov_{random[k]}_{first}"] = omega[j, k]
-    return {name: float(value) for name, value in found.items()}
+    vector = estimator._fitted.vector
+    found = dict(zip(vector.names, vector.of(estimator.params_).tolist(), strict=True))
+    return found | {
+        name: value
+        for name, value in estimator.population_parameters_.items()
+        if name in found
+    }
 
 
 def _phases(estimator):
-    """Return what the estimator's own steps tell of the phases."""
+    """Return the phases that the estimator's own steps show."""
     found = []
     steps = np.asarray(estimator.history_.step_size, dtype=float)
-    if estimator.annealing and (end := 0.6 * estimator.n_burn_in) > 0:
+    if estimator.annealing and (end := ANNEALED_SHARE * estimator.n_burn_in) > 0:
         found.append(("annealing ends", min(int(end), len(steps))))
     if not isinstance(estimator.step_size, str):
         return found

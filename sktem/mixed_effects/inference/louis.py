@@ -70,8 +70,7 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     T. A. Louis, Finding the observed information matrix when using the EM algorithm,
     Journal of the Royal Statistical Society B, 1982.
     """
-    log_joint = draws.log_conditional(model, X, params)
-    log_joint += draws.log_prior(model, X, params)
+    log_joint = draws.log_joint(model, X, params)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - logsumexp(terms, axis=0))
     n_points, n, d = draws.points.shape

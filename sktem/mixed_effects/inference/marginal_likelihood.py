@@ -92,6 +92,12 @@ class ImportanceDraws:
         """
         return self._in_chunks(model.log_prior, X, params)
 
+    def log_joint(self, model, X, params):
+        """Return the log-density of observations and points."""
+        log_joint = self.log_conditional(model, X, params)
+        log_joint += self.log_prior(model, X, params)
+        return log_joint
+
     def _in_chunks(self, function, X, params):
         n_points, n, d = self.points.shape
         found = np.empty((n_points, n))

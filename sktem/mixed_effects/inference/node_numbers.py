@@ -78,8 +78,7 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     values, error = np.full(n, np.nan), np.inf
     for n_nodes in _numbers(NODES, n, d):
         draws = quadrature_draws(modes, covariances, n_nodes)
-        log_joint = draws.log_conditional(model, X, params)
-        log_joint += draws.log_prior(model, X, params)
+        log_joint = draws.log_joint(model, X, params)
         before, values = values, draws.log_likelihood(log_joint)[0]
         change = abs(float(values.sum() - before.sum()))
         error = np.inf if np.isnan(change) else change

@@ -14,7 +14,7 @@ from sktem.evaluation import (
     population_residuals,
     visual_predictive_check,
 )
-from sktem.mixed_effects.trace import PAUSE
+from sktem.mixed_effects.run import PAUSE
 from sktem.plotting import (
     IndividualFitDisplay,
     ParameterTraceDisplay,
@@ -97,9 +97,9 @@ def test_phases_are_those_of_the_run(pyplot, options):
     class Spy(NonlinearMixedEffectsRegressor):
         def _after_epoch(self, state):
             stopped = super()._after_epoch(state)
-            if state.trace.end is not None and not ends:
-                ends.append(len(state.trace.vectors) if self.n_burn_in else 0)
-            self.averaged_from = state.trace.first
+            if state.phase.burn_in_end is not None and not ends:
+                ends.append(len(state.history) if self.n_burn_in else 0)
+            self.averaged_from = state.phase.average
             return stopped
 
     X, y, groups = bolus_rows()

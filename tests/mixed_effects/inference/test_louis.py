@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
     observed_information,
 )
-from sktem.mixed_effects.vector import ParameterVector
 from tests.oracles import LIMIT
 
 BOLUS = {"model": "one_compartment_iv", "inputs": [0, 1]}
@@ -62,8 +62,8 @@ OPTIONS = [
 def test_equals_differences_of_the_likelihood_on_the_same_points(options):
     """On fixed points Louis' formula is the Hessian of the logarithm of a sum."""
     fit = bolus(max_iter=20, **options)  # any parameters will do
-    draws = quadrature_draws(*fit._conditional(), 5)
-    arguments = (fit._model, fit._rows, fit.params_, draws)
+    draws = quadrature_draws(*fit._fitted.modes(), 5)
+    arguments = (fit._fitted.model, fit._fitted.rows, fit.params_, draws)
     found, expected = louis_information(*arguments), observed_information(*arguments)
     assert relative(found.observed, expected).max() < 5e-4  # of the differences
     # What the latents hide is no rounding error, and is of one sign.
@@ -89,7 +89,7 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     """Within Monte Carlo errors of the information of a Gaussian law."""
     fit, x, y = line(global_random_seed)
 
-    vector = ParameterVector(fit._model)
+    vector = fit._fitted.vector
 
     def log_likelihood(values):
         params = vector.params(values, fit.params_)
@@ -109,12 +109,12 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     assert (np.abs(found - exact) / noise).max() < LIMIT
     assert (noise / exact).max() < 0.02
     # The complete information would not do, nor would the wrong draws.
-    draws, _ = fit._draws(400)
-    parts = louis_information(fit._model, fit._rows, fit.params_, draws)
+    draws, _ = fit._fitted.draws(400)
+    parts = louis_information(fit._fitted.model, fit._fitted.rows, fit.params_, draws)
     wrong = np.sqrt(np.diag(np.linalg.inv(parts.complete)))
     assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
     draws.log_weights[...] = 0.0
-    parts = louis_information(fit._model, fit._rows, fit.params_, draws)
+    parts = louis_information(fit._fitted.model, fit._fitted.rows, fit.params_, draws)
     wrong = np.sqrt(np.abs(np.diag(np.linalg.inv(parts.observed))))
     assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
 
@@ -123,9 +123,8 @@ def test_monte_carlo_errors_are_those_of_other_draws():
     fit = bolus()
     found, told = [], []
     for seed in range(10):
-        fit.random_state = seed
-        fit._cache.clear()
-        values, noise = fit.standard_errors(n_draws=100, return_error=True)
+        fitted = FittedMixedEffects(fit._fitted.problem, fit.params_, random_state=seed)
+        values, noise, _ = fitted.standard_errors(n_draws=100)
         found.append(list(values.values()))
         told.append(list(noise.values()))
     ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
@@ -135,7 +134,7 @@ def test_monte_carlo_errors_are_those_of_other_draws():
 def test_without_random_effects():
     """Nonlinear least squares: the inverse of the Gauss-Newton matrix, nearly."""
     fit = bolus()
-    rows = fit._rows
+    rows = fit._fitted.rows
     fit.set_params(omega=[]).fit(rows.inputs[:, [0, 1, 0, 1]], rows.y)
     psi = fit.population_parameters_
 

@@ -1,0 +1,59 @@
+"""Marginal log-likelihood of a fitted model by the way that suits it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    linearized_log_likelihood,
+    quadrature_draws,
+)
+from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
+
+__all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
+
+#: Error of a quadrature that is as good as none.
+EXACT = 0.01
+#: Relative error that is due to rounding.
+ROUNDING = 1e-12
+#: Ways to a log-likelihood.
+LIKELIHOODS = ["importance", "linearized", "quadrature", "auto"]
+
+
+def log_likelihood(fitted, method, n_draws, n_nodes):
+    """Return the log-likelihood of the data and its error."""
+    model, rows, params = fitted.model, fitted.rows, fitted.params
+    if method == "linearized":
+        return float(linearized(fitted, params).sum()), 0.0
+    if model.design.random.size == 0:
+        Z = np.empty((len(rows), 0))
+        return float(model.log_conditional(rows, Z, params).sum()), 0.0
+    if method == "importance":
+        return _by_importance(fitted, n_draws)
+    modes, covariances = fitted.modes()
+    if n_nodes != "auto":
+        draws = quadrature_draws(modes, covariances, n_nodes)
+        log_joint = draws.log_joint(model, rows, params)
+        return float(draws.log_likelihood(log_joint)[0].sum()), 0.0
+    values, error = log_likelihood_by_nodes(model, rows, params, modes, covariances)
+    total = float(values.sum())
+    error = max(error, ROUNDING * abs(total))
+    if method == "quadrature" or (error <= EXACT and np.isfinite(total)):
+        return total, error
+    drawn, noise = _by_importance(fitted, n_draws)
+    return (drawn, noise) if noise < error or np.isnan(total) else (total, error)
+
+
+def _by_importance(fitted, n_draws):
+    draws, log_joint = fitted.draws(n_draws)
+    values, error = draws.log_likelihood(log_joint)
+    return float(values.sum()), error
+
+
+def linearized(fitted, params):
+    """Return linearized log-likelihoods of the subjects, about the same modes."""
+    if fitted.model.error is None:
+        raise ValueError("log_density has no residual error to linearize with")
+    return linearized_log_likelihood(
+        fitted.model, fitted.rows, params, fitted.modes()[0]
+    )

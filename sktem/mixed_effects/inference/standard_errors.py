@@ -1,0 +1,158 @@
+"""Standard errors of a fitted model from its observed information."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.inference.likelihood import linearized
+from sktem.mixed_effects.inference.louis import louis_information
+from sktem.mixed_effects.inference.marginal_likelihood import single_point
+from sktem.mixed_effects.inference.node_numbers import (
+    covariance_of,
+    information_by_nodes,
+)
+from sktem.mixed_effects.inference.observed_information import (
+    numerical_hessian,
+    observed_information,
+)
+from sktem.mixed_effects.transforms import TRANSFORMS
+
+__all__ = ["standard_errors"]
+
+#: Importance draws of all subjects together, and bounds per subject.
+INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
+#: Batches of the draws from whose scatter the Monte Carlo error follows.
+N_BATCHES = 10
+#: Relative error of a standard error from which it is not reported.
+LARGEST_ERROR = 0.2
+#: Eigenvalue of a correlation matrix that is at the bound, and what a Newton step may
+#: promise at a maximum.
+SINGULAR_CORRELATION, AT_MAXIMUM = 1e-5, 0.5
+
+
+def standard_errors(fitted, method, n_draws):
+    """Return standard errors by name, their errors, and what is unusual about them."""
+    model, rows, params = fitted.model, fitted.rows, fitted.params
+    vector, held = fitted.vector, _at_bounds(fitted)
+    values = vector.of(params)
+    relative, promise = np.zeros(len(vector)), 0.0
+    if method == "linearized":
+        information = -numerical_hessian(
+            lambda v: linearized(fitted, vector.params(v, params)).sum(),
+            values,
+            np.where(vector.positive, 1e-3, 1e-2)
+            * vector.units(params, rows.covariates),
+        )
+    elif method == "importance":
+        draws = _draws(fitted, n_draws)
+        information = observed_information(model, rows, params, draws)
+    else:
+        found, relative = _louis(fitted, n_draws, held)
+        information = found.observed
+        covariance = np.nan_to_num(covariance_of(information, held))
+        promise = 0.5 * float(found.slope @ covariance @ found.slope)
+    with np.errstate(invalid="ignore"):
+        errors = np.sqrt(np.diag(covariance_of(information, held)))
+    names = np.array(vector.names)
+    unusual = _unusual(names, held, errors, relative, promise)
+    errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
+    noise = relative * errors
+    # Population values by the delta method.
+    design = model.design
+    for j, name in enumerate(names):
+        if name in design.names:
+            kind = design.transforms[design.names.index(name)]
+            slope = abs(float(TRANSFORMS[kind].derivative(np.array(values[j]))))
+            errors[j], noise[j] = errors[j] * slope, noise[j] * slope
+    return (
+        dict(zip(names.tolist(), errors.tolist(), strict=True)),
+        dict(zip(names.tolist(), noise.tolist(), strict=True)),
+        unusual,
+    )
+
+
+def _at_bounds(fitted):
+    """Return which parameters are at their bounds."""
+    model, vector, omega = fitted.model, fitted.vector, fitted.params.omega
+    at_floor = model.at_floor(fitted.params)
+    widths = np.sqrt(np.diag(omega))
+    singular = np.zeros(len(omega), dtype=bool)
+    for j in range(len(omega)):
+        block = np.flatnonzero(model.design.pattern[j] & ~at_floor)
+        inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
+        if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < SINGULAR_CORRELATION:
+            singular[j] = True
+    held = np.zeros(len(vector), dtype=bool)
+    held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
+    return held
+
+
+def _draws(fitted, n_draws):
+    """Return importance draws, or the one point without random effects."""
+    n = len(fitted.rows)
+    if fitted.model.design.random.size == 0:
+        return single_point(n)
+    if n_draws == "auto":
+        n_draws = int(np.clip(INFORMATION_DRAWS // n, LEAST_DRAWS, MOST_DRAWS))
+    return fitted.draws(n_draws)[0]
+
+
+def _louis(fitted, n_draws, held):
+    """Return the information, and relative errors of the standard errors."""
+    model, rows, params = fitted.model, fitted.rows, fitted.params
+    if n_draws == "auto" and model.design.random.size:
+        modes, covariances = fitted.modes()
+        found = information_by_nodes(model, rows, params, modes, covariances, held)
+        if found is not None and np.isfinite(found.change).all():
+            return found
+    draws = _draws(fitted, n_draws)
+    found = louis_information(model, rows, params, draws)
+    covariance = covariance_of(found.observed, held)
+    noise = np.zeros(len(held))
+    if draws.random:
+        noise = _noise(model, rows, params, draws, covariance)
+    return found, noise
+
+
+def _noise(model, X, params, draws, covariance):
+    """Return relative Monte Carlo errors of the roots of a covariance's diagonal."""
+    known = np.nan_to_num(covariance)
+    found = [
+        louis_information(
+            model, X, params, draws.part(slice(b, None, N_BATCHES))
+        ).observed
+        for b in range(N_BATCHES)
+    ]
+    moved = known @ (np.array(found) - np.mean(found, axis=0)) @ known
+    changes = np.diagonal(moved, axis1=1, axis2=2).std(axis=0, ddof=1)
+    variances = np.where(np.diag(known) > 0, np.diag(known), np.inf)
+    return changes / (2 * variances) / np.sqrt(N_BATCHES)
+
+
+def _unusual(names, held, errors, relative, promise):
+    """Return a message on what asks for a second look, empty if nothing does."""
+    parts = []
+    if held.any():
+        parts.append(
+            f"{names[held].tolist()} are at their bounds and have none; those of the "
+            "other parameters are conditional on them"
+        )
+    unknown = np.isnan(errors) & ~held
+    if unknown.any():
+        parts.append(
+            "the observed information does not determine "
+            f"{names[unknown].tolist()}: the data may not identify these parameters, "
+            "or the fit is not at a maximum of the likelihood"
+        )
+    noisy = (relative > LARGEST_ERROR) & ~held & ~unknown
+    if noisy.any():
+        parts.append(
+            f"the Monte Carlo error of those of {names[noisy].tolist()} is too large: "
+            "increase n_draws"
+        )
+    if promise > AT_MAXIMUM:
+        parts.append(
+            "the estimates are not at a maximum of the likelihood, a Newton step "
+            f"would raise its logarithm by about {promise:.2g}"
+        )
+    return f"Standard errors: {'; '.join(parts)}." if parts else ""

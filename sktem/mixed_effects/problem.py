@@ -1,0 +1,115 @@
+"""What a mixed-effects fit is about: model, columns, and rows of the subjects."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.mixed_effects.layout import Layout, group_rows, layout_of, structure_of
+from sktem.mixed_effects.m_step import Annealing
+from sktem.mixed_effects.model import NonlinearMixedEffectsModel
+from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
+from sktem.mixed_effects.rows import GroupedRows
+from sktem.mixed_effects.start import start_from_data, starting_params
+
+__all__ = ["Problem"]
+
+#: Chains of all subjects together, at least.
+LEAST_CHAINS = 240
+#: Chains of a subject that are enough where subjects have many rows, and rows times
+#: chains for which there are more.
+ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
+#: Share of the burn-in in which variances are held up.
+ANNEALED_SHARE = 0.6
+
+
+class Problem(NamedTuple):
+    """Model, columns and rows of a fit.
+
+    Attributes
+    ----------
+    model : NonlinearMixedEffectsModel
+        The model, with the start.
+    layout : Layout
+        How columns of X are used.
+    rows : GroupedRows
+        Rows of the subjects.
+    labels : ndarray of shape (n_subjects,)
+        Labels of the subjects.
+    grouped : bool
+        Whether the labels were given.
+    """
+
+    model: NonlinearMixedEffectsModel
+    layout: Layout
+    rows: GroupedRows
+    labels: np.ndarray
+    grouped: bool
+
+    @classmethod
+    def of(cls, estimator, X, y, groups, model=None) -> Problem:
+        """Check the settings of an estimator, with a given model or a new one.
+
+        ``groups`` are the labels of the subjects and the index of that of each row, or
+        None.
+        """
+        structure, parameters = structure_of(estimator.model, estimator.parameters)
+        names = getattr(estimator, "feature_names_in_", None)
+        names = None if names is None else tuple(names)
+        labels, indices = (np.arange(len(y)), None) if groups is None else groups
+        layout = layout_of(estimator, X, names, indices, structure, parameters)
+        subjects = labels if indices is None else indices
+        rows = group_rows(layout, X, y, subjects)
+        if model is None:
+            model = _new_model(estimator, structure, layout, rows)
+        return cls(model, layout, rows, labels, groups is not None)
+
+    @property
+    def n_chains(self) -> int:
+        """Chains per subject if nothing else was asked for."""
+        if len(self.layout.design.random) == 0:
+            return 1
+        chains = -(-LEAST_CHAINS // len(self.rows))
+        most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // len(self.rows.y))
+        return min(chains, most)
+
+    def subjects(self, groups, n_rows) -> np.ndarray:
+        """Return the index of the subject of each row, -1 for unknown ones."""
+        if groups is None or not self.grouped:
+            return np.full(n_rows, -1)
+        labels = np.asarray(groups)
+        if labels.shape != (n_rows,):
+            raise ValueError(
+                f"groups must have one label per row, shape ({n_rows},), got "
+                f"{labels.shape}"
+            )
+        place = {label: i for i, label in enumerate(self.labels.tolist())}
+        return np.array([place.get(label, -1) for label in labels.tolist()], dtype=int)
+
+
+def _new_model(estimator, structure, layout, rows):
+    """Return the model with its start."""
+    start = starting_params(estimator, layout, rows, structure)
+    if len(layout.design.random) + len(layout.design.numeric) == 0:
+        raise ValueError("all parameters are fixed: there is nothing to estimate")
+    error = None
+    if estimator.log_density is None:
+        error = RESIDUAL_ERRORS[estimator.residual_error]
+    full = estimator.solver in ("saem", "biased-saem")
+    batch = min(estimator._resolved_batch_size(len(rows)), len(rows))
+    annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
+    model = NonlinearMixedEffectsModel(
+        structure,
+        layout.design,
+        start,
+        error,
+        log_density=estimator.log_density,
+        gradient=estimator.gradient,
+        annealing=Annealing(annealed, per_step=1.0 if full else batch / len(rows)),
+        residual_floor=1e-12 if error is None else error.floor(rows.y),
+        least_prediction=least_prediction(rows.y),
+        n_jobs=estimator.n_jobs,
+    )
+    start, units = start_from_data(estimator, model, rows)
+    return model.set_params(start=start, numeric_units=units)
