@@ -43,7 +43,7 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
         The same, or the end of other steps.
     """
     seed, most_points = rng.integers(2**63), options["most_points"]
-    for j in np.flatnonzero(~model.design.held_variances):
+    for j in model.design.free_variances:
         for params in _bounded(model, found.params, j):
             there = likelihood_at(model, rows, params, found.modes, seed, most_points)
             if not there[0] >= found.value - WORTH_A_TRY:

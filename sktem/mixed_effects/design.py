@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["MixedEffectsDesign", "MixedEffectsParams", "NumericEntry"]
+__all__ = [
+    "MixedEffectsDesign",
+    "MixedEffectsParams",
+    "NumericEntry",
+    "effect_name",
+]
 
 
 class MixedEffectsParams(NamedTuple):
@@ -34,6 +39,11 @@ class MixedEffectsParams(NamedTuple):
     sigma: np.ndarray
     numeric: np.ndarray
     steps: float = 0.0
+
+
+def effect_name(covariate: str, parameter: str) -> str:
+    """Return what the effect of a covariate is called among the estimates."""
+    return f"beta_{covariate}({parameter})"
 
 
 class NumericEntry(NamedTuple):
@@ -77,8 +87,8 @@ class MixedEffectsDesign(NamedTuple):
         Parameters without a closed-form M-step.
     constant : ndarray of shape (n_parameters, n_covariates)
         Coefficients that stay: fixed parameters without a random effect.
-    held : frozenset of str, default=frozenset()
-        Variances and residual parameters that stay, such as "omega2_CL" or "a".
+    held_variances, held_residual : tuple of int, default=()
+        Indices of the random effects and of the residual parameters whose values stay.
     covariate_names, row_covariate_names : tuple of str
         Names of the covariates of subjects, the first being that of the intercept, and
         of those that vary within a subject.
@@ -97,17 +107,17 @@ class MixedEffectsDesign(NamedTuple):
     free: np.ndarray
     numeric: tuple[NumericEntry, ...]
     constant: np.ndarray
-    held: frozenset = frozenset()
+    held_variances: tuple[int, ...] = ()
+    held_residual: tuple[int, ...] = ()
     covariate_names: tuple[str, ...] = ("intercept",)
     row_covariate_names: tuple[str, ...] = ()
     residual_names: tuple[str, str] = ("a", "b")
     given_effects: tuple[tuple[str, str, float], ...] = ()
 
     @property
-    def held_variances(self) -> np.ndarray:
-        """Which variances stay, of shape (d,)."""
-        names = [f"omega2_{self.names[p]}" for p in self.random]
-        return np.array([name in self.held for name in names], dtype=bool)
+    def free_variances(self) -> np.ndarray:
+        """Indices of the random effects whose variances are estimated."""
+        return np.setdiff1d(np.arange(len(self.random)), self.held_variances)
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none.

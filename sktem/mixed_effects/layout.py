@@ -16,13 +16,50 @@ from sktem.mixed_effects.columns import (
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     NumericEntry,
+    effect_name,
 )
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["Layout", "group_rows", "layout_of", "structure_of"]
+__all__ = ["Coefficient", "Layout", "group_rows", "layout_of", "structure_of"]
+
+
+class Coefficient(NamedTuple):
+    """A coefficient of a parameter on the Gaussian scale.
+
+    Attributes
+    ----------
+    parameter : int
+        Index of the parameter.
+    column : int
+        Covariate, among those of its kind; those of subjects begin with the intercept.
+    kind : {"subject", "row"}
+        Whether the covariate is constant within subjects.
+    label : str
+        Name among the estimates.
+    value : float
+        Where it starts or stays; for an intercept, the parameter on its natural scale.
+    fixed : bool
+        Whether it stays.
+    """
+
+    parameter: int
+    column: int
+    kind: str
+    label: str
+    value: float
+    fixed: bool = False
+
+    @property
+    def is_intercept(self) -> bool:
+        """Whether it is the population value itself."""
+        return self.kind == "subject" and self.column == 0
+
+    def is_linear(self, random) -> bool:
+        """Return whether the mean of a random parameter is linear in it."""
+        return self.kind == "subject" and self.parameter in random
 
 
 class Layout(NamedTuple):
@@ -36,18 +73,23 @@ class Layout(NamedTuple):
         Names of the columns.
     subject_columns, row_columns : list of int
         Covariates that are constant within subjects, and that are not.
+    coefficients : list of Coefficient
+        All coefficients, by parameter.
+    variances, residual : dict
+        Fixed values of variances by index of the random effect, and of parameters of
+        the residual error by their index.
     design : MixedEffectsDesign
-        The coefficients.
-    fixed : dict
-        Values of what is fixed at one of its own, by name.
+        What the coefficients make.
     """
 
     inputs: list[int] | None
     names: tuple[str, ...] | None
     subject_columns: list[int]
     row_columns: list[int]
+    coefficients: list[Coefficient]
+    variances: dict[int, float]
+    residual: dict[int, float]
     design: MixedEffectsDesign
-    fixed: dict[str, float]
 
 
 def structure_of(model, parameters):
@@ -160,22 +202,44 @@ def _residual_names(names):
     return tuple(found)
 
 
-def _fixed(estimator, names, labels, random, pattern, residual_names):
-    """Return the names of what is fixed, and values of those that have one.
+def _coefficients(estimator, X, names, groups, parameter_names):
+    """Return coefficients, and columns of covariates of subjects and of rows."""
+    covariates = {} if estimator.covariates is None else dict(estimator.covariates)
+    check_names("covariates", covariates, parameter_names, "parameters")
+    columns: dict[str, list[int]] = {"subject": [], "row": []}
+    found = []
+    for p, name in enumerate(parameter_names):
+        start = float(estimator.parameters[name])
+        found.append(Coefficient(p, 0, "subject", name, start))
+        for key in listed(covariates.get(name, ())):
+            column = column_of(key, names, X.shape[1], "covariates")
+            constant = groups is not None and _is_constant(X[:, column], groups)
+            kind = "subject" if constant else "row"
+            if column not in columns[kind]:
+                columns[kind].append(column)
+            place = columns[kind].index(column)
+            if kind == "subject":
+                place += 1  # after the intercept
+            label = effect_name(_title(column, names), name)
+            found.append(Coefficient(p, place, kind, label, 0.0))
+    return found, columns["subject"], columns["row"]
 
-    ``labels`` maps each covariate effect that there is to whether it varies by row.
+
+def _title(column, names):
+    return f"x{column}" if names is None else names[column]
+
+
+def _fixed(estimator, coefficients, variances, residual, pattern):
+    """Return the values of what is fixed by name, None for the start.
+
+    ``variances`` and ``residual`` are indices by name.
     """
     given = () if estimator.fixed is None else estimator.fixed
     values = dict(given) if isinstance(given, dict) else {}
-    residual = ()
-    if estimator.log_density is None:
-        used = RESIDUAL_ERRORS[estimator.residual_error].indices
-        residual = tuple(residual_names[j] for j in used)
-    variances = {f"omega2_{names[p]}": j for j, p in enumerate(random)}
-    known = [*names, *labels, *variances, *residual]
-    check_names("fixed", given, known, "parameters")
+    kinds = {one.label: one.kind for one in coefficients}
+    check_names("fixed", given, [*kinds, *variances, *residual], "parameters")
     for name in given:
-        if labels.get(name, False):
+        if kinds.get(name) == "row":
             raise ValueError(
                 f"fixed: the effect {name!r} varies by row and must be free"
             )
@@ -193,7 +257,7 @@ def _fixed(estimator, names, labels, random, pattern, residual_names):
             raise ValueError(f"fixed[{name!r}] must be a number, got {value!r}")
         if (name in residual or name in variances) and value <= 0:
             raise ValueError(f"fixed[{name!r}] must be positive, got {value!r}")
-    return set(given), {name: float(value) for name, value in values.items()}
+    return {name: float(values[name]) if name in values else None for name in given}
 
 
 def layout_of(estimator, X, names, groups, structure, parameter_names):
@@ -208,7 +272,7 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
     names : tuple of str or None
         Names of the columns.
     groups : ndarray of int of shape (n_rows,) or None
-        Numbers of the subjects.
+        Indices of the subjects.
     structure : StructuralModel, callable or None
         The model function.
     parameter_names : tuple of str
@@ -219,91 +283,105 @@ def layout_of(estimator, X, names, groups, structure, parameter_names):
     Layout
         Columns and coefficients.
     """
-    n_columns = X.shape[1]
     inputs = None
     if isinstance(structure, StructuralModel):
-        inputs = input_columns(estimator, structure, names, n_columns)
+        inputs = input_columns(estimator, structure, names, X.shape[1])
     elif estimator.inputs is not None:
         raise ValueError("inputs is for models of the library, given by name")
     transforms = _by_name(
         estimator.transforms, parameter_names, TRANSFORMS, "transforms"
     )
     random, pattern = _pattern(estimator.omega, parameter_names, groups is not None)
-    covariates = {} if estimator.covariates is None else dict(estimator.covariates)
-    check_names("covariates", covariates, parameter_names, "parameters")
-    subject_columns: list[int] = []
-    row_columns: list[int] = []
-
-    def title(column):
-        return f"x{column}" if names is None else names[column]
-
-    found, labels = [], {}
-    for p, name in enumerate(parameter_names):
-        found.append((p, "subject", 0, name))
-        for key in listed(covariates.get(name, ())):
-            column = column_of(key, names, n_columns, "covariates")
-            constant = groups is not None and _is_constant(X[:, column], groups)
-            used = subject_columns if constant else row_columns
-            if column not in used:
-                used.append(column)
-            kind = "subject" if constant else "row"
-            label = f"beta_{title(column)}({name})"
-            labels[label] = not constant
-            found.append((p, kind, used.index(column) + constant, label))
-    residual_names = _residual_names(parameter_names)
-    fixed, values = _fixed(
-        estimator, parameter_names, labels, random, pattern, residual_names
+    coefficients, subject_columns, row_columns = _coefficients(
+        estimator, X, names, groups, parameter_names
     )
-    terms, free, numeric, given = [], [], [], []
-    constant = np.zeros((len(parameter_names), 1 + len(subject_columns)))
-    is_random = {p: j for j, p in enumerate(random)}
-    for p, kind, column, label in found:
-        if p in is_random and kind == "subject":
-            terms.append((is_random[p], column))
-            free.append(label not in fixed)
-        elif label not in fixed:
-            numeric.append(NumericEntry(kind, p, column))
-        elif column == 0:
-            start = values.get(label, estimator.parameters[label])
-            constant[p, 0] = TRANSFORMS[transforms[p]].inverse(start)
-        else:
-            constant[p, column] = values.get(label, 0.0)
-            covariate = title(subject_columns[column - 1])
-            given.append((parameter_names[p], covariate, float(constant[p, column])))
+    error = None
     if estimator.log_density is None:
         error = RESIDUAL_ERRORS[estimator.residual_error]
-        numeric += [
-            NumericEntry("residual", j, 0)
-            for j in (error.indices if error.closed_form is None else ())
-            if residual_names[j] not in fixed
-        ]
-    positions, columns = np.array(terms, dtype=np.int64).reshape(-1, 2).T
-    design = MixedEffectsDesign(
+    residual_names = _residual_names(parameter_names)
+    residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
+    variances = {f"omega2_{parameter_names[p]}": j for j, p in enumerate(random)}
+    _check_names(parameter_names, coefficients, random)
+    fixed = _fixed(estimator, coefficients, variances, residual, pattern)
+    coefficients = [_with_fixed(one, fixed) for one in coefficients]
+    held_residual = tuple(j for name, j in residual.items() if name in fixed)
+    numeric = []
+    if error is not None and error.closed_form is None:
+        free = [j for j in error.indices if j not in held_residual]
+        numeric = [NumericEntry("residual", j, 0) for j in free]
+    design = _design(
+        coefficients,
+        numeric,
         tuple(parameter_names),
         transforms,
         random.astype(np.int64),
         pattern,
-        np.ascontiguousarray(positions),
-        np.ascontiguousarray(columns),
-        np.array(free, dtype=bool),
-        tuple(numeric),
-        constant,
-        frozenset(name for name in fixed if name not in (*parameter_names, *labels)),
-        ("intercept", *map(title, subject_columns)),
-        tuple(map(title, row_columns)),
-        residual_names,
-        tuple(given),
+        [_title(column, names) for column in subject_columns],
+    )._replace(
+        held_variances=tuple(j for name, j in variances.items() if name in fixed),
+        held_residual=held_residual,
+        row_covariate_names=tuple(_title(column, names) for column in row_columns),
+        residual_names=residual_names,
     )
-    _check_names(design, labels)
-    return Layout(inputs, names, subject_columns, row_columns, design, values)
+    return Layout(
+        inputs,
+        names,
+        subject_columns,
+        row_columns,
+        coefficients,
+        {variances[name]: fixed[name] for name in variances if fixed.get(name)},
+        {residual[name]: fixed[name] for name in residual if name in fixed},
+        design,
+    )
 
 
-def _check_names(design, labels):
-    """Raise an error where a parameter is called like something that follows."""
-    random = [design.names[p] for p in design.random]
-    derived = {*labels, *(f"omega2_{name}" for name in random)}
-    derived |= {f"cov_{one}_{other}" for one in random for other in random}
-    if clash := sorted(derived & set(design.names)):
+def _with_fixed(one, fixed):
+    """Return a coefficient, at a given value if it is fixed."""
+    if one.label not in fixed:
+        return one
+    value = fixed[one.label]
+    return one._replace(fixed=True, value=one.value if value is None else value)
+
+
+def _design(coefficients, numeric, names, transforms, random, pattern, covariate_names):
+    """Return the structure that coefficients make, with others without closed form."""
+    position = {p: j for j, p in enumerate(random)}
+    terms = [one for one in coefficients if one.is_linear(position)]
+    constant = np.zeros((len(names), 1 + len(covariate_names)))
+    free, given = [], []
+    for one in coefficients:
+        if one.is_linear(position):
+            continue
+        p, column = one.parameter, one.column
+        if not one.fixed:
+            free.append(NumericEntry(one.kind, p, column))
+        elif column == 0:
+            constant[p, 0] = TRANSFORMS[transforms[p]].inverse(one.value)
+        else:
+            constant[p, column] = one.value
+            given.append((names[p], covariate_names[column - 1], one.value))
+    return MixedEffectsDesign(
+        names,
+        transforms,
+        random,
+        pattern,
+        np.array([position[one.parameter] for one in terms], dtype=np.int64),
+        np.array([one.column for one in terms], dtype=np.int64),
+        np.array([not one.fixed for one in terms], dtype=bool),
+        (*free, *numeric),
+        constant,
+        covariate_names=("intercept", *covariate_names),
+        given_effects=tuple(given),
+    )
+
+
+def _check_names(names, coefficients, random):
+    """Raise an error where a parameter is called like an estimate of another kind."""
+    effects = [names[p] for p in random]
+    derived = {one.label for one in coefficients if not one.is_intercept}
+    derived |= {f"omega2_{name}" for name in effects}
+    derived |= {f"cov_{one}_{other}" for one in effects for other in effects}
+    if clash := sorted(derived & set(names)):
         raise ValueError(
             f"parameters must not be called {clash}: estimates that belong to other "
             "parameters have these names"

@@ -155,7 +155,7 @@ def maximize_moments(
             matrix[:, 0] -= centre
             omega = np.where(design.pattern, moments.spread(matrix), 0.0)
             omega = repaired_covariance(omega, floors[0])
-            held = np.flatnonzero(design.held_variances)
+            held = list(design.held_variances)
             omega[held, held] = params.omega[held, held]
     sigma = params.sigma.copy()
     variance = 0.0
@@ -164,7 +164,7 @@ def maximize_moments(
     if params.steps < annealing.n_passes:
         least = annealing.factor**annealing.per_step
         falls = np.sqrt(np.maximum(least * np.diag(params.omega) / np.diag(omega), 1.0))
-        falls[design.held_variances] = 1.0
+        falls[list(design.held_variances)] = 1.0
         omega = omega * falls[:, None] * falls
         if closed_error is not None:
             variance = max(variance, least * sigma[closed_error] ** 2)

@@ -145,7 +145,7 @@ class NonlinearMixedEffectsModel(LatentModel):
     def closed_residual(self):
         """Which residual parameter has a closed-form M-step, None without."""
         closed = None if self.error is None else self.error.closed_form
-        if closed is None or self.design.residual_names[closed] in self.design.held:
+        if closed is None or closed in self.design.held_residual:
             return None
         return closed
 

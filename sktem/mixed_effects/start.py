@@ -59,8 +59,7 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
         function is not finite there.
     """
     design = layout.design
-    starts = {name: layout.fixed.get(name, estimator.parameters[name])
-              for name in design.names}  # fmt: skip
+    starts = {one.label: one.value for one in layout.coefficients if one.is_intercept}
     phi = []
     for name, kind in zip(design.names, design.transforms, strict=True):
         value, (low, high) = starts[name], TRANSFORMS[kind].support
@@ -70,20 +69,20 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
                 f"transform {kind!r}, got {value!r}"
             )
         phi.append(float(TRANSFORMS[kind].inverse(value)))
-    coefficients = []
-    for position, column in zip(design.positions, design.columns, strict=True):
-        p = design.random[position]
-        effect = f"beta_{design.covariate_names[column]}({design.names[p]})"
-        coefficients.append(layout.fixed.get(effect, 0.0) if column else phi[p])
+    coefficients = [
+        phi[one.parameter] if one.is_intercept else one.value
+        for one in layout.coefficients
+        if one.is_linear(design.random)
+    ]
     variances = _starting_variances(estimator.omega_start, design, phi)
-    for j, p in enumerate(design.random):
-        variances[j] = layout.fixed.get(f"omega2_{design.names[p]}", variances[j])
+    for j, value in layout.variances.items():
+        variances[j] = value
     omega = np.diag(variances)
     sigma = np.zeros(2)
     if estimator.log_density is None:
         sigma = _starting_error(estimator, starts, design, rows, structure)
-        for j, name in enumerate(design.residual_names):
-            sigma[j] = layout.fixed.get(name, sigma[j])
+        for j, value in layout.residual.items():
+            sigma[j] = value
     numeric = []
     for entry in design.numeric:
         if entry.kind == "residual":
@@ -225,7 +224,7 @@ def _start_at(estimator, model, problem, optimum, rows):
         given = estimator.omega_start
         if isinstance(given, dict):
             given = given.get(design.names[p])
-        if given is not None or design.held_variances[j]:
+        if given is not None or j in design.held_variances:
             continue
         if np.isfinite(random[j]):
             largest = np.inf if plain[j] else LARGEST
@@ -248,8 +247,8 @@ def _start_at(estimator, model, problem, optimum, rows):
     if not np.isfinite(f).all() or not model.error.allows(rows.y, f):
         return params, numeric  # rows that the regression has not seen
     sigma = model.error.start(rows.y, f)
-    held = [name in design.held for name in design.residual_names]
-    sigma = np.where(held, params.sigma, sigma)
+    held = list(design.held_residual)
+    sigma[held] = params.sigma[held]
     values = params.numeric.copy()
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":

@@ -27,8 +27,7 @@ def unusual(model, rows, state):
     design, params = model.design, state.params
     random = [design.names[p] for p in design.random]
     told = []
-    free = [name for name, held in zip(random, design.held_variances, strict=True)
-            if not held]  # fmt: skip
+    free = [random[j] for j in design.free_variances]
     error_is_free = model.closed_residual is not None or any(
         entry.kind == "residual" for entry in design.numeric
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.mixed_effects.design import MixedEffectsParams
+from sktem.mixed_effects.design import MixedEffectsParams, effect_name
 
 __all__ = ["ParameterVector"]
 
@@ -40,7 +40,7 @@ class ParameterVector:
             (j, k)
             for j in range(len(design.random))
             for k in range(j + 1)
-            if design.pattern[j, k] and not (j == k and design.held_variances[j])
+            if design.pattern[j, k] and not (j == k and j in design.held_variances)
         ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
         sizes = [design.free.sum(), len(design.numeric), len(self.lower)]
         ends = np.cumsum([0, *sizes, len(self.closed)]).tolist()
@@ -72,7 +72,8 @@ class ParameterVector:
 
         def term(parameter, column, labels, intercept):
             plain = intercept and column == 0
-            names.append(parameter if plain else f"beta_{labels[column]}({parameter})")
+            effect = "" if plain else effect_name(labels[column], parameter)
+            names.append(effect or parameter)
 
         random = [design.names[p] for p in design.random]
         terms = zip(design.positions, design.columns, design.free, strict=True)
