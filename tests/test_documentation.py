@@ -16,7 +16,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 API = (REPOSITORY / "doc" / "api.rst").read_text(encoding="utf-8")
 MODULES = ["sktem"] + [
     f"sktem.{name}"
-    for name in ("callbacks", "evaluation", "exceptions", "graphs", "plotting")
+    for name in (
+        "callbacks",
+        "evaluation",
+        "exceptions",
+        "graphs",
+        "persistence",
+        "plotting",
+    )
 ]
 
 

@@ -105,7 +105,7 @@ def imports_of(source, module, is_package, modules, lazy):
 FAMILIES = {"boltzmann", "mixed_effects", "mixture", "regression", "template"}
 # The floors of the core, from the ground up: imports go down, never across.
 FLOORS = [
-    {"choices", "exceptions", "kernels", "links", "versions"},
+    {"choices", "exceptions", "kernels", "links", "persistence", "versions"},
     {"callbacks", "graphs", "history", "rows", "schedules"},
     {"models"},
     {"e_step"},

@@ -49,6 +49,23 @@ class Streams:
         self.adaptation = Adaptation()
 
 
+class Seed(np.random.SeedSequence):
+    """A seed sequence that skops can save too: NumPy's keeps its state from Python."""
+
+    def __reduce__(self):
+        return _restored_seed, (self.state,)
+
+    def __getstate__(self):
+        return self.state
+
+    def __setstate__(self, state):
+        np.random.SeedSequence.__init__(self, **state)
+
+
+def _restored_seed(state):
+    return Seed(**state)
+
+
 def seed_sequence(random_state) -> np.random.SeedSequence:
     """Turn what scikit-learn users pass as ``random_state`` into a seed sequence.
 
@@ -64,15 +81,11 @@ def seed_sequence(random_state) -> np.random.SeedSequence:
         The root from which the streams are spawned.
     """
     if isinstance(random_state, np.random.Generator):
-        return np.random.SeedSequence(
-            random_state.integers(2**32, size=4, dtype=np.uint32).tolist()
-        )
+        return Seed(random_state.integers(2**32, size=4, dtype=np.uint32).tolist())
     if isinstance(random_state, (int, np.integer)) and random_state >= 0:
-        return np.random.SeedSequence(int(random_state))
+        return Seed(int(random_state))
     legacy = check_random_state(random_state)
-    return np.random.SeedSequence(
-        legacy.randint(0, 2**32, size=4, dtype=np.uint32).tolist()
-    )
+    return Seed(legacy.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
 
 
 def spawn_streams(random_state) -> Streams:

@@ -43,6 +43,7 @@ def learn_all(models, parts, n_jobs, context=None):
         # A filter of warnings would hold for the whole process, not for one thread.
         with own.propagate_callback_context(model) if own else nullcontext():
             model._learn(*part)
+        vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
 
     contexts = [context and context.subcontext(task_name="class") for _ in models]
     Parallel(n_jobs, require="sharedmem")(

@@ -359,6 +359,7 @@ class DeformableTemplateEstimator(
             )
         return state, settings, interrupted
 
+    @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream of images, with constant memory.
 

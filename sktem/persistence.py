@@ -1,0 +1,43 @@
+"""Which types a saved estimator consists of, for skops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["trusted_types"]
+
+#: Types of other packages that fitted estimators hold and that skops does not know.
+OTHERS = frozenset(
+    {
+        "builtins.frozenset",
+        "collections.Counter",
+        "scipy.sparse._csr.csr_array",
+    }
+)
+
+
+def trusted_types(types: Iterable[str]) -> list[str]:
+    """Return those types that estimators of sktem consist of.
+
+    These are names of this package, and ``builtins.frozenset``,
+    ``collections.Counter`` and ``scipy.sparse._csr.csr_array``. Anything else, such as
+    a function of your own as ``model``, is left out, and ``skops.io.load`` then refuses
+    the file.
+
+    Parameters
+    ----------
+    types : iterable of str
+        What ``skops.io.get_untrusted_types`` returned.
+
+    Returns
+    -------
+    list of str
+        For the parameter ``trusted`` of ``skops.io.load``.
+
+    Examples
+    --------
+    >>> from sktem.persistence import trusted_types
+    >>> trusted_types(["sktem.history.History", "collections.Counter", "os.system"])
+    ['sktem.history.History', 'collections.Counter']
+    """
+    return [name for name in types if name.startswith("sktem.") or name in OTHERS]
