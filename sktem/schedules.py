@@ -6,6 +6,7 @@ array) and returns a step in (0, 1].
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from numbers import Real
 
 import numpy as np
@@ -24,9 +25,10 @@ __all__ = [
 ]
 
 
-class Schedule(BaseEstimator):
+class Schedule(BaseEstimator, ABC):
     """Base class of step-size schedules."""
 
+    @abstractmethod
     def __call__(self, k):
         """Return the step size of iteration ``k``.
 
@@ -40,7 +42,6 @@ class Schedule(BaseEstimator):
         float or ndarray
             Step size in (0, 1].
         """
-        raise TypeError(f"{type(self).__name__} does not define a step size")
 
     def in_phase(self, phase):
         """Return the schedule for a phase of the run, here the same for all.

@@ -132,28 +132,28 @@ class NoShare(ISAEM):
     """Lets a change of a batch count as if it were one of all rows."""
 
     def proxy(self, state, expectation, batches, params):
-        before = state.memory_mean
+        before = state.own.mean
         after = super().proxy(state, expectation, batches, params)
-        state.memory_mean = before + (after - before) * 4
-        return state.memory_mean
+        state.own.mean = before + (after - before) * 4
+        return state.own.mean
 
 
 class StaleAnchor(VRTTEM):
     """Takes new parameters for its anchor, and keeps the old mean."""
 
     def refresh(self, state, expectation, params):
-        before = state.memory_mean
+        before = state.own.mean
         super().refresh(state, expectation, params)
-        state.memory_mean = state.memory_mean if before is None else before
+        state.own.mean = before
 
 
 class ForgetsTheMean(FITTEM):
     """Updates the table and not its mean."""
 
     def proxy(self, state, expectation, batches, params):
-        before = state.memory_mean
+        before = state.own.mean
         proxy = super().proxy(state, expectation, batches, params)
-        state.memory_mean = before
+        state.own.mean = before
         return proxy
 
 

@@ -72,8 +72,8 @@ def test_wrong_parameters(schedule):
 
 
 def test_base_class_has_no_step():
-    with pytest.raises(TypeError, match="Schedule does not define a step size"):
-        Schedule()(1)
+    with pytest.raises(TypeError, match="abstract"):
+        Schedule()
 
 
 def test_check_schedule():

@@ -14,7 +14,7 @@ from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.monitor import Monitor, objective_of
 from sktem.loop.runner import run_epochs
 from sktem.loop.state import RunSettings, RunState
-from sktem.loop.sweeps import find
+from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, nan_message
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
@@ -76,6 +76,7 @@ class _Loop:
         self.full_batch = solver.n_index_sets == 0
         size = self.selector().mean_size
         self.rho = solver.step_rho(self.n, size)
+        self.period = solver.iterations_per_anchor(self.n, settings.batch_size)
         self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
@@ -103,7 +104,9 @@ class _Loop:
         state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
-            self.ask(settings.solver.start, state.params, settings.batch_size)
+            state.solver.own = self.ask(
+                settings.solver.start, state.params, settings.batch_size
+            )
         state.finished_epoch = (state.params, state.solver.s)
 
     def ask(self, method, *arguments):
@@ -152,18 +155,19 @@ class _Loop:
         recursion, done = self.state.solver, 0
         while done < self.epoch_length:
             left = self.settings.max_passes * self.n - self.expectation.rows_visited
-            period = recursion.iterations_per_anchor
             count = self.epoch_length - done
-            if period:
-                due = recursion.iteration > 0 and recursion.iteration % period == 0
+            due = False
+            if self.period:
+                since = recursion.iteration % self.period
+                due = recursion.iteration > 0 and since == 0
                 left -= self.n if due else 0
-                count = min(count, period - recursion.iteration % period)
+                count = min(count, self.period - since)
             count = min(count, int(left / self.cost + 1e-9))
             if recursion.iteration == 0:
                 count = min(count, 1)  # it shows whether the model can do it
             if count <= 0:
                 break
-            if period and due:
+            if due:
                 self.ask(self.settings.solver.refresh, self.state.params)
             self.segment(count)
             done += count
@@ -185,13 +189,42 @@ class _Loop:
 
     def advance(self, gammas: np.ndarray, averaging: bool) -> None:
         """Run iterations with the given steps, compiled where that is possible."""
-        if self.sweep is not None:
-            self.sweep(self, gammas, averaging)
-            return
-        for gamma in gammas:
-            self.iterate(gamma)
+        recursion, iterates = self.state.solver, self.state.iterates
+        sweep, visits = self.sweep, None
+        while len(gammas):
+            if sweep is None or recursion.s is None:
+                done = 1
+                self.iterate(gammas[0])
+            else:
+                if visits is None or len(visits.rows) == 0:
+                    visits = self.visits(len(gammas))
+                steps = gammas[: len(visits.rows)]
+                done = self.swept(sweep, visits, steps, averaging)
+                visits = visits.after(done)
             if averaging:
-                self.state.iterates.add(self.state.solver.s)
+                iterates.add(recursion.s)
+            gammas = gammas[done:]
+
+    def visits(self, n_iterations: int):
+        """Draw what the next iterations of a sweep visit."""
+        settings, streams = self.settings, self.state.streams
+        sampler, n_sets = settings.sampler, settings.solver.n_index_sets
+        n_draws = 0
+        if not sampler.deterministic:
+            n_draws = sampler.draws_at(self.state.solver.iteration + 1)
+        return draw_visits(self.expectation.X, n_sets, n_draws, n_iterations, streams)
+
+    def swept(self, sweep, visits, gammas: np.ndarray, averaging: bool) -> int:
+        """Sweep over rows, do the steps of the last one, and return their number."""
+        state = self.state
+        done, proxy, total = sweep(
+            self.settings, state.params, state.solver, visits, gammas, self.rho
+        )
+        self.expectation.rows_visited += done * self.cost
+        if averaging and done > 1:
+            state.iterates.add(total, done - 1)
+        self.update(proxy, gammas[done - 1])
+        return done
 
     def iterate(self, gamma: float) -> None:
         """Do one iteration of Algorithm 1."""
@@ -226,8 +259,9 @@ class _Loop:
         if self.settings.solver.convex or not model.project(target)[1]:
             return target
         self.state.history.events["infeasible"] += 1
-        if recursion.memory_mean is not None:
-            target = towards(recursion.S_tts, recursion.memory_mean, self.rho)
+        mean = self.settings.solver.feasible_mean(recursion)
+        if mean is not None:
+            target = towards(recursion.S_tts, mean, self.rho)
         return model.project(target)[0]
 
     def maximize(self) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from importlib import import_module
 from itertools import product
+from typing import NamedTuple
 
-__all__ = ["SWEEPS", "find"]
+import numpy as np
+
+__all__ = ["SWEEPS", "SweepVisits", "draw_visits", "find"]
+
+#: Iterations, and numbers, of which random draws and rows are held at once.
+MOST_ITERATIONS = 2**14
+MOST_VALUES = 2**20
 
 #: Module and function of the sweep for (model, sampler, solver), each by the name that
 #: the part states as its ``kernel``. A sweep is added by one line.
@@ -22,6 +29,56 @@ SWEEPS: dict[tuple[str, str, str], tuple[str, str]] = {
 }
 
 
+class SweepVisits(NamedTuple):
+    """What iterations with a batch of one visit; the second axis is the index set.
+
+    Attributes
+    ----------
+    rows : ndarray of int of shape (n_iterations, n_index_sets)
+        Row numbers.
+    values : ndarray of shape (n_iterations, n_index_sets, n_features)
+        The rows.
+    uniforms : ndarray of shape (n_iterations, n_index_sets, n_draws)
+        Uniforms of the draws; none for exact expectations.
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+    uniforms: np.ndarray
+
+    def after(self, n_iterations: int) -> SweepVisits:
+        """Return what is left after some iterations."""
+        return SweepVisits(*(part[n_iterations:] for part in self))
+
+
+def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, streams):
+    """Draw the rows of iterations with a batch of one, and the uniforms they use.
+
+    Blocks give the same numbers as drawing them iteration by iteration.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_features)
+        The data.
+    n_sets, n_draws : int
+        Index sets of the solver, draws of the sampler.
+    n_iterations : int
+        How many are left; a block may have fewer.
+    streams : Streams
+        The streams ``indices`` and ``sampling`` are used.
+
+    Returns
+    -------
+    SweepVisits
+        One block.
+    """
+    width = (X.shape[1] + n_draws) * n_sets
+    size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
+    rows = streams.indices.integers(len(X), size=(size, n_sets))
+    uniforms = streams.sampling.random((size, n_sets, n_draws))
+    return SweepVisits(rows, np.take(X, rows, axis=0), uniforms)
+
+
 def find(model, sampler, solver):
     """Return the fused sweep for three parts, or None.
 
@@ -35,8 +92,10 @@ def find(model, sampler, solver):
     Returns
     -------
     callable or None
-        ``sweep(loop, gammas, averaging)``, which does ``len(gammas)`` iterations with
-        batches of one. It is imported on first use.
+        ``sweep(settings, params, recursion, visits, gammas, rho)``, which does up to
+        ``len(gammas)`` iterations with batches of one and returns how many, the proxy
+        of the last one, and the sum of the iterates before it. It is imported on first
+        use.
     """
     parts = (model, sampler, solver)
     key = tuple(part.kernel if "kernel" in vars(type(part)) else None for part in parts)

@@ -136,7 +136,7 @@ class MixedEffectsRun:
             if drifting.any() and not self.n_climbs:
                 if self.n_jumps >= MOST_JUMPS and self._climbed(state, state.params):
                     self.start = n
-                elif state.solver.memory is None:
+                elif state.solver.own is None:
                     state.params = self.path.ahead(state.params, self.start, drifting)
                     self.start = n + PAUSE // 2
                     self.n_jumps += 1
@@ -155,7 +155,7 @@ class MixedEffectsRun:
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""
-        if not self._can_climb() or state.solver.memory is not None:
+        if not self._can_climb() or state.solver.own is not None:
             return False
         if self.n_climbs >= MOST_CLIMBS:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -30,7 +31,7 @@ class SamplerInfo(NamedTuple):
     bias: float = float("nan")
 
 
-class Sampler(BaseEstimator):
+class Sampler(BaseEstimator, ABC):
     """How the latents of given rows are drawn.
 
     A sampler holds settings only. Chain states are passed in and returned.
@@ -81,6 +82,7 @@ class Sampler(BaseEstimator):
         """
         return None
 
+    @abstractmethod
     def draw(
         self, model, X, Z, params: Any, streams, iteration: int = 1
     ) -> tuple[np.ndarray, SamplerInfo]:
@@ -108,7 +110,6 @@ class Sampler(BaseEstimator):
         info : SamplerInfo
             What happened.
         """
-        raise TypeError(f"{type(self).__name__} does not define draw")
 
 
 def accept_or_reject(

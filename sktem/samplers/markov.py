@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 
 import numpy as np
@@ -98,10 +99,10 @@ class MarkovSampler(Sampler):
         """Return how far the last transition is from an exact one, NaN if it is one."""
         return float("nan")
 
+    @abstractmethod
     def _start_chain(self, model, X, Z, params):
         """Return the chain state (position and what is cached at these parameters)."""
-        raise TypeError(f"{type(self).__name__} does not define _start_chain")
 
+    @abstractmethod
     def _transition(self, model, X, state, params, streams):
         """Return (new chain state, accepted, events)."""
-        raise TypeError(f"{type(self).__name__} does not define _transition")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar
@@ -9,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.e_step.memory import LatentMemory
 from sktem.schedules import Constant, Polynomial, Schedule
 
 __all__ = ["Solver", "SolverState"]
@@ -27,26 +27,17 @@ class SolverState:
         Averaged statistics, s-hat of (7), from which the parameters follow.
     S_tts : ndarray or None
         Variance-reduced statistics of (8).
-    memory : LatentMemory or None
-        Remembered latents.
-    memory_mean : ndarray or None
-        Mean of the statistics of the remembered latents over all rows.
-    anchor_params : object
-        Parameters at the anchor of vrTTEM.
-    iterations_per_anchor : int
-        Iterations between anchors; 0 for solvers without.
+    own : object
+        What the solver's :meth:`Solver.start` has returned, a record of its own.
     """
 
     iteration: int = 0
     s: np.ndarray | None = None
     S_tts: np.ndarray | None = None
-    memory: LatentMemory | None = None
-    memory_mean: np.ndarray | None = None
-    anchor_params: Any = None
-    iterations_per_anchor: int = 0
+    own: Any = None
 
 
-class Solver(BaseEstimator):
+class Solver(BaseEstimator, ABC):
     """One recursion of Table 1 of Karimi and Li, or a relative of it.
 
     A solver says how a proxy of the full-batch statistics is made from the rows
@@ -74,20 +65,59 @@ class Solver(BaseEstimator):
 
     def start(
         self, state: SolverState, expectation, params: Any, batch_size: int
-    ) -> None:
-        """Do the initial pass, if the recursion needs one.
+    ) -> Any:
+        """Do the initial pass, if the recursion needs one, and return its record.
 
         Parameters
         ----------
         state : SolverState
-            To be filled.
+            Gets the first statistics, if there is an initial pass.
         expectation : Expectation
             The E-step.
         params : object
             Starting parameters.
         batch_size : int
             Rows per batch.
+
+        Returns
+        -------
+        object
+            What the solver keeps from one iteration to the next, found again as
+            ``state.own``; None if that is nothing.
         """
+        return None
+
+    def iterations_per_anchor(self, n_rows: int, batch_size: int) -> int:
+        """Return after how many iterations :meth:`refresh` is called; 0 means never.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of the data.
+        batch_size : int
+            Rows per batch.
+
+        Returns
+        -------
+        int
+            Iterations.
+        """
+        return 0
+
+    def feasible_mean(self, state: SolverState) -> np.ndarray | None:
+        """Return statistics for a proxy that no data could produce.
+
+        Parameters
+        ----------
+        state : SolverState
+            The state.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,) or None
+            A mean over remembered rows, None if there is none.
+        """
+        return None
 
     def refresh(self, state: SolverState, expectation, params: Any) -> None:
         """Visit every row, for solvers with anchors.
@@ -95,13 +125,14 @@ class Solver(BaseEstimator):
         Parameters
         ----------
         state : SolverState
-            Gets the anchor.
+            Its record gets the anchor.
         expectation : Expectation
             The E-step.
         params : object
             Current parameters.
         """
 
+    @abstractmethod
     def proxy(
         self, state: SolverState, expectation, batches: tuple, params: Any
     ) -> np.ndarray:
@@ -110,7 +141,7 @@ class Solver(BaseEstimator):
         Parameters
         ----------
         state : SolverState
-            The state; its memory is updated.
+            The state; the solver's own record is updated.
         expectation : Expectation
             The E-step.
         batches : tuple of Batch
@@ -123,7 +154,6 @@ class Solver(BaseEstimator):
         ndarray of shape (n_statistics,)
             The proxy, calligraphic S of Table 1.
         """
-        raise TypeError(f"{type(self).__name__} does not define proxy")
 
     def step_rho(self, n_rows: int, batch_size: float) -> float:
         """Return the step rho of the Inc-step (8).
@@ -180,6 +210,8 @@ class Solver(BaseEstimator):
 class VarianceReducedSolver(Solver):
     """Base of the solvers with a constant rho below 1.
 
+    Their records have a field ``mean``, the mean statistics over remembered rows.
+
     Parameters
     ----------
     rho : float or "auto", default="auto"
@@ -199,3 +231,7 @@ class VarianceReducedSolver(Solver):
         if not isinstance(self.rho, Real) or not 0 < float(self.rho) <= 1:
             raise ValueError(f'rho must be "auto" or in (0, 1], got {self.rho!r}')
         return float(self.rho)
+
+    def feasible_mean(self, state):
+        """Return the ``mean`` of the solver's record."""
+        return state.own.mean

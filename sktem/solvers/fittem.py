@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sktem.solvers.base import VarianceReducedSolver
-from sktem.solvers.isaem import refresh_memory
+from sktem.solvers.isaem import first_memory, refresh_memory
 
 __all__ = ["FITTEM"]
 
@@ -38,18 +38,17 @@ class FITTEM(VarianceReducedSolver):
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row once to fill the memory."""
-        state.memory = expectation.new_memory()
-        state.memory_mean = expectation.full_pass(params, 1, state.memory)
-        state.s = state.S_tts = state.memory_mean
+        return first_memory(state, expectation, params)
 
     def proxy(self, state, expectation, batches, params):
         """Return the memory's mean plus the change of the first rows."""
         first, second = batches
-        proxy = state.memory_mean
+        memory = state.own
+        proxy = memory.mean
         if len(first.rows):
             now = expectation.statistics(first, params, state.iteration)
-            proxy = proxy + (now - expectation.remembered(first, state.memory))
+            proxy = proxy + (now - expectation.remembered(first, memory.latents))
         if len(second.rows):
             Z = expectation.draw(second.rows, params, state.iteration)
-            refresh_memory(state, expectation, second.rows, Z)
+            refresh_memory(memory, expectation, second.rows, Z)
         return proxy

@@ -2,19 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+import numpy as np
+
 from sktem.e_step.expectation import Batch
+from sktem.e_step.memory import LatentMemory
 from sktem.solvers.base import Solver
 
-__all__ = ["ISAEM", "refresh_memory"]
+__all__ = ["ISAEM", "Remembered", "first_memory", "refresh_memory"]
 
 
-def refresh_memory(state, expectation, rows, Z):
-    """Replace remembered latents and update the mean of their statistics.
+@dataclass
+class Remembered:
+    """What is remembered of the last visit of each row.
+
+    Attributes
+    ----------
+    latents : LatentMemory
+        The latents.
+    mean : ndarray of shape (n_statistics,)
+        Mean of their statistics over all rows.
+    """
+
+    latents: LatentMemory
+    mean: np.ndarray
+
+
+def first_memory(state, expectation, params):
+    """Visit every row, and begin with the mean of the statistics.
 
     Parameters
     ----------
     state : SolverState
-        Holds the memory and its mean.
+        Gets the statistics.
+    expectation : Expectation
+        The E-step.
+    params : object
+        Starting parameters.
+
+    Returns
+    -------
+    Remembered
+        The latents of all rows.
+    """
+    latents = expectation.new_memory()
+    state.s = state.S_tts = expectation.full_pass(params, 1, latents)
+    return Remembered(latents, state.s)
+
+
+def refresh_memory(memory, expectation, rows, Z):
+    """Replace remembered latents and update the mean of their statistics.
+
+    Parameters
+    ----------
+    memory : Remembered
+        It is updated.
     expectation : Expectation
         The E-step.
     rows : ndarray of int
@@ -23,9 +66,9 @@ def refresh_memory(state, expectation, rows, Z):
         Their new latents.
     """
     batch = Batch(rows, expectation.shares(rows))
-    change = expectation.of(batch, Z) - expectation.remembered(batch, state.memory)
-    state.memory_mean = state.memory_mean + change
-    state.memory.put(rows, Z)
+    change = expectation.of(batch, Z) - expectation.remembered(batch, memory.latents)
+    memory.mean = memory.mean + change
+    memory.latents.put(rows, Z)
 
 
 class ISAEM(Solver):
@@ -50,14 +93,12 @@ class ISAEM(Solver):
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row once to fill the memory."""
-        state.memory = expectation.new_memory()
-        state.memory_mean = expectation.full_pass(params, 1, state.memory)
-        state.s = state.S_tts = state.memory_mean
+        return first_memory(state, expectation, params)
 
     def proxy(self, state, expectation, batches, params):
         """Replace the visited rows' share of the mean."""
         rows = batches[0].rows
         if len(rows):
             Z = expectation.draw(rows, params, state.iteration)
-            refresh_memory(state, expectation, rows, Z)
-        return state.memory_mean
+            refresh_memory(state.own, expectation, rows, Z)
+        return state.own.mean

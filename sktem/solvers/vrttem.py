@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
+import numpy as np
+
+from sktem.e_step.memory import LatentMemory
 from sktem.solvers.base import VarianceReducedSolver
 
-__all__ = ["VRTTEM"]
+__all__ = ["VRTTEM", "Anchor"]
+
+
+@dataclass
+class Anchor:
+    """Where the differences of vrTTEM are taken from.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_statistics,)
+        Mean statistics of all rows.
+    params : object
+        Parameters, from which exact expectations are computed again.
+    latents : LatentMemory or None
+        Draws of all rows, None for exact expectations.
+    """
+
+    mean: np.ndarray
+    params: Any = None
+    latents: LatentMemory | None = None
 
 
 class VRTTEM(VarianceReducedSolver):
@@ -44,39 +68,46 @@ class VRTTEM(VarianceReducedSolver):
         super().__init__(rho=rho)
         self.epoch_length = epoch_length
 
+    def iterations_per_anchor(self, n_rows, batch_size):
+        """Return ``epoch_length``, or the iterations of a pass."""
+        length = self.epoch_length
+        if length is None:
+            length = -(-n_rows // batch_size)
+        if not isinstance(length, Integral) or length < 1:
+            raise ValueError(f"epoch_length must be a positive integer, got {length!r}")
+        return int(length)
+
     def refresh(self, state, expectation, params):
         """Visit every row: the anchor."""
-        if expectation.sampler.deterministic:
-            state.anchor_params = params
-        else:
-            state.memory = expectation.new_memory()
-        state.memory_mean = expectation.full_pass(
-            params, max(state.iteration, 1), state.memory
-        )
+        state.own = _anchor(expectation, params, max(state.iteration, 1))
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row: the first anchor."""
-        length = self.epoch_length
-        if length is None:
-            length = -(-expectation.n_rows // batch_size)
-        if not isinstance(length, Integral) or length < 1:
-            raise ValueError(f"epoch_length must be a positive integer, got {length!r}")
-        state.iterations_per_anchor = int(length)
-        self.refresh(state, expectation, params)
-        state.s = state.S_tts = state.memory_mean
+        own = _anchor(expectation, params, max(state.iteration, 1))
+        state.s = state.S_tts = own.mean
+        return own
 
     def proxy(self, state, expectation, batches, params):
         """Return the anchor's mean plus the change of the visited rows."""
-        (batch,) = batches
+        (batch,), anchor = batches, state.own
         if len(batch.rows) == 0:
-            return state.memory_mean
+            return anchor.mean
         now = expectation.statistics(batch, params, state.iteration)
-        if state.memory is None:
-            then = expectation.statistics(batch, state.anchor_params, state.iteration)
+        if anchor.latents is None:
+            then = expectation.statistics(batch, anchor.params, state.iteration)
         else:
-            then = expectation.remembered(batch, state.memory)
-        return state.memory_mean + (now - then)
+            then = expectation.remembered(batch, anchor.latents)
+        return anchor.mean + (now - then)
 
     def rows_per_iteration(self, n_rows, batch_size, sampler):
         """Return the number of row visits of one iteration."""
         return (2 if sampler.deterministic else 1) * batch_size
+
+
+def _anchor(expectation, params, iteration):
+    """Visit every row and return the anchor."""
+    if expectation.sampler.deterministic:
+        return Anchor(expectation.full_pass(params, iteration), params=params)
+    latents = expectation.new_memory()
+    mean = expectation.full_pass(params, iteration, latents)
+    return Anchor(mean, latents=latents)

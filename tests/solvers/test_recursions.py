@@ -16,7 +16,6 @@ from sktem.solvers import (
     FullBatch,
     OnlineEM,
     Solver,
-    SolverState,
 )
 from tests.oracles import (
     START,
@@ -103,10 +102,10 @@ class TooSmallShare(ISAEM):
     """A change counts a quarter of what it should."""
 
     def proxy(self, state, expectation, batches, params):
-        before = state.memory_mean
+        before = state.own.mean
         after = super().proxy(state, expectation, batches, params)
-        state.memory_mean = before + (after - before) / 4
-        return state.memory_mean
+        state.own.mean = before + (after - before) / 4
+        return state.own.mean
 
 
 @pytest.mark.parametrize("solver", [ISAEM(), VRTTEM(rho=1.0), FITTEM(rho=1.0)], ids=str)
@@ -151,7 +150,10 @@ def table_mean(state):
     """Return the mean over the table of remembered latents, row by row."""
     model = Recording()
     rows = [
-        [model.mean_statistics(X[i : i + 1], z[None]) for z in state.memory.get([i])[0]]
+        [
+            model.mean_statistics(X[i : i + 1], z[None])
+            for z in state.own.latents.get([i])[0]
+        ]
         for i in range(N)
     ]
     return np.mean([np.mean(row, axis=0) for row in rows], axis=0)
@@ -163,13 +165,14 @@ class RedrawsTheOldValue(FITTEM):
     def proxy(self, state, expectation, batches, params):
         first, second = batches
         now = expectation.statistics(first, params, state.iteration)
-        proxy = state.memory_mean + now - expectation.remembered(first, state.memory)
+        memory = state.own
+        proxy = memory.mean + now - expectation.remembered(first, memory.latents)
         Z = expectation.draw(second.rows, params, state.iteration)
         old = expectation.draw(second.rows, params, state.iteration)
         share = type(second)(second.rows, expectation.shares(second.rows))
         change = expectation.of(share, Z) - expectation.of(share, old)
-        state.memory_mean = state.memory_mean + change
-        state.memory.put(second.rows, Z)
+        memory.mean = memory.mean + change
+        memory.latents.put(second.rows, Z)
         return proxy
 
 
@@ -185,9 +188,9 @@ def test_running_mean_is_the_mean_of_the_table(solver, batch_size, global_random
     }
     state = run_solver(solver, X, **options).solver
     assert state.iteration > 100
-    np.testing.assert_allclose(state.memory_mean, table_mean(state), atol=1e-10)
+    np.testing.assert_allclose(state.own.mean, table_mean(state), atol=1e-10)
     state = run_solver(RedrawsTheOldValue(), X, **options).solver
-    assert np.abs(state.memory_mean - table_mean(state)).max() > 1e-3
+    assert np.abs(state.own.mean - table_mean(state)).max() > 1e-3
 
 
 def test_fittem_updates_its_memory_by_the_second_set_only():
@@ -196,9 +199,9 @@ def test_fittem_updates_its_memory_by_the_second_set_only():
 
     class Watched(FITTEM):
         def proxy(self, state, expectation, batches, params):
-            before = state.memory.values.copy()
+            before = state.own.latents.values.copy()
             result = super().proxy(state, expectation, batches, params)
-            changed = (state.memory.values != before).any(axis=(1, 2))
+            changed = (state.own.latents.values != before).any(axis=(1, 2))
             drawn.append([batch.rows.tolist() for batch in batches])
             np.testing.assert_array_equal(
                 np.flatnonzero(changed), np.sort(batches[1].rows)
@@ -214,10 +217,10 @@ def test_fittem_updates_its_memory_by_the_second_set_only():
 
 def test_the_anchor_is_remembered_only_where_it_has_to_be():
     exact = run_solver(VRTTEM(), X, batch_size=5).solver
-    assert exact.memory is None
-    assert exact.anchor_params is not None
+    assert exact.own.latents is None
+    assert exact.own.params is not None
     drawn = run_solver(VRTTEM(), X, sampler=ExactDraws(2), batch_size=5).solver
-    np.testing.assert_allclose(drawn.memory_mean, table_mean(drawn), atol=1e-12)
+    np.testing.assert_allclose(drawn.own.mean, table_mean(drawn), atol=1e-12)
 
 
 # ------------------------------------------------------------------ noise of proxies
@@ -296,5 +299,5 @@ def test_registry_and_protocol(name):
 
 
 def test_base_class_has_no_proxy():
-    with pytest.raises(TypeError, match="Solver does not define proxy"):
-        Solver().proxy(SolverState(), None, (), START)
+    with pytest.raises(TypeError, match="abstract"):
+        Solver()

@@ -2,8 +2,7 @@
 
 What one iteration of the general loop does for a mixture of a few components costs
 far less than calling it: here the iterations between two M-steps of the model run in
-one compiled function. Random numbers are drawn in blocks, which gives the same ones
-as drawing them iteration by iteration.
+one compiled function.
 """
 
 from typing import NamedTuple
@@ -25,28 +24,6 @@ from sktem.mixture.kernels.sweep_steps import (
 )
 
 _KINDS = {"unit": UNIT, "spherical": SPHERICAL, "diag": DIAGONAL}
-
-# Iterations and numbers whose random draws and rows are held at once.
-_ITERATIONS_PER_BLOCK = 2**14
-_VALUES_PER_BLOCK = 2**20
-
-
-class SweepRows(NamedTuple):
-    """What the iterations of a block visit; the second axis is the index set.
-
-    Attributes
-    ----------
-    rows : ndarray of int of shape (n_iterations, n_index_sets)
-        Row numbers.
-    values : ndarray of shape (n_iterations, n_index_sets, n_features)
-        The rows, centred.
-    uniforms : ndarray of shape (n_iterations, n_index_sets, n_draws)
-        Uniforms of the draws; none for exact expectations.
-    """
-
-    rows: np.ndarray
-    values: np.ndarray
-    uniforms: np.ndarray
 
 
 class SweepStatistics(NamedTuple):
@@ -189,90 +166,71 @@ def _sweep_params(params, structure):
     return SweepParams(constants, np.array(params.means, order="C"), half_precisions)
 
 
-def _draw_block(loop, centre, n_iterations, n_draws):
-    """Draw what so many iterations of the loop would draw, in their order."""
-    streams = loop.state.streams
-    n_sets = loop.settings.solver.n_index_sets
-    rows = streams.indices.integers(loop.n, size=(n_iterations, n_sets))
-    uniforms = streams.sampling.random((n_iterations, n_sets, n_draws))
-    taken = np.take(loop.expectation.X, rows, axis=0)
-    # A plain array, also from one that is mapped into memory.
-    values = np.asarray(taken, dtype=np.float64) - centre
-    return rows, values.clip(-LARGEST_VALUE, LARGEST_VALUE), uniforms
-
-
-def sweep(loop, gammas, averaging):
-    """Do ``len(gammas)`` iterations of the loop with a batch of one.
-
-    Equal ``for gamma in gammas: loop.iterate(gamma)``, and where `averaging`
-    ``loop.state.iterates.add(loop.state.solver.s)`` after each.
+def sweep(settings, params, recursion, visits, gammas, rho):
+    """Do iterations of the loop with a batch of one, until one needs care.
 
     Parameters
     ----------
-    loop : object
-        The running loop. Its model is a Gaussian mixture with unit, spherical or
-        diagonal covariances.
+    settings : RunSettings
+        Its model is a Gaussian mixture with unit, spherical or diagonal covariances.
+    params : GaussianMixtureParams
+        Current parameters.
+    recursion : SolverState
+        State of the recursion, which advances.
+    visits : SweepVisits
+        What the iterations visit, with the rows as they are in the data.
     gammas : ndarray of shape (n_iterations,)
         Steps of the SA-step (7).
-    averaging : bool
-        Whether the iterates enter the average.
+    rho : float
+        Step of the Inc-step (8).
+
+    Returns
+    -------
+    n_iterations : int
+        How many were done; of the last one only the proxy.
+    proxy : ndarray of shape (n_statistics,)
+        Proxy of the last one.
+    total : ndarray of shape (n_statistics,)
+        Sum of the iterates, the last one not included.
     """
-    settings, recursion = loop.settings, loop.state.solver
-    iterates = loop.state.iterates
-    if recursion.s is None and len(gammas):
-        # The first proxy of online EM is its start.
-        loop.iterate(gammas[0])
-        if averaging:
-            iterates.add(recursion.s)
-        gammas = gammas[1:]
-    sampler, model = settings.sampler, settings.model
-    n_draws = 0 if sampler.deterministic else sampler.draws_at(recursion.iteration + 1)
-    centre = model.kernel_params(loop.state.params).centre
-    n_features = len(centre)
-    structure = model.structure(n_features)
-    parts = (
+    model, own = settings.model, recursion.own
+    centre = model.kernel_params(params).centre
+    structure = model.structure(len(centre))
+    # A plain array, also from one that is mapped into memory.
+    values = np.asarray(visits.values, dtype=np.float64) - centre
+    values = values.clip(-LARGEST_VALUE, LARGEST_VALUE)
+    latents = None if own is None else own.latents
+    if latents is not None:
+        table = latents.values
+    else:
+        drawn = visits.uniforms.shape[2] > 0
+        table = np.empty((0, 0), dtype=np.uint8 if drawn else np.float64)
+    anchor = SweepParams(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+    if own is not None and latents is None:
+        anchor = _sweep_params(own.params, structure)
+    zeros = np.zeros_like(recursion.s)
+    statistics = SweepStatistics(
+        recursion.s.copy(),
+        recursion.S_tts.copy(),
+        zeros.copy() if own is None else own.mean.copy(),
+        np.empty_like(zeros),
+        zeros,
+    )
+    done = iterate_rows(
+        visits._replace(values=values),
+        gammas,
+        rho,
         settings.solver.kernel == "isaem",
         settings.solver.convex,
         _KINDS[model.covariance_type],
         _prior(model, structure, centre),
+        _sweep_params(params, structure),
+        anchor,
+        table,
+        statistics,
     )
-    if recursion.memory is not None:
-        table = recursion.memory.values
-    else:
-        table = np.empty((0, 0), dtype=np.uint8 if n_draws else np.float64)
-    width = (n_features + n_draws) * settings.solver.n_index_sets
-    block_size = max(1, min(_ITERATIONS_PER_BLOCK, _VALUES_PER_BLOCK // width))
-    params = _sweep_params(loop.state.params, structure)
-    anchor = SweepParams(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
-    if recursion.memory is None and recursion.anchor_params is not None:
-        anchor = _sweep_params(recursion.anchor_params, structure)
-    for start in range(0, len(gammas), block_size):
-        steps = gammas[start : start + block_size]
-        block = _draw_block(loop, centre, len(steps), n_draws)
-        while len(steps):
-            mean = recursion.memory_mean
-            zeros = np.zeros_like(recursion.s)
-            statistics = SweepStatistics(
-                recursion.s.copy(),
-                recursion.S_tts.copy(),
-                zeros.copy() if mean is None else mean.copy(),
-                np.empty_like(zeros),
-                zeros,
-            )
-            visits = SweepRows(*block)
-            done = iterate_rows(
-                visits, steps, loop.rho, *parts, params, anchor, table, statistics
-            )
-            recursion.s, recursion.S_tts = statistics.averaged, statistics.reduced
-            if mean is not None:
-                recursion.memory_mean = statistics.memory_mean
-            recursion.iteration += done
-            loop.expectation.rows_visited += done * loop.cost
-            if averaging and done > 1:
-                iterates.add(statistics.total, done - 1)
-            loop.update(statistics.proxy, steps[done - 1])
-            if averaging:
-                iterates.add(recursion.s)
-            params = _sweep_params(loop.state.params, structure)
-            steps = steps[done:]
-            block = tuple(part[done:] for part in block)
+    recursion.s, recursion.S_tts = statistics.averaged, statistics.reduced
+    if own is not None:
+        own.mean = statistics.memory_mean
+    recursion.iteration += done
+    return done, statistics.proxy, statistics.total

@@ -7,6 +7,7 @@ import pytest
 
 import sktem.loop.loop
 from sktem.e_step.random import spawn_streams
+from sktem.loop import sweeps
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import SWEEPS, find
@@ -90,7 +91,12 @@ def run_both(monkeypatch, *args, **kwargs):
         def find_and_count(*parts):
             found = find(*parts)
             assert found is not None
-            return lambda *given: calls.append(found(*given))
+
+            def counted(*given):
+                calls.append(found(*given))
+                return calls[-1]
+
+            return counted
 
         patch.setattr(sktem.loop.loop, "find", find_and_count)
         swept = run_loop(*args, **kwargs)
@@ -114,17 +120,18 @@ def assert_close(actual, desired):
 def assert_same(swept, general):
     assert swept.solver.iteration == general.solver.iteration
     assert swept.rows_visited == general.rows_visited
-    for name in ("s", "S_tts", "memory_mean"):
+    for name in ("s", "S_tts"):
         assert_close(getattr(swept.solver, name), getattr(general.solver, name))
-    if general.solver.memory is None:
-        assert swept.solver.memory is None
+    mine, other = swept.solver.own, general.solver.own
+    assert type(mine) is type(other)
+    assert_close(getattr(mine, "mean", None), getattr(other, "mean", None))
+    latents = getattr(other, "latents", None)
+    if latents is None:
+        assert getattr(mine, "latents", None) is None
     else:
-        assert_close(swept.solver.memory.values, general.solver.memory.values)
-    for params in ("params", "anchor"):
-        mine, other = (
-            state.params if params == "params" else state.solver.anchor_params
-            for state in (swept, general)
-        )
+        assert_close(mine.latents.values, latents.values)
+    anchors = (getattr(own, "params", None) for own in (mine, other))
+    for mine, other in ((swept.params, general.params), anchors):
         assert type(mine) is type(other)
         for field in () if other is None else other._fields:
             assert_close(getattr(mine, field), getattr(other, field))
@@ -189,7 +196,7 @@ def test_prior_of_variances_by_feature(monkeypatch):
     "solver", [*SOLVERS, VRTTEM(epoch_length=23)], ids=lambda solver: solver.kernel
 )
 def test_blocks_segments_and_averages(monkeypatch, solver, sampler, average):
-    monkeypatch.setattr(mixture_sweeps, "_ITERATIONS_PER_BLOCK", 17)
+    monkeypatch.setattr(sweeps, "MOST_ITERATIONS", 17)
     model = GaussianMixtureModel(3, covariance_type="spherical")
     swept, general = run_both(
         monkeypatch, model, sampler, solver, make_rows(70, 2), average=average
@@ -200,7 +207,7 @@ def test_blocks_segments_and_averages(monkeypatch, solver, sampler, average):
 
 
 def test_blocks_are_small_when_rows_are_long(monkeypatch):
-    monkeypatch.setattr(mixture_sweeps, "_VALUES_PER_BLOCK", 10)
+    monkeypatch.setattr(sweeps, "MOST_VALUES", 10)
     model = GaussianMixtureModel(2, covariance_type="diag")
     X = make_rows(40, 6)
     assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
@@ -213,7 +220,7 @@ def test_many_draws(monkeypatch, solver):
         monkeypatch, model, ExactDraws(n_draws=300), solver, make_rows(50, 1)
     )
     if solver.remembers_rows:
-        assert swept.solver.memory.values.dtype == np.uint16
+        assert swept.solver.own.latents.values.dtype == np.uint16
     assert_same(swept, general)
 
 
