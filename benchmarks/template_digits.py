@@ -186,7 +186,7 @@ def leading_faces(report, options):
         max_iter=options.epochs,
     )
     mean, template = X.mean(axis=0), estimator.templates_[0]
-    modes, shares = estimator.modes(4)
+    modes, shares = estimator.principal_deformations(4)
     report(
         f"Frey faces, {len(X)} of {len(images)}, {shape[0]} x {shape[1]} pixels, "
         f"{options.face_landmarks} landmarks along the longest axis"

@@ -39,14 +39,20 @@ class TemplateAttributes:
             np.asarray(self.coefficients_, dtype=float),
             np.asarray(self.covariances_, dtype=float),
             np.asarray(self.noise_variances_, dtype=float) / self._scale**2,
+            np.asarray(self.mean_deformations_, dtype=float),
         )
 
-    def _attributes_of(self, params):
-        images = [self.grid_.template_at(b) for b in params.coefficients]
+    def _attributes_of(self, model, params):
+        means = model.means_of(params)
+        images = [
+            self.grid_.deformed(b, z)
+            for b, z in zip(params.coefficients, means, strict=True)
+        ]
         return {
             "weights_": params.weights,
             "coefficients_": params.coefficients,
             "covariances_": params.covariances,
+            "mean_deformations_": means,
             "noise_variances_": params.noise_variances * self._scale**2,
             "templates_": self._offset
             + self._scale * np.reshape(images, (-1, *self.image_shape_)),
@@ -56,7 +62,7 @@ class TemplateAttributes:
         Y = (X[:JUDGED] - self._offset) / self._scale
         folds = self._folds(settings.model, state.params, Y, state.chains)
         return {
-            **self._attributes_of(state.params),
+            **self._attributes_of(settings.model, state.params),
             "fold_rate_": folds[0],
             "folded_pixels_": folds[1],
             "converged_": self._converged(settings, state),
@@ -66,6 +72,7 @@ class TemplateAttributes:
             "grid_": self.grid_,
             "_offset": self._offset,
             "_scale": self._scale,
+            "_mass": settings.model.n_rows,
             "n_features_in_": self.n_features_in_,
         }
 
@@ -124,6 +131,7 @@ class TemplateAttributes:
         if state.trace is None or settings.max_passes < LEAST_PASSES:
             return False
         (before, first), now = state.trace, state.params
+        means = settings.model.means_of
         # Averages with small steps have covered only this share of what was left.
         count = state.solver.iteration - first
         steps = steps_from(settings.step_size, first + 1, count)
@@ -131,8 +139,8 @@ class TemplateAttributes:
         for t in range(len(now.weights)):
             if now.weights[t] * state.n_rows < 1:
                 continue
-            new = self.grid_.template_at(now.coefficients[t])
-            old = self.grid_.template_at(before.coefficients[t])
+            new = self.grid_.deformed(now.coefficients[t], means(now)[t])
+            old = self.grid_.deformed(before.coefficients[t], means(before)[t])
             moved = np.sqrt(np.mean((new - old) ** 2))
             ratio = now.noise_variances[t] / before.noise_variances[t]
             if moved > covered * DRIFT * new.std():

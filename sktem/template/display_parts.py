@@ -43,8 +43,9 @@ def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
         T = len(model.templates_)
         found["templates"].extend(model.templates_)
         for t in range(T):
-            Z, shares = model.modes(n_modes, t)
-            deformed = (Z[:, None] * deviations[:, None]).reshape(-1, Z.shape[1])
+            Z, shares = model.principal_deformations(n_modes, t)
+            deformed = model.mean_deformations_[t] + Z[:, None] * deviations[:, None]
+            deformed = deformed.reshape(-1, Z.shape[1])
             images = model.inverse_transform(deformed, t)
             found["mode_images"].append(images.reshape(len(Z), len(deviations), *shape))
             found["mode_fields"].append(model.grid_.field(Z))

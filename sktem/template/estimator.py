@@ -59,7 +59,7 @@ class DeformableTemplateEstimator(
     template_landmarks : int, tuple of int or "auto", default="auto"
         Landmarks of the template along the longest axis, equally spaced along the
         others, or their numbers along each axis. They reach beyond the image. "auto"
-        is 15 for images of up to 16 pixels, and as dense (1.6 pixels apart) in larger
+        is 18 for images of up to 16 pixels, and as dense (1.3 pixels apart) in larger
         ones, up to 5,000 altogether (2,744 for volumes). A number means at most two
         more than the pixels.
     deformation_landmarks : int, tuple of int or "auto", default="auto"
@@ -68,7 +68,7 @@ class DeformableTemplateEstimator(
         half the pixels.
     template_scale : float or "auto", default="auto"
         Standard deviation of the template's kernel in pixels; "auto" is 0.93 spacings
-        of its landmarks (1.5 pixels for images of 16).
+        of its landmarks (1.2 pixels for images of 16).
     deformation_width : float or "auto", default="auto"
         Standard deviation of the displacements' kernel in pixels; "auto" is one
         spacing of the landmarks (3 pixels for images of 16). Larger ones make smoother
@@ -79,7 +79,7 @@ class DeformableTemplateEstimator(
     prior_strength : float or "auto", default="auto"
         Weight of that prior, in images; 0 turns it off. "auto" is 50. Strong priors
         keep few images from being explained by wild deformations.
-    template_prior : float or None, default=3.0
+    template_prior : float or None, default=1.0
         Prior standard deviation of the template's values, in standard deviations of
         the pixels; None turns the prior off. It decides where no pixel does.
     noise_prior_scale : float, default=0.3
@@ -132,12 +132,17 @@ class DeformableTemplateEstimator(
     Attributes
     ----------
     templates_ : ndarray of shape (n_components, ...)
-        Templates at the pixels, in units of the images.
+        Templates at the pixels, in units of the images, at the mean deformation:
+        ``inverse_transform(mean_deformations_)``. A template and the deformations of
+        images are known only up to a common deformation; here they vary about the
+        template that is shown.
+    mean_deformations_ : ndarray of shape (n_components, n_latents)
+        Mean deformations of the training images.
     weights_ : ndarray of shape (n_components,)
         Shares of the components.
     covariances_ : ndarray of shape (n_components, n_latents, n_latents)
-        Covariances of the landmarks' displacements in pixels; all landmarks' along the
-        first axis of the image come first.
+        Second moments of the landmarks' displacements in pixels; those of all landmarks
+        along the first axis of the image come first.
     noise_variances_ : ndarray of shape (n_components,)
         Variances of the noise.
     coefficients_ : ndarray of shape (n_components, n_template_landmarks)
@@ -214,7 +219,7 @@ class DeformableTemplateEstimator(
         deformation_width="auto",
         deformation_scale="auto",
         prior_strength="auto",
-        template_prior=3.0,
+        template_prior=1.0,
         noise_prior_scale=0.3,
         noise_prior_strength=0.0,
         weight_concentration=1.0,
@@ -334,7 +339,7 @@ class DeformableTemplateEstimator(
         state, settings, interrupted = self._run(X, sample_weight, mass, start)
         for name, value in self._fitted_attributes(settings, state, X).items():
             setattr(self, name, value)
-        self._mass, self._statistics = mass, state.returned
+        self._statistics = state.returned
         if interrupted:
             raise KeyboardInterrupt
         return state, settings

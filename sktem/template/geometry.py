@@ -19,7 +19,7 @@ MARGIN = 0.5
 
 #: Landmarks along the longest axis, of the template and of the displacements, the
 #: latter for signals, images and volumes.
-TEMPLATE_LANDMARKS, DEFORMATION_LANDMARKS = 15, (10, 6, 4)
+TEMPLATE_LANDMARKS, DEFORMATION_LANDMARKS = 18, (10, 6, 4)
 
 #: Most landmarks that a template gets by default: of signals, images and volumes. A
 #: volume's equations have no narrow bands.
@@ -53,7 +53,7 @@ def geometry(shape, template, deformation, template_scale, deformation_width):
     # Landmarks closer than that are told apart by the prior only.
     limits = [side + 2 for side in shape]
     if isinstance(template, str):
-        template = _counts_that_resolve(reaches, longest, limits)
+        template = _counts_that_resolve(shape, reaches, longest)
     else:
         template = _counts("template_landmarks", template, reaches, limits)
     if isinstance(deformation, str):
@@ -72,12 +72,15 @@ def geometry(shape, template, deformation, template_scale, deformation_width):
     )
 
 
-def _counts_that_resolve(reaches, longest, limits):
+def _counts_that_resolve(shape, reaches, longest):
     """Return landmarks of the template that are as dense as in images of 16 pixels."""
     classical = (SIDE - 1) / 2
     # Images of fewer pixels keep the number of landmarks; volumes cannot afford it.
     half = classical if len(reaches) == 3 else min(longest, classical)
     spacing = 2 * (1 + MARGIN) * half / (TEMPLATE_LANDMARKS - 1)
+    spacing = max(spacing, 2 * max(reaches) / (max(shape) + 1))
+    # The margin of a short axis may hold more landmarks than the pixels along it.
+    limits = [max(side + 2, 3 * side // 2) for side in shape]
     most = MOST_LANDMARKS[len(reaches) - 1]
     counts = _spaced(reaches, spacing, limits)
     while np.prod(counts) > most:

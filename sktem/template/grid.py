@@ -344,6 +344,14 @@ class ImageGrid:
             values = np.einsum("ua,ua...->u...", kernel, values)
         return values
 
+    def deformed(self, coefficients, z) -> np.ndarray:
+        """Return a deformed template, ``I(x - Phi(x))``, at the pixels."""
+        return self.template_at(coefficients, self.moved(z))
+
+    def moved(self, z) -> np.ndarray:
+        """Return ``x - Phi(x)`` at the pixels, of shape (n_axes, n_pixels)."""
+        return self.pixels - self.field(z[None])[0].reshape(self.n_axes, -1)
+
     @cached_property
     def template_gram(self) -> np.ndarray:
         """Kernel of the template between its landmarks, (n_template, n_template)."""

@@ -126,11 +126,9 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
-        fields = self.grid_.field(Z).reshape(len(Z), self.grid_.n_axes, -1)
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
-            moved = self.grid_.pixels - fields[row]
-            images[row] = self.grid_.template_at(self.coefficients_[t], moved)
+            images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
         return self._offset + self._scale * images
 
     def deformation_fields(self, X):
@@ -184,18 +182,20 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.inverse_transform(Z, labels), X)
-        return self.warp(X, Z, to_template=True)
+        return self.warp(X, Z, labels, to_template=True)
 
-    def warp(self, other, Z, *, to_template=False, order=1):
+    def warp(self, other, Z, component=0, *, to_template=False, order=1):
         """Carry masks, labels or other channels along with deformations.
 
         Parameters
         ----------
         other : array-like of shape (n_pixels,), image_shape, or those of n images
-            What belongs to the template (or to each image, with ``to_template``); one
-            for all deformations, or one for each.
+            What belongs to the template as ``templates_`` shows it (or to each image,
+            with ``to_template``); one for all deformations, or one for each.
         Z : array-like of shape (n_samples, n_latents)
             Deformations.
+        component : int or array-like of int, default=0
+            Of which template, for all or for each.
         to_template : bool, default=False
             From the image to the template instead of from the template to the image.
         order : int, default=1
@@ -207,6 +207,7 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             What was carried along, as rows. Beyond the border the nearest pixel counts.
         """
         Z = self._check_deformations(Z)
+        components = self._check_components(component, len(Z))
         other = np.asarray(other, dtype=float)
         shape, n_pixels = self.image_shape_, self.grid_.n_pixels
         if other.size not in (n_pixels, n_pixels * len(Z)):
@@ -218,30 +219,29 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         images = np.broadcast_to(images, (len(Z), *shape))
         centre = np.array(self.grid_.half_widths)[:, None]
         warped = np.empty((len(Z), n_pixels))
-        for row, z in enumerate(Z):
-            positions = self._inverse(z) if to_template else self._forward(z)
+        for row, t in enumerate(components):
+            # The template is shown at the mean deformation.
+            z, mean = Z[row], self.mean_deformations_[t]
+            if to_template:
+                positions = self._inverse(z, self.grid_.moved(mean))
+            else:
+                positions = self._inverse(mean, self.grid_.moved(z))
             warped[row] = map_coordinates(
                 images[row], positions + centre, order=order, mode="nearest"
             )
         return warped
 
-    def _forward(self, z):
-        """Return ``x - Phi(x)`` at the pixels."""
-        field = self.grid_.field(z[None])[0].reshape(self.grid_.n_axes, -1)
-        return self.grid_.pixels - field
-
-    def _inverse(self, z):
-        """Return the x for which ``x - Phi(x)`` is a pixel."""
-        pixels = self.grid_.pixels
-        x = pixels.copy()
+    def _inverse(self, z, positions):
+        """Return the x for which ``x - Phi(x)`` are given positions."""
+        x = positions.copy()
         for _ in range(INVERSION_STEPS):
-            moved = pixels + self.grid_.field_at(z, x)
+            moved = positions + self.grid_.field_at(z, x)
             # Half steps, so that the iteration settles for strong deformations too.
             x = 0.5 * (x + moved)
         return x
 
-    def modes(self, k=5, component=0):
-        """Return the principal deformations.
+    def principal_deformations(self, k=5, component=0):
+        """Return the principal deformations about the mean deformation.
 
         Parameters
         ----------
@@ -253,8 +253,9 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         Returns
         -------
         Z : ndarray of shape (k, n_latents)
-            Deformations of one standard deviation, ordered by how much they displace:
-            principal components of the displacement fields.
+            Deformations of one standard deviation, to be added to
+            ``mean_deformations_``, ordered by how much they displace: principal
+            components of the displacement fields.
         shares : ndarray of shape (k,)
             Their shares of the variance of the displacements.
         """
@@ -263,7 +264,7 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         n_latents = self.grid_.n_latents
         if not 1 <= k <= n_latents:
             raise ValueError(f"k must be in 1, ..., {n_latents}, got {k!r}")
-        factor = np.linalg.cholesky(self.covariances_[component])
+        factor = self._spread(component)
         fields = self.grid_.field(factor.T).reshape(n_latents, -1)
         # Columns of the factor are independent deformations of unit variance.
         left, values, _ = np.linalg.svd(fields, full_matrices=False)
@@ -272,6 +273,17 @@ class TemplateImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         # The sign is free: make the largest coefficient positive.
         largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
         return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()
+
+    def _spread(self, component):
+        """Return a square root of the covariance of deformations about their mean."""
+        mean, covariance = (
+            self.mean_deformations_[component],
+            self.covariances_[component],
+        )
+        count = self._mass * self.weights_[component]
+        share = count / (count + self._prior_strength())
+        values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
+        return vectors * np.sqrt(np.maximum(values, 0.0))
 
     def sample(self, n_samples=1, *, noise=True):
         """Draw images from the model.

@@ -32,6 +32,10 @@ class TemplateParams:
         Covariances Gamma of the deformations.
     noise_variances : ndarray of shape (n_components,)
         Variances sigma^2 of the noise.
+    means : ndarray of shape (n_components, n_latents) or None
+        Mean deformations of the images, which the density does not depend on: a
+        template and deformations are known only up to a common deformation. None means
+        zero.
     floored : int
         Variances that had to be kept from zero in the M-step.
     """
@@ -40,6 +44,7 @@ class TemplateParams:
     coefficients: np.ndarray
     covariances: np.ndarray
     noise_variances: np.ndarray
+    means: np.ndarray | None = None
     floored: int = 0
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -261,6 +266,7 @@ class DeformableTemplateModel(
             params.covariances.copy(),
         )
         noise_variances, floored = params.noise_variances.copy(), 0
+        means = self.means_of(params).copy()
         for t in range(T):
             if not counts[t] > 1e-3:
                 continue
@@ -271,10 +277,17 @@ class DeformableTemplateModel(
             covariances[t], thin = self.priors.posterior_covariance(
                 self.grid, part.outer, counts[t], self.covariance_type
             )
+            means[t] = part.mean
             floored += int(low) + int(thin)
         return TemplateParams(
-            weights, coefficients, covariances, noise_variances, floored
+            weights, coefficients, covariances, noise_variances, means, floored
         )
+
+    def means_of(self, params) -> np.ndarray:
+        """Return the mean deformations of the components, zero if there are none."""
+        if params.means is None:
+            return np.zeros((self.n_components, self.grid.n_latents))
+        return params.means
 
     def degeneracies(self, params):
         """Return how many variances had to be kept from zero."""

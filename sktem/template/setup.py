@@ -140,16 +140,17 @@ class TemplateSetup:
             raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
         return offset, scale
 
-    def _new_model(self, grid, n_rows, start_at_mode=False):
+    def _prior_strength(self):
         strength = self.prior_strength
-        if isinstance(strength, str):
-            strength = STRENGTH
+        return STRENGTH if isinstance(strength, str) else float(strength)
+
+    def _new_model(self, grid, n_rows, start_at_mode=False):
         scale = self.deformation_scale
         if isinstance(scale, str):
             scale = EXPECTED_DISPLACEMENT * max(max(self.image_shape_) / 16, 1.0)
         priors = TemplatePriors(
             deformation_scale=float(scale),
-            strength=float(strength),
+            strength=self._prior_strength(),
             template_scale=np.inf if self.template_prior is None else
             float(self.template_prior),
             noise_scale=float(self.noise_prior_scale),

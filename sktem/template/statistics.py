@@ -36,6 +36,8 @@ class ComponentStatistics(NamedTuple):
         Mean of ``K' y``.
     middle : ndarray of shape (n_middle,)
         Mean sums at mid-points, which determine the mean of ``K' K``.
+    mean : ndarray of shape (n_latents,)
+        Mean of ``z``.
     outer : ndarray of shape (n_latents, n_latents)
         Mean of ``z z'``.
     """
@@ -44,6 +46,7 @@ class ComponentStatistics(NamedTuple):
     observed: float
     cross: np.ndarray
     middle: np.ndarray
+    mean: np.ndarray
     outer: np.ndarray
 
 
@@ -60,8 +63,8 @@ class TemplateStatistics:
 
     @property
     def _sizes(self):
-        grid = self.grid
-        return [1, 1, 1, grid.n_template, grid.n_middle, grid.n_latents**2]
+        grid, dim = self.grid, self.grid.n_latents
+        return [1, 1, 1, grid.n_template, grid.n_middle, dim, dim**2]
 
     @property
     def state_size(self) -> int:
@@ -148,7 +151,14 @@ class TemplateStatistics:
         z = Z[:, :dim]
         outer = (z * masses[:, None]).T @ z
         return np.concatenate(
-            [[masses.sum()], head, cross.ravel(), middle.ravel(), outer.ravel()]
+            [
+                [masses.sum()],
+                head,
+                cross.ravel(),
+                middle.ravel(),
+                masses @ z,
+                outer.ravel(),
+            ]
         )
 
     def split(self, s, t) -> ComponentStatistics:
@@ -167,7 +177,7 @@ class TemplateStatistics:
             Its statistics.
         """
         own = s.reshape(self.n_components, -1)[t]
-        share, square, observed, cross, middle, outer = np.split(
+        share, square, observed, cross, middle, mean, outer = np.split(
             own, np.cumsum(self._sizes)[:-1]
         )
         dim = self.grid.n_latents
@@ -176,6 +186,7 @@ class TemplateStatistics:
             float(observed[0] / share[0]),
             cross / share[0],
             middle / share[0],
+            mean / share[0],
             outer.reshape(dim, dim) / share[0],
         )
 
@@ -200,7 +211,7 @@ class TemplateStatistics:
         left = False
         for t in range(T):
             head = mended[t, :3]
-            sums = mended[t, 3 + self.grid.n_template : -(dim**2)]
+            sums = mended[t, 3 + self.grid.n_template : -dim - dim**2]
             low = -1e-9 * max(sums.max(), 0.0)
             left |= bool((head < 0).any() or (sums < low).any())
             np.maximum(sums, 0.0, out=sums)

@@ -70,7 +70,9 @@ class TemplateStream:
         stream.update(self.state, Y, sample_weight)
         params, estimator._statistics = stream.published(self.state)
         estimator._mass = self.state.mass
-        for name, value in estimator._attributes_of(params).items():
+        for name, value in estimator._attributes_of(
+            stream.settings.model, params
+        ).items():
             setattr(estimator, name, value)
         new = estimator._folds(stream.settings.model, params, Y[-JUDGED:], None)
         step = min(len(Y) / JUDGED, 1.0)
@@ -98,7 +100,7 @@ class TemplateStream:
         state, settings, interrupted = estimator._run(rows, weights, mass, None)
         for name, value in estimator._fitted_attributes(settings, state, rows).items():
             setattr(estimator, name, value)
-        estimator._mass, estimator._statistics = mass, state.returned
+        estimator._statistics = state.returned
         if interrupted:
             raise KeyboardInterrupt
 

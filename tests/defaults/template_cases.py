@@ -42,6 +42,13 @@ def drawn(kind, axes, edge):
         return np.maximum(one, two)
     if kind == "triangle":
         return step(0.5 - y, edge) * step(0.42 * (y + 0.8) - abs(x), edge)
+    if kind == "star":
+        rays = 0.45 + 0.18 * np.cos(5 * np.arctan2(y, x))
+        return step(rays - np.hypot(x, y), edge)
+    if kind == "checker":
+        return step(np.sin(6 * x) * np.sin(6 * y), 2 * edge) * step(
+            0.7 - np.hypot(x, y), edge
+        )
     face = step(1 - np.hypot(x / 0.55, y / 0.7), edge)
     for side in (-1, 1):
         eye = np.hypot((x - 0.22 * side) / 0.1, (y + 0.2) / 0.1)
@@ -49,7 +56,7 @@ def drawn(kind, axes, edge):
     return face - 0.6 * step(1 - np.hypot(x / 0.25, (y - 0.3) / 0.07), 6 * edge)
 
 
-def images(kind, shape, n, seed, displacement=0.06, noise=0.05):
+def images(kind, shape, n, seed, displacement=0.06, noise=0.05, smoothness=0.15):
     """Return the object without deformation, and deformed by smooth random fields.
 
     Between them is the mean of the deformed ones before noise.
@@ -58,7 +65,7 @@ def images(kind, shape, n, seed, displacement=0.06, noise=0.05):
     longest = max(shape)
     axes = [(np.arange(m) - (m - 1) / 2) / ((longest - 1) / 2) for m in shape]
     mesh = np.meshgrid(*axes, indexing="ij")
-    edge, smooth, d = 1.2 / longest, 0.15 * longest, len(shape)
+    edge, smooth, d = 1.2 / longest, smoothness * longest, len(shape)
     pad = longest // 2
     inner = tuple(slice(pad, pad + m) for m in shape)
     unit = (4 * np.pi * smooth**2) ** (-d / 4)
@@ -196,6 +203,11 @@ def classifier_case(name, file, n, *, slow=True):
 CASES = [
     drawn_case("face", "face", (16, 16), 20, displacement=0.1),
     drawn_case("ring", "ring", (16, 16), 40, displacement=0.1),
+    drawn_case("star", "star", (16, 16), 20),
+    drawn_case("checker", "checker", (16, 16), 20),
+    drawn_case("ring, rough", "ring", (16, 16), 20, smoothness=0.1),
+    drawn_case("star, six", "star", (20, 20), 6),
+    drawn_case("checker", "checker", (24, 24), 12),
     drawn_case("cross", "cross", (20, 28), 20),
     drawn_case("triangle", "triangle", (28, 20), 20),
     drawn_case("face", "face", (32, 32), 15, slow=True),

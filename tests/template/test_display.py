@@ -94,7 +94,7 @@ def test_modes(pyplot, mixture):
     )
     assert display.axes_.shape == (2, 4)
     assert titles(display.axes_)[:4] == ["-1.5 sd", "template", "+1 sd", "+3 sd"]
-    Z, shares = mixture.modes(2, 2)
+    Z, shares = mixture.principal_deformations(2, 2)
     for row in range(2):
         assert (
             display.axes_[row, 0].get_ylabel() == f"mode {row + 1} ({shares[row]:.0%})"
@@ -102,7 +102,8 @@ def test_modes(pyplot, mixture):
         np.testing.assert_allclose(
             shown(display.axes_[row, 1]), mixture.templates_[2], atol=1e-8
         )
-        expected = mixture.inverse_transform(3 * Z[row : row + 1], 2).reshape(8, 8)
+        z = mixture.mean_deformations_[2] + 3 * Z[row]
+        expected = mixture.inverse_transform(z[None], 2).reshape(8, 8)
         np.testing.assert_allclose(shown(display.axes_[row, 3]), expected, atol=1e-10)
 
 
@@ -118,7 +119,7 @@ def test_lattice_without_deformation_is_straight(pyplot, single):
 def test_lattice_follows_the_deformation(pyplot, single):
     """On a line of the lattice, one coordinate of x - Phi(x) is constant."""
     display = TemplateDisplay.from_estimator(single, kind="modes", n_modes=1)
-    z = 2 * single.modes(1)[0][0]
+    z = 2 * single.principal_deformations(1)[0][0]
     half = np.array(single.grid_.half_widths)[:, None]
     worst, bent = 0.0, 0.0
     for path in lattice(display.axes_[0, 2]):
@@ -229,12 +230,12 @@ def test_curves(pyplot, curves, signals):
     assert len(panel.lines) == 11
     axes = display.plot("modes").axes_
     assert axes.shape == (2, 2)
-    Z, shares = curves.modes(2)
+    Z, shares = curves.principal_deformations(2)
     assert titles(axes)[1] == f"mode 2 ({shares[1]:.0%})"
     np.testing.assert_allclose(
         axes[1, 1].lines[2].get_ydata(), 2 * curves.grid_.field(Z)[1, 0]
     )
-    expected = curves.inverse_transform(-2 * Z)[1]
+    expected = curves.inverse_transform(curves.mean_deformations_ - 2 * Z)[1]
     np.testing.assert_allclose(axes[0, 1].lines[0].get_ydata(), expected)
 
 

@@ -55,8 +55,6 @@ def test_attributes(fitted):
     # In units of the images: the noise was 0.05, the peak 1.
     assert 0.03**2 < fitted.noise_variances_[0] < 0.08**2
     assert 0.8 < fitted.templates_.max() < 1.2
-    flat = fitted.inverse_transform(np.zeros((1, 18))).reshape(1, 6, 6)
-    np.testing.assert_allclose(flat, fitted.templates_, rtol=1e-10)
 
 
 @pytest.mark.parametrize("shape", [(12,), (9, 4), (3, 4, 3)], ids=str)
@@ -90,7 +88,7 @@ def test_shape_of_rows():
 def test_landmarks():
     grid = DeformableTemplateEstimator((16, 8), max_iter=0)
     grid = grid.fit(np.random.default_rng(0).normal(size=(3, 128))).grid_
-    assert grid.template_landmarks[0] == 15 and grid.deformation_landmarks[0] == 6
+    assert grid.template_landmarks[0] == 18 and grid.deformation_landmarks[0] == 6
     spacings = [axis[1] - axis[0] for axis in grid.template_axes]
     assert spacings[1] == pytest.approx(spacings[0], rel=0.1)
     # Never more than the pixels can tell apart.
@@ -98,11 +96,11 @@ def test_landmarks():
     assert max(small.grid_.template_landmarks) <= 7
     assert small.grid_.deformation_landmarks <= (2, 3)
     # As dense in larger images, as far as that can be afforded.
-    for shape, most in {(28, 20): 700, (64,) * 2: 2500, (200,) * 2: 5000}.items():
+    for shape, most in {(28, 20): 950, (64,) * 2: 3700, (200,) * 2: 5000}.items():
         grid = geometry(shape, "auto", "auto", "auto", "auto")
         spacing = np.diff(grid.template_axes[0][:2])[0]
         assert grid.n_template <= most
-        assert 1.5 < spacing < 1.75 or grid.n_template > 4800
+        assert 1.2 < spacing < 1.45 or grid.n_template > 4800
         assert grid.template_scale == pytest.approx(0.93 * spacing)
         assert grid.template_axes[0][-1] > grid.pixel_axes[0][-1] + 3
         # Displacements are as smooth relative to the image.
@@ -178,7 +176,7 @@ def test_inverse_transform(fitted, images):
 
 def test_inverse_transform_of_components(mixture):
     fitted, _, _ = mixture
-    Z = np.zeros((3, 18))
+    Z = fitted.mean_deformations_[[1, 0, 1]]
     found = fitted.inverse_transform(Z, [1, 0, 1]).reshape(3, 6, 6)
     np.testing.assert_allclose(found, fitted.templates_[[1, 0, 1]], rtol=1e-9)
     with pytest.raises(ValueError, match=r"component must be in 0, ..., 1, got 2"):
@@ -218,14 +216,27 @@ def test_registered_images_are_nearer_to_the_template(fitted, images):
     assert (after < before)[strong].mean() > 0.9
 
 
-def test_warp_without_deformation_is_the_identity(fitted, images):
-    zero = np.zeros((3, 18))
-    for order in (0, 1, 3):
+def test_warp_by_the_mean_deformation_is_the_identity(fitted, images):
+    mean = np.repeat(fitted.mean_deformations_, 3, axis=0)
+    for order in (1, 3):
         for to_template in (False, True):
-            found = fitted.warp(images[:3], zero, to_template=to_template, order=order)
-            np.testing.assert_allclose(found, images[:3], atol=1e-12)
-    one = fitted.warp(images[0].reshape(6, 6), zero)
-    np.testing.assert_allclose(one, np.repeat(images[:1], 3, axis=0), atol=1e-12)
+            found = fitted.warp(images[:3], mean, to_template=to_template, order=order)
+            np.testing.assert_allclose(found, images[:3], atol=1e-6)
+    one = fitted.warp(images[0].reshape(6, 6), mean)
+    np.testing.assert_allclose(one, np.repeat(images[:1], 3, axis=0), atol=1e-6)
+    # Masks and labels keep their values.
+    mask = images[:3] > np.median(images)
+    np.testing.assert_array_equal(fitted.warp(mask, mean, order=0), mask)
+    none = fitted.warp(images[:3], np.zeros((3, 18)))
+    assert np.abs(none - images[:3]).max() > 1e-3
+
+
+def test_the_template_is_shown_at_the_mean_deformation(fitted, mixture):
+    for estimator in (fitted, mixture[0]):
+        T = len(estimator.weights_)
+        shown = estimator.inverse_transform(estimator.mean_deformations_, np.arange(T))
+        np.testing.assert_allclose(estimator.templates_.reshape(T, -1), shown)
+        assert np.abs(estimator.mean_deformations_).max() > 1e-3
 
 
 def test_warp_carries_the_template_along():
@@ -253,9 +264,10 @@ def test_warp_carries_the_template_along():
 
 def test_the_inverse_solves_its_equation(fitted):
     z = 0.3 * np.random.default_rng(1).normal(size=18)
-    x = fitted._inverse(z)
+    positions = fitted.grid_.pixels + 0.2
+    x = fitted._inverse(z, positions)
     back = x - fitted.grid_.field_at(z, x)
-    np.testing.assert_allclose(back, fitted.grid_.pixels, atol=1e-6)
+    np.testing.assert_allclose(back, positions, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 36), (2, 6, 6), (0,)])
@@ -264,27 +276,30 @@ def test_warp_refuses_other_sizes(fitted, shape):
         fitted.warp(np.zeros(shape), np.zeros((4, 18)))
 
 
-def test_modes(fitted):
+def test_modes(fitted, images):
     """Principal components of the displacement fields, in closed form."""
-    Z, shares = fitted.modes(18)
+    Z, shares = fitted.principal_deformations(18)
     assert Z.shape == (18, 18) and shares.sum() == pytest.approx(1)
     assert (np.diff(shares) <= 1e-12).all() and (shares >= 0).all()
     fields = fitted.grid_.field(Z).reshape(18, -1)
     gram = fields @ fields.T
     np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8 * gram.max())
-    # Together they are the covariance, and the squares of the fields are the shares.
-    np.testing.assert_allclose(Z.T @ Z, fitted.covariances_[0], atol=1e-8)
+    # Together they are the covariance about the mean (the images' share of it has the
+    # second moment), and the squares of the fields are the shares.
+    mean, n = fitted.mean_deformations_[0], len(images)
+    expected = fitted.covariances_[0] - n / (n + 50) * np.outer(mean, mean)
+    np.testing.assert_allclose(Z.T @ Z, expected, atol=1e-8)
     np.testing.assert_allclose(np.diag(gram) / np.trace(gram), shares, atol=1e-10)
-    few, some = fitted.modes(3)
+    few, some = fitted.principal_deformations(3)
     np.testing.assert_allclose(few, Z[:3])
     assert some.sum() < 1
     # A blob that moves: the first two modes are translations.
     assert some[:2].sum() > 0.3
     for k in (0, 19):
         with pytest.raises(ValueError, match=r"k must be in 1, ..., 18"):
-            fitted.modes(k)
+            fitted.principal_deformations(k)
     with pytest.raises(ValueError, match="component must be in"):
-        fitted.modes(2, component=1)
+        fitted.principal_deformations(2, component=1)
 
 
 # --------------------------------------------------------------------------- sampling
@@ -496,7 +511,7 @@ def test_not_fitted(images, method):
     with pytest.raises(ValueError, match="not fitted yet"):
         template().sample()
     with pytest.raises(ValueError, match="not fitted yet"):
-        template().modes()
+        template().principal_deformations()
 
 
 def test_infinite_pixels(images):

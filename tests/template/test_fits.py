@@ -383,7 +383,7 @@ def assert_sane(fitted, X):
         Z, fitted.inverse_transform(Z), fitted.score_samples(X),
         fitted.predict_proba(X), fitted.deformation_fields(X),
         fitted.min_jacobians(X), fitted.sample(3)[0],
-        fitted.modes(1)[0], *fitted.log_likelihood(X, n_draws=5),
+        fitted.principal_deformations(1)[0], *fitted.log_likelihood(X, n_draws=5),
     ]  # fmt: skip
     for values in found:
         assert np.isfinite(values).all()

@@ -450,3 +450,19 @@ def test_params_of_images():
     np.testing.assert_allclose(params.noise_variances, variance, rtol=1e-4)
     prior = model.priors.deformation_covariance(grid)
     np.testing.assert_array_equal(params.covariances[0], prior)
+
+
+def test_maximize_keeps_the_mean_deformations():
+    """Averages over the images of a component, which weigh by their shares."""
+    grid = ImageGrid((5, 5), (4, 4), (2, 2), 1.5, 3.0)
+    model, rng = model_of(grid, n_components=2), np.random.default_rng(0)
+    Y, shares = rng.normal(size=(6, 25)), rng.dirichlet([1, 1], 6)
+    states = model.chain_states(6, shares).reshape(6, 2, -1)
+    states[:, :, :8] = rng.normal(size=(6, 2, 8))
+    params = model.params_of(Y, shares)
+    assert not params.means.any()
+    weights = np.arange(1.0, 7.0)
+    s = model.mean_statistics(Y, states.reshape(6, -1), weights)
+    for t in range(2):
+        expected = np.average(states[:, t, :8], axis=0, weights=weights * shares[:, t])
+        np.testing.assert_allclose(model.maximize(s, params).means[t], expected)
