@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from numbers import Integral
 
@@ -206,7 +207,7 @@ class BoltzmannScores(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             "small and log-likelihoods too high. Pass the value of a longer run of "
             "log_partition as log_partition.",
             FitWarning,
-            stacklevel=5,
+            stacklevel=_users_frame(),
         )
 
     @one_blas_thread
@@ -305,6 +306,14 @@ class BoltzmannScores(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 total = arrays.xp.logaddexp(off, on)
                 out[rows] += kept * on + (1.0 - kept) * off - total
         return out
+
+
+def _users_frame():
+    """Return the `stacklevel`, for who calls this, of the first frame outside sktem."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] == "sktem":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def _arrays(X):

@@ -47,6 +47,31 @@ def test_the_standard_error_is_right(kind):
     assert np.sum(np.abs(np.array(scores) + 3) < 3) < 80
 
 
+def scores_of(found, exact):
+    return np.array([(r.value - exact) / r.standard_error for r in found])
+
+
+def test_the_standard_error_is_right_between_two_modes():
+    """An Ising model at J = 0.6: nearly all units are on, or nearly all are off."""
+    graph = Graph(grid_graph(6, 6))
+    model = GraphMachine(graph, np.array([], int))
+    # Spins s = 2 x - 1 of coupling J: weights 4 J, biases -2 J for each neighbour.
+    params = np.concatenate([-1.2 * graph.degrees(), np.full(graph.n_edges, 2.4)])
+    exact = plan_elimination(graph).log_sum(params[:36], params[36:])
+    found = [
+        reliable_log_partition(model, params, np.random.default_rng(k), 100, 1000, 4000)
+        for k in range(30)
+    ]
+    scores = scores_of(found, exact)
+    # 95.4 % are expected; below 25 of 30 has a probability of 0.0012.
+    assert np.sum(np.abs(scores) < 2) >= 25
+    assert abs(scores.mean()) < 4 / np.sqrt(30)
+    assert 0.6 < scores.std() < 1.5
+    # Errors that are half as large, or values two errors off, would not pass.
+    assert np.sum(np.abs(2 * scores) < 2) < 25
+    assert np.sum(np.abs(scores + 2) < 2) < 25
+
+
 @pytest.mark.parametrize("schedule", ["adaptive", "linear", np.linspace(0, 1, 21) ** 2])
 def test_schedules(schedule):
     model, params, exact = problem("deep")

@@ -737,8 +737,11 @@ def test_a_score_that_rests_on_few_runs_warns(monkeypatch):
     fitted.score(data)  # about independent units: no warning
     assert fitted.log_partition_.effective_sample_size > 50
     fitted.params_ = rng.normal(0, 10, fitted.params_.shape).astype(np.float32)
-    with pytest.warns(FitWarning, match="runs of annealed importance sampling"):
-        fitted.score(data)
+    for say in (fitted.score, fitted.score_samples):
+        fitted.params_ = fitted.params_ * np.float32(1.001)  # log Z is found anew
+        with pytest.warns(FitWarning, match="of annealed importance") as caught:
+            say(data)
+        assert [warning.filename for warning in caught] == [__file__]
     assert fitted.log_partition_.n_temperatures == 6
 
 

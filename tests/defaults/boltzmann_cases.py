@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from scipy import optimize
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import BernoulliRBM
+from sklearn.pipeline import make_pipeline
 
 from sktem import LatentBoltzmannMachine
 from sktem.evaluation import enumerate_states
@@ -123,6 +126,61 @@ def prototypes(rng, n, d, sizes, off=0.1):
     return graph, hidden, X, dict(hidden_layer_sizes=sizes)
 
 
+def in_layers(X, *sizes):
+    """Rows for a machine in layers."""
+    graph = Graph(layered_graph([X.shape[1], *sizes]))
+    hidden = np.arange(X.shape[1], graph.n_units)
+    return graph, hidden, X, dict(hidden_layer_sizes=sizes)
+
+
+def exclusive_or(rng, n=1000):
+    """Two coins, whether they differ, and a third coin."""
+    coins = rng.integers(0, 2, (n, 3))
+    return in_layers(np.column_stack([coins, coins[:, 0] ^ coins[:, 1]]) * 1.0, 3)
+
+
+def parity(rng, n=800):
+    """Three coins and whether an odd number of them is 1."""
+    coins = rng.integers(0, 2, (n, 3))
+    return in_layers(np.column_stack([coins, coins.sum(axis=1) % 2]) * 1.0, 6)
+
+
+def repeated_rows(rng):
+    """Twenty rows, each 25 times."""
+    return in_layers(np.repeat((rng.random((20, 6)) < 0.5) * 1.0, 25, axis=0), 4)
+
+
+def rare_cluster(rng, n=3000):
+    """Columns that are mostly zero, and four that are one together in a few rows."""
+    X = (rng.random((n, 9)) < 0.02) * 1.0
+    X[rng.random(n) < 0.03, :4] = 1.0
+    return in_layers(X, 3)
+
+
+def below_saturated(data, seed, **settings):
+    """Return the share of the gain of the empirical distribution that is left."""
+    X = data(np.random.default_rng(seed))
+    fitted = LatentBoltzmannMachine(random_state=seed, **settings).fit(X)
+    share = np.unique(X, axis=0, return_counts=True)[1] / len(X)
+    best = float(share @ np.log(share))
+    return (best - fitted.score(X)) / (best - independent(X))
+
+
+def worse_features(seed):
+    """Return the accuracy lost to BernoulliRBM, whose step and epochs were chosen."""
+    X, y = load_digits(return_X_y=True)
+    train, test = np.split(np.random.default_rng(seed).permutation(len(y)), [1347])
+    found = []
+    for machine in (
+        BernoulliRBM(100, learning_rate=0.06, n_iter=30, random_state=seed),
+        LatentBoltzmannMachine(random_state=seed),
+    ):
+        pipeline = make_pipeline(machine, LogisticRegression(C=100, max_iter=2000))
+        pipeline.fit(X[train] / 16, y[train])
+        found.append(pipeline.score(X[test] / 16, y[test]))
+    return found[0] - found[1]
+
+
 def awkward_columns(rng, n=200):
     """Independent columns, one of them twice, and a constant one."""
     X = (rng.random((n, 6)) < 0.4).astype(float)
@@ -212,6 +270,8 @@ def compared(name, reference, distance, limit=0.0, **options):
 PART = functools.partial
 GRAPH = PART(random_graph, n_units=10, n_edges=24, n_hidden=3, n=2000, spread=1.0)
 STRONG = PART(random_graph, n_units=8, n_edges=20, n_hidden=4, n=200, spread=2.0)
+MANY_HIDDEN = PART(random_graph, n_units=10, n_edges=24, n_hidden=6, n=50, spread=1.0)
+SHARP = PART(random_graph, n_units=10, n_edges=20, n_hidden=3, n=1000, spread=5.0)
 DEEP = PART(prototypes, n=1000, d=9, sizes=(3, 2))
 
 CASES = [
@@ -238,6 +298,24 @@ CASES = [
                                           spread=1.0)),
     enumerated("rare units, 10", PART(maximum_entropy, n_units=10, n=3000, spread=1.0,
                                       bias=-4.0), slow=True),
+    enumerated("dense graph 4 + 6, 50 rows", MANY_HIDDEN, slow=True),
+    enumerated("sharp weights, 7 + 3", SHARP),
+    enumerated("sharp weights, 7 + 3", SHARP, "cd", slow=True),
+    enumerated("exclusive or, 4-3", exclusive_or),
+    enumerated("parity, 4-6", parity, slow=True),
+    enumerated("twenty rows, each 25 times", repeated_rows, slow=True),
+    enumerated("a rare cluster, 9-3", rare_cluster, slow=True),
+    enumerated("restricted 7-3, 30 rows", PART(prototypes, n=30, d=7, sizes=(3,))),
+    enumerated("deep 7-2-2, 5,000 rows", PART(prototypes, n=5000, d=7, sizes=(2, 2)),
+               slow=True),
+    enumerated("maximum entropy, 12, 100 rows", PART(maximum_entropy, n_units=12,
+                                                     n=100, spread=1.0), slow=True),
+    Case("200 x 6, 100 hidden units", "LatentBoltzmannMachine",
+         "the empirical distribution", "share of the gain left", 0.1,
+         PART(below_saturated, lambda rng: (rng.random((200, 6)) < 0.4) * 1.0)),
+    Case("features of digits, 64-100", "LatentBoltzmannMachine",
+         "BernoulliRBM, tuned", "accuracy lost", 0.02, worse_features, slow=True,
+         may_warn=True),
     enumerated("a column twice, one constant", awkward_columns, slow=True,
                may_warn=True),
     compared(
@@ -260,6 +338,9 @@ CASES = [
              PART(below_one_normal, PART(clusters, apart=10.0)), slow=True),
     compared("8 correlated columns", "one normal density",
              PART(below_one_normal, factors, hidden_layer_sizes=12), slow=True,
+             limit=1.0, may_warn=True),
+    compared("8 correlated columns, 20 hidden", "one normal density",
+             PART(below_one_normal, factors, hidden_layer_sizes=20), slow=True,
              limit=1.0, may_warn=True),
     # A machine with longer steps and 60 epochs reaches -17.7.
     compared("digits, 64-100", "zero", digits_below, limit=18.5, slow=True),
