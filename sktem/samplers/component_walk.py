@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.rows import repeat_rows
 from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.markov import check_counts
 
 __all__ = ["ComponentWalk", "Moves"]
 
@@ -113,9 +114,7 @@ class ComponentWalk(Sampler):
 
     def start(self, model, X, params, rng):
         """Return the model's initial latents, once per chain."""
-        for name in ("n_steps", "n_chains"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be >= 1, got {getattr(self, name)!r}")
+        check_counts(self)
         if self.n_prior and not hasattr(model, "prior_moments"):
             raise TypeError(
                 f"{type(model).__name__} has no prior_moments, so that n_prior must be "

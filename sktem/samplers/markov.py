@@ -11,7 +11,28 @@ from sktem.models.contract import check_each_row
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import is_auto
 
-__all__ = ["MarkovSampler"]
+__all__ = ["MarkovSampler", "check_counts"]
+
+
+def check_counts(sampler) -> None:
+    """Check the numbers of transitions and of chains.
+
+    Parameters
+    ----------
+    sampler : Sampler
+        Has ``n_steps`` and ``n_chains``.
+
+    Raises
+    ------
+    ValueError
+        If one is below 1.
+    """
+    for name in ("n_steps", "n_chains"):
+        value = getattr(sampler, name)
+        if name == "n_steps" and is_auto(value):
+            continue
+        if value < 1:
+            raise ValueError(f"{name} must be >= 1, got {value!r}")
 
 
 class MarkovSampler(Sampler):
@@ -37,19 +58,11 @@ class MarkovSampler(Sampler):
 
     def start(self, model, X, params, rng):
         """Return the model's initial latents, once per chain."""
-        self._check_counts()
+        check_counts(self)
         return np.stack(
             [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
             axis=1,
         )
-
-    def _check_counts(self):
-        for name in ("n_steps", "n_chains"):
-            value = getattr(self, name)
-            if name == "n_steps" and is_auto(value):
-                continue
-            if value < 1:
-                raise ValueError(f"{name} must be >= 1, got {value!r}")
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from sktem.choices import check_choice
-from sktem.samplers.base import SamplerInfo
-from sktem.samplers.markov import MarkovSampler
+from sktem.samplers.base import Sampler, SamplerInfo
+from sktem.samplers.markov import check_counts
 
 __all__ = [
     "DEFORMATION_SAMPLERS",
@@ -21,7 +21,7 @@ __all__ = [
 ]
 
 
-class DeformationSampler(MarkovSampler):
+class DeformationSampler(Sampler):
     """Base of the samplers that let the model move its chains.
 
     Every image has a chain of its own for each template, with a step of its own. Steps
@@ -37,6 +37,7 @@ class DeformationSampler(MarkovSampler):
     """
 
     requires: tuple[str, ...] = ("start_chains", "move_chains")
+    markov = True
     accepts = False  # every chain sees to its own rate
 
     #: What the model calls the transitions, and the acceptance rate aimed at.
@@ -44,11 +45,12 @@ class DeformationSampler(MarkovSampler):
     goal: ClassVar[float] = 0.0
 
     def __init__(self, n_steps=5, n_chains=1):
-        super().__init__(n_steps=n_steps, n_chains=n_chains)
+        self.n_steps = n_steps
+        self.n_chains = n_chains
 
     def start(self, model, X, params, rng):
         """Return the model's initial chain states, once per chain."""
-        self._check_counts()
+        check_counts(self)
         return np.repeat(
             model.start_chains(X, params, rng)[:, None], self.n_chains, axis=1
         )
