@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
+    ImportanceDraws,
     importance_draws,
     quadrature_draws,
 )
@@ -216,32 +217,41 @@ def ascend(
     """
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
-    value, draws, modes, sure = likelihood_at(
-        model, rows, params, modes, seed, most_points
-    )
-    first, promise, found = value, np.inf, None
-    for _ in range(most_steps if np.isfinite(value) else 0):
-        found = louis_information(model, rows, params, draws)
+    here = likelihood_at(model, rows, params, modes, seed, most_points)
+    first, promise, found = here.value, np.inf, None
+    for _ in range(most_steps if np.isfinite(first) else 0):
+        found = louis_information(model, rows, params, here.draws, here.log_joint)
         if not np.isfinite(found.observed).all():
             break
-        before, coordinates = value, _Coordinates(model, params, rows)
+        before, coordinates = here.value, _Coordinates(model, params, rows)
         step, promise = _newton_step(found, coordinates)
         if promise < least_gain / 2:
             break
         candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
-        for changed in chain(candidates, _em_steps(model, rows, params, draws)):
-            there = likelihood_at(model, rows, changed, modes, seed, most_points)
-            if there[0] > value:  # False for NaN
-                params, (value, draws, modes, sure) = changed, there
+        for changed in chain(candidates, _em_steps(model, rows, params, here)):
+            there = likelihood_at(model, rows, changed, here.modes, seed, most_points)
+            if there.value > here.value:  # False for NaN
+                params, here = changed, there
                 break
-        if value - before < least_gain:
+        if here.value - before < least_gain:
             break
-    gain = float(value - first) if np.isfinite(first) else -np.inf
-    return Ascent(params, gain, float(value), float(promise), sure, modes, found)
+    value = float(here.value)
+    gain = value - float(first) if np.isfinite(first) else -np.inf
+    return Ascent(params, gain, value, float(promise), here.reliable, here.modes, found)
+
+
+class _Likelihood(NamedTuple):
+    """The log-likelihood somewhere, and the points of the latents that give it."""
+
+    value: float
+    draws: ImportanceDraws
+    log_joint: np.ndarray
+    modes: np.ndarray
+    reliable: bool
 
 
 def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
-    """Return the log-likelihood, its points, the modes, and whether all were found."""
+    """Return the log-likelihood, with modes that are looked for near the given ones."""
     modes, covariances, converged = conditional_modes(model, rows, params, modes)
     nodes, _ = n_points(*modes.shape, most_points)
     if nodes:
@@ -251,7 +261,7 @@ def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
         draws = importance_draws(modes, covariances, N_DRAWS, rng)
     log_joint = draws.log_joint(model, rows, params)
     value = draws.log_likelihood(log_joint)[0].sum()
-    return value, draws, modes, bool(converged.all())
+    return _Likelihood(value, draws, log_joint, modes, bool(converged.all()))
 
 
 class _Coordinates:
@@ -327,10 +337,10 @@ def _newton_step(found, coordinates):
     return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
 
 
-def _em_steps(model, rows, params, draws):
+def _em_steps(model, rows, params, here):
     """Yield the parameters after an EM step, which leads upwards from anywhere."""
-    log_joint = draws.log_joint(model, rows, params)
-    terms = (log_joint + draws.log_weights).T
+    draws = here.draws
+    terms = (here.log_joint + draws.log_weights).T
     weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
     Z = draws.points.transpose(1, 0, 2).reshape(weights.size, -1)
     repeated = rows.repeat(weights.shape[1])

@@ -46,7 +46,7 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     for j in model.design.free_variances:
         for params in _bounded(model, found.params, j):
             there = likelihood_at(model, rows, params, found.modes, seed, most_points)
-            if not there[0] >= found.value - WORTH_A_TRY:
+            if not there.value >= found.value - WORTH_A_TRY:
                 continue
             other = ascend(model, rows, params, rng, found.modes, **options)
             if other.value >= found.value - AT_BOUND:

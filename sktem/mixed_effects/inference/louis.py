@@ -39,7 +39,7 @@ class LouisInformation(NamedTuple):
         return self.complete - self.missing
 
 
-def louis_information(model, X, params, draws) -> LouisInformation:
+def louis_information(model, X, params, draws, log_joint=None) -> LouisInformation:
     """Return the observed information as complete less missing information.
 
     ``I = sum_i E_i(-H_i) - cov_i(s_i)`` with slope s and Hessian H of the log-density
@@ -58,6 +58,8 @@ def louis_information(model, X, params, draws) -> LouisInformation:
         Where.
     draws : ImportanceDraws
         Points of the latents; they are weighted by their posterior densities.
+    log_joint : ndarray of shape (n_points, n) or None, default=None
+        Log-densities of observations and points, where they are known.
 
     Returns
     -------
@@ -70,7 +72,8 @@ def louis_information(model, X, params, draws) -> LouisInformation:
     T. A. Louis, Finding the observed information matrix when using the EM algorithm,
     Journal of the Royal Statistical Society B, 1982.
     """
-    log_joint = draws.log_joint(model, X, params)
+    if log_joint is None:
+        log_joint = draws.log_joint(model, X, params)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - logsumexp(terms, axis=0))
     n_points, n, d = draws.points.shape
@@ -159,8 +162,10 @@ def _observation_part(vector, rows, Z, params, w):
         moved = values.copy()
         moved[vector.numeric] += shift
         changed = vector.params(moved, params)
-        # Where there is no density the weight is zero, and differences stay finite.
-        value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
+        value = np.zeros(len(Z))
+        if k:
+            # Where there is no density the weight is zero, and differences stay finite.
+            value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
         squares = np.zeros(len(Z))
         if closed:
             numeric = np.broadcast_to(changed.numeric, (len(Z), k))
