@@ -6,6 +6,9 @@ import numpy as np
 
 __all__ = ["GroupedRows", "NamedColumns"]
 
+#: Numbers of copies of all subjects that are kept.
+KEPT_COPIES = 3
+
 
 class NamedColumns:
     """Columns of a data frame, for model functions that ask for them by name.
@@ -150,12 +153,14 @@ class GroupedRows:
         Returns
         -------
         GroupedRows
-            The copies; made once and kept.
+            The copies; the last ones are kept.
         """
         if count == 1:
             return self
         if count not in self._repeated:
-            self._repeated = {count: self[np.repeat(np.arange(len(self)), count)]}
+            kept = dict(list(self._repeated.items())[-(KEPT_COPIES - 1) :])
+            copies = self[np.repeat(np.arange(len(self)), count)]
+            self._repeated = {**kept, count: copies}
         return self._repeated[count]
 
     def sums(self, values: np.ndarray) -> np.ndarray:

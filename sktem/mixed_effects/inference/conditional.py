@@ -16,6 +16,8 @@ MOST_ITERATIONS, SHORTEST_STEP = 80, 1e-6
 LONGEST_STEP, GROWTH = 2.0, 4.0
 #: Twice the gain of a step below which a search is at its mode.
 SMALLEST_GAIN = 1e-4
+#: Rows that are evaluated at once.
+ROWS_AT_ONCE = 1 << 14
 
 
 class ConditionalModes(NamedTuple):
@@ -101,24 +103,37 @@ def _derivatives(model, X, params, Z, value, units):
     n, d = Z.shape
     step = 1e-3
     slope, hessian = np.empty((n, d)), np.empty((n, d, d))
-    shifts = step * np.diag(units)
+    lower, upper = np.tril_indices(d, -1)
+    axes = step * np.diag(units)
+    shifts = np.concatenate([axes, axes[lower] + axes[upper]])
     with np.errstate(invalid="ignore"):
-        above = [model.log_joint(X, Z + shifts[j], params) for j in range(d)]
-        below = [model.log_joint(X, Z - shifts[j], params) for j in range(d)]
-        for j in range(d):
-            slope[:, j] = (above[j] - below[j]) / (2 * step)
-            hessian[:, j, j] = (above[j] - 2 * value + below[j]) / step**2
-            for k in range(j):
-                both = model.log_joint(X, Z + shifts[j] + shifts[k], params)
-                neither = model.log_joint(X, Z - shifts[j] - shifts[k], params)
-                mixed = both + neither - above[j] - above[k] - below[j] - below[k]
-                hessian[:, j, k] = (mixed + 2 * value) / (2 * step**2)
-                hessian[:, k, j] = hessian[:, j, k]
+        up, down = _at_shifts(model, X, params, Z, np.stack([shifts, -shifts]))
+        above, below = up[:d], down[:d]
+        slope[:] = ((above - below) / (2 * step)).T
+        hessian[:, range(d), range(d)] = ((above - 2 * value + below) / step**2).T
+        mixed = up[d:] + down[d:] - above[lower] - above[upper]
+        mixed = mixed - below[lower] - below[upper] + 2 * value
+        hessian[:, lower, upper] = (mixed / (2 * step**2)).T
+        hessian[:, upper, lower] = hessian[:, lower, upper]
     slope = np.where(np.isfinite(slope), slope, 0.0)
     identity = -np.eye(d)
     broken = ~np.isfinite(hessian).all(axis=(1, 2))
     hessian[broken] = identity
     return slope, hessian
+
+
+def _at_shifts(model, X, params, Z, shifts):
+    """Return log-joint densities at all shifts, of the shape (2, n_shifts, n)."""
+    n, d = Z.shape
+    flat = shifts.reshape(-1, d)
+    found = np.empty((len(flat), n))
+    at_once = max(1, min(len(flat), ROWS_AT_ONCE // len(X.y)))
+    for start in range(0, len(flat), at_once):
+        part = flat[start : start + at_once]
+        moved = (Z[:, None] + part).reshape(-1, d)
+        values = model.log_joint(X.repeat(len(part)), moved, params)
+        found[start : start + at_once] = values.reshape(n, len(part)).T
+    return found.reshape(*shifts.shape[:2], n)
 
 
 def _positive(curvature):
