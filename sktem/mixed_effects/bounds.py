@@ -16,6 +16,8 @@ __all__ = ["to_the_bounds"]
 #: What a variance at its bound may cost in log-likelihood, before and after the other
 #: parameters have moved.
 WORTH_A_TRY, AT_BOUND = 0.1, 1e-4
+#: Quadrature points for a first look, and the cost there that ends it.
+FEW_POINTS, HOPELESS = 64, 2.0
 
 
 def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
@@ -45,7 +47,10 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     seed, most_points = rng.integers(2**63), options["most_points"]
     for j in model.design.free_variances:
         for params in _bounded(model, found.params, j):
-            there = likelihood_at(model, rows, params, found.modes, seed, most_points)
+            rough = likelihood_at(model, rows, params, found.modes, seed, FEW_POINTS)
+            if not rough.value >= found.value - HOPELESS:
+                continue
+            there = likelihood_at(model, rows, params, rough.modes, seed, most_points)
             if not there.value >= found.value - WORTH_A_TRY:
                 continue
             other = ascend(model, rows, params, rng, found.modes, **options)

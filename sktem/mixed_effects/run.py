@@ -37,6 +37,11 @@ MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6,
 FLAT = 1e-9
 #: By how much the likelihood that is reached from the start must be larger.
 LARGER = 0.01
+#: Steps from the start, with few points, which are done with all points only if they
+#: do not lead to the same place (in units of the parameters), and to a log-likelihood
+#: that is not much less.
+ROUGH = {"most_steps": MOST_LAST_STEPS, "least_gain": 1e-3}
+SAME, ROUGHLY = 0.02, 1.0
 
 
 class MixedEffectsRun:
@@ -182,20 +187,19 @@ class MixedEffectsRun:
             return
         if not self._can_climb():
             return
-        model, rows, rng = (
-            self.problem.model,
-            self.problem.rows,
-            state.streams.monitoring,
-        )
+        model, rows = self.problem.model, self.problem.rows
+        rng = state.streams.monitoring
         options = {
             "most_steps": MOST_LAST_STEPS,
             "least_gain": LEAST_LAST_GAIN,
             "most_points": MOST_LAST_POINTS,
         }
         found = ascend(model, rows, state.params, rng, _chain_means(state), **options)
-        other = ascend(model, rows, model.start, rng, **options)
-        if other.value > found.value + LARGER or not found.value > -float("inf"):
-            found = other
+        other = ascend(model, rows, model.start, rng, **ROUGH)
+        if self._may_be_better(other, found):
+            other = ascend(model, rows, other.params, rng, other.modes, **options)
+            if other.value > found.value + LARGER or not found.value > -float("inf"):
+                found = other
         found = to_the_bounds(model, rows, found, rng, **options)
         self.doubt = self._doubt(found)
         if found.value > -float("inf"):
@@ -203,6 +207,16 @@ class MixedEffectsRun:
         # Noise of the chains does not matter where Newton steps have arrived.
         settled = state.converged or self.end is not None
         state.converged = settled and not self.doubt
+
+    def _may_be_better(self, other, found):
+        """Return whether rough steps may lead to another and better maximum."""
+        if not found.value > -float("inf"):
+            return True
+        vector = self.path.vector
+        change = np.abs(vector.of(other.params) - vector.of(found.params))
+        units = vector.units(found.params, self.problem.rows.covariates)
+        same = (change < SAME * units).all()
+        return not same and other.value > found.value - ROUGHLY
 
     def _doubt(self, found):
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
