@@ -248,7 +248,7 @@ class Theophylline:
                 omega_start=0.3,
                 parameters=self.maximum,
             ).fit(X, y, groups=groups)  # fmt: skip
-            self.best[trial] = exact.log_likelihood("quadrature")
+            self.best[trial] = exact.log_likelihood(method="quadrature")
         sampler.n_first = 100 // N_TRANSITIONS
         study = Study(
             "one_compartment_oral", parameters=self.start, omega_start=self.variance,
@@ -258,7 +258,7 @@ class Theophylline:
         )  # fmt: skip
         study.sigma_start = self.sigma
         study.fit(X, y, groups=groups)
-        return (self.best[trial] - study.log_likelihood("quadrature")) / 9, (
+        return (self.best[trial] - study.log_likelihood(method="quadrature")) / 9, (
             study.history_
         )
 

@@ -126,7 +126,7 @@ class Maximum:
         best, _ = fitted(
             data, tol=0, max_iter=passes, n_chains=n_chains, random_state=99
         )
-        errors = np.array(list(best.standard_errors_.values()))
+        errors = np.array(list(best.standard_errors().values()))
         errors[:3] /= list(best.population_parameters_.values())
         noise = np.array(list(best.monte_carlo_errors_.values()))
         vector = best._fitted.vector

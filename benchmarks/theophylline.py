@@ -43,9 +43,9 @@ def ours(data, seed):
     spent = time.process_time() - begin
     values = [*fit.population_parameters_.values(), *np.diag(fit.omega_)]
     begin = time.process_time()
-    importance = -2 * fit.log_likelihood("importance")
+    importance = -2 * fit.log_likelihood(method="importance")
     rest = time.process_time() - begin
-    quadrature = -2 * fit.log_likelihood("quadrature")
+    quadrature = -2 * fit.log_likelihood(method="quadrature")
     return [*values, fit.residual_error_["a"]], spent, rest, importance, quadrature
 
 

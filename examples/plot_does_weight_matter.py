@@ -54,7 +54,7 @@ for name, fit in fits.items():
     print(f"{name:20s} {fit.bic():8.1f} {fit.omega_[position, position]:20.3f}")
 chosen = fits["weight on CL"]
 for (parameter, column), effect in chosen.covariate_effects_.items():
-    error = chosen.standard_errors_[f"beta_{column}({parameter})"]
+    error = chosen.standard_errors()[f"beta_{column}({parameter})"]
     print(f"exponent of the weight: {effect:.2f} +- {error:.2f}")
 
 # %%

@@ -25,7 +25,7 @@ from sktem.samplers import MALA, ULA
 rng = np.random.default_rng(0)
 X = rng.normal(size=(300, 2))
 y = rng.poisson(np.exp(1.5 + X @ [0.6, -0.3] + 0.5 * rng.normal(size=300)))
-best = RobustPoissonRegressor(tol=1e-8).fit(X, y).log_likelihood(X, y).mean()
+best = RobustPoissonRegressor(tol=1e-8).fit(X, y).log_likelihood(X, y)
 
 steps = np.geomspace(1e-3, 10.0, 10)
 loss, accepted = {"ULA": [], "MALA": []}, []
@@ -36,7 +36,7 @@ for step in steps:
             fit = RobustPoissonRegressor(
                 sampler=kind(step, n_steps=3), max_iter=60, tol=0, random_state=0
             ).fit(X, y)
-        loss[kind.__name__].append(best - fit.log_likelihood(X, y).mean())
+        loss[kind.__name__].append((best - fit.log_likelihood(X, y)) / len(y))
     accepted.append(np.mean(fit.history_.acceptance_rate[-10:]))
 
 figure, (ax, right) = plt.subplots(1, 2, figsize=(10, 4))

@@ -47,7 +47,7 @@ pk = NonlinearMixedEffectsRegressor(
     random_state=0,
 ).fit(X, y, groups=groups)
 for name, value in pk.population_parameters_.items():
-    print(f"{name:3s} {value:6.2f} +- {pk.standard_errors_[name]:.2f}")
+    print(f"{name:3s} {value:6.2f} +- {pk.standard_errors()[name]:.2f}")
 print("variances of the logarithms", np.diag(pk.omega_).round(3))
 
 # %%
@@ -86,7 +86,7 @@ again = NonlinearMixedEffectsRegressor(
 ).fit(X, y, groups=groups)
 ParameterTraceDisplay.from_estimator(again, name="second run", ax=display.axes_)
 for run in (pk, again):
-    error = run.standard_errors_["omega2_ka"]
+    error = run.standard_errors()["omega2_ka"]
     print(f"variance of ka {run.omega_[0, 0]:.3f} +- {error:.3f}")
 print(pk.n_iter_, "passes,", "converged" if pk.converged_ else "not converged")
 

@@ -292,7 +292,7 @@ def subjects(folder, saved):
     for (name, value), true in zip(
         pk.population_parameters_.items(), truth, strict=True
     ):
-        error = pk.standard_errors_[name]
+        error = pk.standard_errors()[name]
         print(f"   {name:9s} {true:7.2f} {value:11.2f} {error:16.2f}")
     display = IndividualFitDisplay.from_estimator(pk, X, y, groups, n_subjects=8)
     display.figure_.supylabel("concentration")

@@ -615,12 +615,26 @@ default="constant"
     # -------------------------------------------------- likelihoods and standard errors
 
     def log_likelihood(
-        self, method="auto", *, n_draws=2000, n_nodes="auto", return_error=False
+        self,
+        X=None,
+        y=None,
+        groups=None,
+        *,
+        method="auto",
+        n_draws=2000,
+        n_nodes="auto",
+        return_error=False,
     ):
-        """Return the marginal log-likelihood of the fitted data.
+        """Return the log-likelihood of data, with the random effects integrated out.
 
         Parameters
         ----------
+        X : array-like of shape (n_samples, n_features) or None, default=None
+            Inputs and covariates; None, with y, means the data of the fit.
+        y : array-like of shape (n_samples,) or None, default=None
+            Observations.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Subjects, all of them new ones, as in :meth:`fit`.
         method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
             Adaptive Gauss-Hermite quadrature, or importance sampling from t
             distributions, both at the conditional modes with full covariances; or the
@@ -645,11 +659,20 @@ default="constant"
         Raises
         ------
         ValueError
-            For an unknown method, or "linearized" with ``log_density``.
+            For an unknown method, "linearized" with ``log_density``, or data that do
+            not agree with those of the fit.
         """
         check_is_fitted(self)
         check_choice("method", method, LIKELIHOODS)
-        total, error = self._fitted.log_likelihood(method, n_draws, n_nodes)
+        if (X is None) != (y is None) or (X is None and groups is not None):
+            raise ValueError(
+                "log_likelihood needs X, y and groups as fit does, or none of them for "
+                "the data of the fit"
+            )
+        fitted = self._fitted
+        if X is not None:
+            fitted = fitted.on(*self._validated(X, y, groups, reset=False))
+        total, error = fitted.log_likelihood(method, n_draws, n_nodes)
         return (total, error) if return_error else total
 
     def aic(self, method="auto"):
@@ -665,7 +688,7 @@ default="constant"
         float
             The lower, the better.
         """
-        return -2 * self.log_likelihood(method) + 2 * len(self._fitted.vector)
+        return -2 * self.log_likelihood(method=method) + 2 * len(self._fitted.vector)
 
     def bic(self, method="auto"):
         """Return the Bayesian information criterion, with subjects as sample size.
@@ -681,13 +704,7 @@ default="constant"
             The lower, the better.
         """
         penalty = np.log(len(self._fitted.rows)) * len(self._fitted.vector)
-        return -2 * self.log_likelihood(method) + float(penalty)
-
-    @property
-    def standard_errors_(self):
-        """Standard errors of all parameters, from the observed information."""
-        check_is_fitted(self)
-        return dict(self._warned_errors("louis", "auto")[0])
+        return -2 * self.log_likelihood(method=method) + float(penalty)
 
     def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
         """Return standard errors of all parameters, from the observed information.
@@ -731,12 +748,7 @@ default="constant"
         check_choice("method", method, ("importance", "linearized", "louis"))
         if return_error and method != "louis":
             raise ValueError(f'return_error needs method="louis", got {method!r}')
-        errors, noise = self._warned_errors(method, n_draws)
-        return (dict(errors), dict(noise)) if return_error else dict(errors)
-
-    def _warned_errors(self, method, n_draws):
-        """Return standard errors and their errors; warn the caller of the caller."""
         errors, noise, unusual = self._fitted.standard_errors(method, n_draws)
         if unusual:
-            warnings.warn(unusual, FitWarning, stacklevel=3)
-        return errors, noise
+            warnings.warn(unusual, FitWarning, stacklevel=2)
+        return (dict(errors), dict(noise)) if return_error else dict(errors)

@@ -48,6 +48,11 @@ class FittedMixedEffects:
         """Return the same problem with other parameters."""
         return FittedMixedEffects(self.problem, params, self.chains, self.random_state)
 
+    def on(self, X, y, groups) -> FittedMixedEffects:
+        """Return the same parameters with other data."""
+        problem = self.problem.on(X, y, groups)
+        return FittedMixedEffects(problem, self.params, None, self.random_state)
+
     def _once(self, function, *arguments):
         """Return ``function(self, *arguments)``, which is called once."""
         key = function.__name__, *arguments

@@ -23,7 +23,14 @@ from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["Coefficient", "Layout", "group_rows", "layout_of", "structure_of"]
+__all__ = [
+    "Coefficient",
+    "Layout",
+    "group_rows",
+    "is_constant",
+    "layout_of",
+    "structure_of",
+]
 
 
 class Coefficient(NamedTuple):
@@ -213,7 +220,7 @@ def _coefficients(estimator, X, names, groups, parameter_names):
         found.append(Coefficient(p, 0, "subject", name, start))
         for key in listed(covariates.get(name, ())):
             column = column_of(key, names, X.shape[1], "covariates")
-            constant = groups is not None and _is_constant(X[:, column], groups)
+            constant = groups is not None and is_constant(X[:, column], groups)
             kind = "subject" if constant else "row"
             if column not in columns[kind]:
                 columns[kind].append(column)
@@ -388,8 +395,8 @@ def _check_names(names, coefficients, random):
         )
 
 
-def _is_constant(values, groups):
-    """Whether a column has one value in each group."""
+def is_constant(values, groups):
+    """Return whether a column has one value in each group."""
     first = np.full(groups.max() + 1, np.nan)
     first[groups[::-1]] = values[::-1]
     return bool((values == first[groups]).all())

@@ -6,7 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.layout import Layout, group_rows, layout_of, structure_of
+from sktem.mixed_effects.layout import (
+    Layout,
+    group_rows,
+    is_constant,
+    layout_of,
+    structure_of,
+)
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
@@ -64,6 +70,23 @@ class Problem(NamedTuple):
         if model is None:
             model = _new_model(estimator, structure, layout, rows)
         return cls(model, layout, rows, labels, groups is not None)
+
+    def on(self, X, y, groups) -> Problem:
+        """Return the same model and layout with other data."""
+        design = self.layout.design
+        if groups is None and len(design.random):
+            random = [design.names[p] for p in design.random]
+            raise ValueError(f"groups must be given: {random} have random effects")
+        labels, subjects = (np.arange(len(y)),) * 2 if groups is None else groups
+        names = design.covariate_names[1:]
+        for name, column in zip(names, self.layout.subject_columns, strict=True):
+            if not is_constant(X[:, column], subjects):
+                raise ValueError(
+                    f"covariate {name!r} varies within subjects, which it did not in "
+                    "the data of the fit"
+                )
+        rows = group_rows(self.layout, X, y, subjects)
+        return self._replace(rows=rows, labels=labels, grouped=groups is not None)
 
     @property
     def n_chains(self) -> int:

@@ -251,7 +251,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             return np.exp(self.intercept_ + X @ self.coef_ + 0.5 * self.sigma_**2)
 
     def log_likelihood(self, X, y):
-        """Return the log-likelihood of each row, with its latent integrated out.
+        """Return the log-likelihood of data, with the latents integrated out.
 
         Parameters
         ----------
@@ -262,10 +262,10 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-likelihoods, by adaptive quadrature.
+        float
+            Sum over the rows, by adaptive quadrature.
         """
         check_is_fitted(self)
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         rows = self._rows(X, np.asarray(y, dtype=np.float64))
-        return RobustPoissonModel().log_likelihood(rows, self.params_)
+        return float(RobustPoissonModel().log_likelihood(rows, self.params_).sum())

@@ -150,7 +150,7 @@ def linear_error_distance(data, omega="full"):
 
     def distance(seed):
         fit = linear_of(data, (1.0, 1.0), omega, seed)
-        found = fit.standard_errors_
+        found = fit.standard_errors()
         found = np.array([found["intercept"], found["slope"], found["a"]])
         return np.abs(found / linear_errors(data, omega) - 1).max()
 
@@ -368,7 +368,7 @@ def discrete_distance(data, rows, n_coefficients, measure="likelihood"):
             best = best_by_quadrature(data, law, start, [1.0], None)
             return best - law(fit, X, y, groups) if fit.converged_ else np.inf
         exact = errors_by_quadrature(data, law, start, [1.0])
-        found = fit.standard_errors_
+        found = fit.standard_errors()
         found = np.array([*(found[name] for name in names), found["omega2_b0"]])
         return np.abs(found / exact - 1).max()
 
