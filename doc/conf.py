@@ -194,6 +194,18 @@ copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = ">>> "
 
 if repository_url:
+    # Pages that are generated have nothing to edit.
+    html_theme_options["use_edit_page_button"] = True
+    html_context = {
+        "edit_page_url_template": repository_url + "/edit/main/doc/{{ file_name }}",
+        "edit_page_provider_name": "",
+    }
+    _written = ["user_guide/*", "coming_from/*"]
+    _written += ["benchmarks", "extend", "faq", "installation", "related_projects"]
+    html_theme_options["secondary_sidebar_items"] = {
+        **dict.fromkeys(["api", "api/*", "auto_examples/*", "changelog"], ["page-toc"]),
+        **dict.fromkeys(_written, ["page-toc", "edit-this-page"]),
+    }
     html_theme_options["icon_links"] = [
         {"name": "Source", "url": repository_url, "icon": "fa-solid fa-code"}
     ]

@@ -61,6 +61,18 @@ def test_names_with_a_page_exist():
             obj = getattr(obj, part)
 
 
+def test_the_floors_are_those_of_the_package():
+    path = REPOSITORY / "doc" / "draw_floors.py"
+    spec = importlib.util.spec_from_file_location("draw_floors", path)
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    drawn = REPOSITORY / "doc" / "images" / "floors.svg"
+    assert drawn.read_text(encoding="utf-8") == script.drawing()
+    for rooms in script.FLOORS:
+        for name, _ in rooms:
+            assert (REPOSITORY / "sktem" / name).is_dir()
+
+
 def test_examples_are_in_a_group():
     index = (REPOSITORY / "examples" / "index.rst").read_text(encoding="utf-8")
     examples = sorted(path.stem for path in (REPOSITORY / "examples").glob("plot_*.py"))
