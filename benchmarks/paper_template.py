@@ -116,7 +116,7 @@ def run(solver, seed, options):
         for name, value in estimator._attributes_of(state.params).items():
             setattr(estimator, name, value)
         template = estimator.templates_[0]
-        likelihood = estimator.log_likelihood(held_out, n_draws=options.draws)
+        likelihood = estimator.likelihood_estimates(held_out, n_draws=options.draws)
         found[passes] = (
             template,
             likelihood.log_likelihood.mean() / X.shape[1],

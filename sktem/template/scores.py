@@ -64,7 +64,31 @@ class TemplateScores:
         logs = self._component_log_likelihoods(X, thorough)
         return logsumexp(logs + np.log(self.weights_), axis=1)
 
-    def log_likelihood(self, X, *, n_draws=500, degrees=5):
+    def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):
+        """Return the log-likelihood of all images together by importance sampling.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+        n_draws : int, default=500
+            Draws per image and component.
+        degrees : int, default=5
+            Degrees of freedom of the proposal; 0 means Gaussian.
+        return_error : bool, default=False
+            Whether to return the standard error as well.
+
+        Returns
+        -------
+        float or tuple of float
+            The sum of :meth:`likelihood_estimates`, and its error if asked for.
+        """
+        found = self.likelihood_estimates(X, n_draws=n_draws, degrees=degrees)
+        total = float(found.log_likelihood.sum())
+        error = float(np.sqrt((found.standard_error**2).sum()))
+        return (total, error) if return_error else total
+
+    def likelihood_estimates(self, X, *, n_draws=500, degrees=5):
         """Return the log-likelihood of each image by importance sampling.
 
         Proposals are Student distributed about the mode, with the inverse of the

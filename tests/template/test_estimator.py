@@ -155,8 +155,12 @@ def test_answers_do_not_depend_on_the_other_images(method, mixture):
 
 def test_importance_sampling_does_not_depend_on_the_other_images(mixture):
     fitted, X, _ = mixture
-    whole = fitted.log_likelihood(X, n_draws=20)
-    some = fitted.log_likelihood(X[[30, 4]], n_draws=20)
+    whole = fitted.likelihood_estimates(X, n_draws=20)
+    some = fitted.likelihood_estimates(X[[30, 4]], n_draws=20)
+    total, error = fitted.log_likelihood(X, n_draws=20, return_error=True)
+    assert total == pytest.approx(whole.log_likelihood.sum())
+    assert error == pytest.approx(np.linalg.norm(whole.standard_error))
+    assert fitted.log_likelihood(X, n_draws=20) == total
     for a, b in zip(whole, some, strict=True):
         np.testing.assert_array_equal(a[[30, 4]], b)
 
@@ -351,7 +355,7 @@ def test_scores(fitted, images):
     assert fitted.score(images, sample_weight=weights) == pytest.approx(
         np.average(scores, weights=weights)
     )
-    found = fitted.log_likelihood(images, n_draws=300)
+    found = fitted.likelihood_estimates(images, n_draws=300)
     assert (found.standard_error > 0).all()
     sizes = found.effective_sample_size
     assert (sizes >= 1).all() and (sizes <= 300).all() and np.median(sizes) > 30
@@ -360,7 +364,7 @@ def test_scores(fitted, images):
     wild = np.random.default_rng(0).normal(size=images.shape)
     assert fitted.score(wild) < fitted.score(images) - 1000
     # Standard errors are those between halves of the draws.
-    more = fitted.log_likelihood(images, n_draws=2000)
+    more = fitted.likelihood_estimates(images, n_draws=2000)
     off = (found.log_likelihood - more.log_likelihood) / found.standard_error
     assert np.abs(off).mean() < 2
     assert more.standard_error.mean() < 0.7 * found.standard_error.mean()
@@ -369,7 +373,7 @@ def test_scores(fitted, images):
 @pytest.mark.parametrize("settings", [{"n_draws": 1}, {"degrees": -1}])
 def test_wrong_draws(fitted, images, settings):
     with pytest.raises(ValueError, match="n_draws must be >= 2 and degrees >= 0"):
-        fitted.log_likelihood(images, **settings)
+        fitted.likelihood_estimates(images, **settings)
 
 
 def test_likelihood_is_a_density(images):
@@ -386,7 +390,7 @@ def test_likelihood_is_a_density(images):
     np.testing.assert_allclose(
         two.noise_variances_, 1e6 * one.noise_variances_, rtol=1e-5
     )
-    a, b = one.log_likelihood(images), two.log_likelihood(1000 * images + 7)
+    a, b = one.likelihood_estimates(images), two.likelihood_estimates(1000 * images + 7)
     np.testing.assert_allclose(a[0], b[0] + shift, rtol=1e-5)
 
 
@@ -415,7 +419,7 @@ def test_missing_pixels_do_not_count(fitted, images):
     """Densities of the pixels that were seen, whatever stood in the others."""
     missing = images.copy()
     missing[:, :7] = np.nan
-    found = fitted.log_likelihood(missing[:1], n_draws=3000)[0][0]
+    found = fitted.likelihood_estimates(missing[:1], n_draws=3000)[0][0]
     # Integrate the pixels out by Monte Carlo.
     rng = np.random.default_rng(0)
     guesses = np.repeat(images[:1], 500, axis=0)
@@ -423,7 +427,7 @@ def test_missing_pixels_do_not_count(fitted, images):
     guesses[:, :7] = mean + scale * rng.normal(size=(500, 7))
     log_q = -((guesses[:, :7] - mean) ** 2).sum(axis=1) / (2 * scale**2)
     log_q -= 7 * np.log(scale * np.sqrt(2 * np.pi))
-    logs = fitted.log_likelihood(guesses, n_draws=100)[0] - log_q
+    logs = fitted.likelihood_estimates(guesses, n_draws=100)[0] - log_q
     total = np.logaddexp.reduce(logs) - np.log(500)
     assert found == pytest.approx(total, abs=0.3)
     filled = np.nan_to_num(missing[:1])

@@ -154,7 +154,7 @@ def test_threads_do_not_change_the_fit(settings, images):
     two = template(n_jobs=2, **settings).fit(images)
     assert_same(one, two)
     np.testing.assert_array_equal(one.transform(images), two.transform(images))
-    a, b = (e.log_likelihood(images, n_draws=10) for e in (one, two))
+    a, b = (e.likelihood_estimates(images, n_draws=10) for e in (one, two))
     np.testing.assert_array_equal(a, b)
     again = template(n_jobs=2, **settings).fit(images)
     assert_same(two, again)
@@ -383,7 +383,7 @@ def assert_sane(fitted, X):
         Z, fitted.inverse_transform(Z), fitted.score_samples(X),
         fitted.predict_proba(X), fitted.deformation_fields(X),
         fitted.min_jacobians(X), fitted.sample(3)[0],
-        fitted.principal_deformations(1)[0], *fitted.log_likelihood(X, n_draws=5),
+        fitted.principal_deformations(1)[0], *fitted.likelihood_estimates(X, n_draws=5),
     ]  # fmt: skip
     for values in found:
         assert np.isfinite(values).all()
@@ -462,7 +462,7 @@ def test_new_images_beyond_all_measure(images):
         assert not np.isnan(fitted.score_samples(wild)).any()
         assert np.isfinite(fitted.predict_proba(wild)).all()
         assert np.isfinite(fitted.transform(wild)).all()
-        assert not np.isnan(fitted.log_likelihood(wild, n_draws=5)[0]).any()
+        assert not np.isnan(fitted.likelihood_estimates(wild, n_draws=5)[0]).any()
 
 
 def test_unseen_images_have_the_prior():
@@ -473,7 +473,7 @@ def test_unseen_images_have_the_prior():
     np.testing.assert_allclose(fitted.score_samples(nothing), 0, atol=1e-9)
     np.testing.assert_allclose(fitted.predict_proba(nothing), [fitted.weights_] * 2)
     np.testing.assert_array_equal(fitted.modes_of(nothing), 0)
-    found = fitted.log_likelihood(nothing, n_draws=4000)
+    found = fitted.likelihood_estimates(nothing, n_draws=4000)
     assert np.abs(found[0]).max() < 5 * found[1].max() + 1e-3
 
 
