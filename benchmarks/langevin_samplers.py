@@ -37,7 +37,7 @@ class SettledULA(Settled, ULA):
 class BareULA(Settled, ULA):
     """ULA without a guard, which may end anywhere."""
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, gradient = state
         root, square, _ = self._scaled(model, X, params)
         noise = streams.sampling.standard_normal(Z.shape)
@@ -54,7 +54,7 @@ class SettledMALA(Settled, MALA):
 class JointMALA(Settled, MALA):
     """MALA with one accept test for the latents of all rows, as the authors have it."""
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint, gradient = state
         root, square, inverse = self._scaled(model, X, params)
         step = np.asarray(self.step, dtype=float)

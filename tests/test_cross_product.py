@@ -158,7 +158,7 @@ class ForgetsTheMean(FITTEM):
 
 
 class NoAcceptStep(RandomWalk):
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint = state
         noise = streams.sampling.standard_normal(Z.shape)
         pull = 0.3 * (X.mean(axis=1, keepdims=True) - Z)
@@ -166,14 +166,18 @@ class NoAcceptStep(RandomWalk):
 
 
 class StaleDensity(RandomWalk):
-    def _transition(self, model, X, state, params, streams):
-        (Z, _), accepted, events = super()._transition(model, X, state, params, streams)
+    def _transition(self, model, X, state, params, streams, move):
+        (Z, _), accepted, events = super()._transition(
+            model, X, state, params, streams, move
+        )
         return (Z, state[1]), accepted, events
 
 
 class StaleGradient(MALA):
-    def _transition(self, model, X, state, params, streams):
-        new, accepted, events = super()._transition(model, X, state, params, streams)
+    def _transition(self, model, X, state, params, streams, move):
+        new, accepted, events = super()._transition(
+            model, X, state, params, streams, move
+        )
         return (new[0], new[1], state[2]), accepted, events
 
 

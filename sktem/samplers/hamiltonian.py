@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 
 from sktem.samplers.base import accept_or_reject
@@ -63,21 +61,24 @@ class HMC(MarkovSampler):
         if self.n_leapfrog < 1:
             raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
         if is_auto(self.step):
-            return self._draw_tuned(model, X, Z, params, streams, iteration)
-        step = self.step(iteration) if callable(self.step) else self.step
-        sampler = copy.copy(self)
-        sampler.step = np.asarray(step, dtype=float)
-        return super(HMC, sampler).draw(model, X, Z, params, streams, iteration)
+            return self._draw_tuned(model, X, Z, params, streams)
+        return super().draw(model, X, Z, params, streams, iteration)
 
-    def _draw_tuned(self, model, X, Z, params, streams, iteration):
-        def move(sampler, length, units):
-            sampler.step = 0.5 * length * units
-            moved, info = sampler.draw(model, X, Z, params, streams, iteration)
-            return moved, info, info.acceptance_rate
-
+    def _draw_tuned(self, model, X, Z, params, streams):
         dimension = max(int(np.prod(Z.shape[2:])), 1)
         n_steps = int(5 * np.ceil(dimension**0.25))
-        return tuned(self, 0.651, n_steps, Z, streams, move)
+
+        def drawn(length, units):
+            step = 0.5 * length * units
+            moved, info = self._moved(model, X, Z, params, streams, step, n_steps)
+            return moved, info, info.acceptance_rate
+
+        return tuned(self, 0.651, Z, streams, drawn)
+
+    def _move(self, model, X, params, iteration):
+        """Return the leapfrog step."""
+        step = self.step(iteration) if callable(self.step) else self.step
+        return np.asarray(step, dtype=float)
 
     def _start_chain(self, model, X, Z, params):
         return (
@@ -86,16 +87,16 @@ class HMC(MarkovSampler):
             self._gradient(model, X, Z, params),
         )
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint, gradient = state
         momentum = streams.sampling.standard_normal(Z.shape)
         position, slope, velocity = Z, gradient, momentum
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(self.n_leapfrog):
-                velocity = velocity + 0.5 * self.step * slope
-                position = position + self.step * velocity
+                velocity = velocity + 0.5 * move * slope
+                position = position + move * velocity
                 slope = model.grad_log_joint(X, position, params)
-                velocity = velocity + 0.5 * self.step * slope
+                velocity = velocity + 0.5 * move * slope
             log_proposed = model.log_joint(X, position, params)
             kinetic = 0.5 * (momentum**2 - velocity**2)
             log_ratio = log_proposed - log_joint

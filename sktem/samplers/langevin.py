@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,23 @@ def _column(values, ndim):
     return values.reshape((-1,) + (1,) * (ndim - 1))
 
 
+class Move(NamedTuple):
+    """What the transitions of one draw share.
+
+    Attributes
+    ----------
+    step : ndarray
+        Langevin step, a number or one per coordinate.
+    root, square, inverse : callable
+        Multiply by L, L L' and the inverse of L, the root of the preconditioner.
+    """
+
+    step: np.ndarray
+    root: Callable
+    square: Callable
+    inverse: Callable
+
+
 class _Langevin(MarkovSampler):
     """What the two share: the step, its schedule and the preconditioner."""
 
@@ -43,29 +61,31 @@ class _Langevin(MarkovSampler):
         """Draws with which new chains begin: some where the step is learned."""
         return WARM_UP if is_auto(self.step) else 0
 
-    def _draw_tuned(self, target, model, X, Z, params, streams, iteration):
+    def _draw_tuned(self, target, model, X, Z, params, streams):
         """Move with a step that is learned from the acceptance of its proposals."""
+        n_steps = int(5 * np.ceil(np.cbrt(np.prod(Z.shape[2:]))))
 
-        def move(sampler, length, units):
+        def drawn(length, units):
             units = units if self.preconditioner is None else 1.0
-            sampler.step = 0.5 * (length * units) ** 2
-            moved, info = sampler.draw(model, X, Z, params, streams, iteration)
+            move = self._move_by(0.5 * (length * units) ** 2, model, X, params)
+            moved, info = self._moved(model, X, Z, params, streams, move, n_steps)
             biased = np.isfinite(info.bias)
             return moved, info, 1 - info.bias if biased else info.acceptance_rate
 
-        n_steps = int(5 * np.ceil(np.cbrt(np.prod(Z.shape[2:]))))
-        return tuned(self, target, n_steps, Z, streams, move)
+        return tuned(self, target, Z, streams, drawn)
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
-        """Move every chain by ``n_steps`` transitions."""
-        sampler = copy.copy(self)
-        step = self.step(iteration) if callable(self.step) else self.step
-        sampler.step = np.asarray(step, dtype=float)
-        if not (np.isfinite(sampler.step) & (sampler.step > 0)).all():
-            raise ValueError(f"step must be positive, got {step!r}")
-        # The copy serves one draw, during which the preconditioner stays.
-        sampler._scale = self._scaled(model, X, params)
-        return super(_Langevin, sampler).draw(model, X, Z, params, streams, iteration)
+    def _move(self, model, X, params, iteration):
+        """Return a move by the given step."""
+        return self._move_by(self._step_at(iteration), model, X, params)
+
+    def _step_at(self, iteration):
+        return self.step(iteration) if callable(self.step) else self.step
+
+    def _move_by(self, given, model, X, params):
+        step = np.asarray(given, dtype=float)
+        if not (np.isfinite(step) & (step > 0)).all():
+            raise ValueError(f"step must be positive, got {given!r}")
+        return Move(step, *self._scaled(model, X, params))
 
     def _preconditioner_needs(self):
         """Return the methods that a preconditioner given by name asks of the model."""
@@ -105,10 +125,9 @@ def _multipliers(root):
     )
 
 
-def _log_reversal(Z, proposed, gradient_proposed, noise, step, scale):
+def _log_reversal(Z, proposed, gradient_proposed, noise, step, move):
     """Return the log-density of the way back less that of the proposal."""
-    _, square, inverse = scale
-    back = inverse(Z - proposed - step * square(gradient_proposed))
+    back = move.inverse(Z - proposed - step * move.square(gradient_proposed))
     return _row_sum(noise**2 / 2 - back**2 / (4 * step))
 
 
@@ -168,14 +187,12 @@ class ULA(_Langevin):
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
-        given = (model, X, Z, params, streams, iteration)
         if not is_auto(self.step):
-            return super().draw(*given)
+            return super().draw(model, X, Z, params, streams, iteration)
         if callable(getattr(model, "log_joint", None)):
-            return self._draw_tuned(0.98, *given)
-        sampler = copy.copy(self)
-        sampler.step = DEFAULT_STEP
-        return sampler.draw(*given)
+            return self._draw_tuned(0.98, model, X, Z, params, streams)
+        move = self._move_by(DEFAULT_STEP, model, X, params)
+        return self._moved(model, X, Z, params, streams, move)
 
     @property
     def requires(self):  # type: ignore[override]
@@ -184,13 +201,13 @@ class ULA(_Langevin):
 
     def _start_chain(self, model, X, Z, params):
         with np.errstate(over="ignore", invalid="ignore"):
-            return Z, self._gradient(model, X, Z, params)
+            return Z, self._gradient(model, X, Z, params), None
 
-    def _transition(self, model, X, state, params, streams):
-        Z, gradient = state
-        root, square, inverse = self._scale
+    def _transition(self, model, X, state, params, streams, move):
+        Z, gradient, _ = state
+        _, root, square, inverse = move
         halved = streams.adaptation.of_rows("ula_step", len(Z))
-        step = self.step * _column(halved, Z.ndim)
+        step = move.step * _column(halved, Z.ndim)
         noise = streams.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
@@ -198,27 +215,28 @@ class ULA(_Langevin):
             drift = inverse(step * square(gradient_proposed)) / np.sqrt(2 * step)
             sound = np.isfinite(_row_sum(np.abs(proposed)))
             sound &= (np.abs(drift) < LARGEST_DRIFT).reshape(len(Z), -1).all(axis=1)
-        self._last_move = (Z, proposed, gradient_proposed, noise, step)
+        last = (Z, proposed, gradient_proposed, noise, step)
         restored = int(len(Z) - sound.sum())
         if not restored:
-            return (proposed, gradient_proposed), sound, {}
+            return (proposed, gradient_proposed, last), sound, {}
         streams.adaptation.put_rows("ula_step", np.where(sound, halved, halved / 2))
         mask = _column(sound, Z.ndim)
         state = (
             np.where(mask, proposed, Z),
             np.where(mask, gradient_proposed, gradient),
+            last,
         )
         return state, sound, {"ula_restored": restored}
 
-    def _bias(self, model, X, params):
+    def _bias(self, model, X, params, state, move):
         if not hasattr(model, "log_joint") or len(X) == 0:
             return float("nan")
-        Z, proposed, gradient, noise, step = self._last_move
+        Z, proposed, gradient, noise, step = state[2]
         with np.errstate(over="ignore", invalid="ignore"):
             log_ratio = model.log_joint(X, proposed, params)
             log_ratio = log_ratio - model.log_joint(X, Z, params)
             log_ratio = log_ratio + _log_reversal(
-                Z, proposed, gradient, noise, step, self._scale
+                Z, proposed, gradient, noise, step, move
             )
             accepted = np.exp(np.minimum(log_ratio, 0.0))
         return 1.0 - float(np.mean(np.where(np.isnan(accepted), 0.0, accepted)))
@@ -289,17 +307,14 @@ class MALA(_Langevin):
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
         if is_auto(self.step):
-            given = (model, X, Z, params, streams, iteration)
-            return self._draw_tuned(self.target, *given)
+            return self._draw_tuned(self.target, model, X, Z, params, streams)
         if self.adapt is None:
             return super().draw(model, X, Z, params, streams, iteration)
         learnt = streams.adaptation.values
         scale = learnt.get("mala_scale", 1.0)
-        sampler = copy.copy(self)
-        sampler.adapt = None
-        step = self.step(iteration) if callable(self.step) else self.step
-        sampler.step = np.asarray(step, dtype=float) * scale
-        Z, info = sampler.draw(model, X, Z, params, streams, iteration)
+        step = np.asarray(self._step_at(iteration), dtype=float) * scale
+        move = self._move_by(step, model, X, params)
+        Z, info = self._moved(model, X, Z, params, streams, move)
         if np.isfinite(info.acceptance_rate):
             visits = learnt.get("mala_draws", 0) + 1
             excess = info.acceptance_rate - self.target
@@ -314,10 +329,9 @@ class MALA(_Langevin):
             self._gradient(model, X, Z, params),
         )
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint, gradient = state
-        root, square, inverse = self._scale
-        step = np.asarray(self.step, dtype=float)
+        step, root, square, _ = move
         noise = streams.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
@@ -325,7 +339,7 @@ class MALA(_Langevin):
             gradient_proposed = model.grad_log_joint(X, proposed, params)
             log_ratio = log_proposed - log_joint
             log_ratio = log_ratio + _log_reversal(
-                Z, proposed, gradient_proposed, noise, step, self._scale
+                Z, proposed, gradient_proposed, noise, step, move
             )
         Z, accepted = accept_or_reject(Z, proposed, log_ratio, streams.acceptance)
         mask = _column(accepted, Z.ndim)

@@ -66,32 +66,35 @@ class MarkovSampler(Sampler):
 
     def draw(self, model, X, Z, params, streams, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
+        move = self._move(model, X, params, iteration)
+        return self._moved(model, X, Z, params, streams, move)
+
+    def _moved(self, model, X, Z, params, streams, move, n_steps="auto"):
+        """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
         n, m = Z.shape[:2]
         if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
             # All chains at once, as chains of their own of repeated rows.
-            Z, info = self.draw(
-                model,
-                X.repeat(m),
-                Z.reshape(n * m, 1, *Z.shape[2:]),
-                params,
-                streams,
-                iteration,
+            chains = Z.reshape(n * m, 1, *Z.shape[2:])
+            Z, info = self._moved(
+                model, X.repeat(m), chains, params, streams, move, n_steps
             )
             return Z.reshape(n, m, *Z.shape[2:]), info
         Z_new = np.empty_like(Z)
         rates: list[float] = []
         biases: list[float] = []
         events: Counter = Counter()
+        if not is_auto(self.n_steps):
+            n_steps = self.n_steps
         for m in range(Z.shape[1]):
             state = self._start_chain(model, X, Z[:, m], params)
-            for _ in range(1 if is_auto(self.n_steps) else self.n_steps):
+            for _ in range(1 if is_auto(n_steps) else n_steps):
                 state, accepted, mended = self._transition(
-                    model, X, state, params, streams
+                    model, X, state, params, streams, move
                 )
                 rates.append(np.mean(accepted) if len(accepted) else np.nan)
                 events.update(mended)
             Z_new[:, m] = state[0]
-            biases.append(self._bias(model, X, params))
+            biases.append(self._bias(model, X, params, state, move))
         return Z_new, SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
 
     @staticmethod
@@ -108,7 +111,11 @@ class MarkovSampler(Sampler):
         check_each_row(model, "grad_log_joint", values, len(Z), like=Z)
         return values
 
-    def _bias(self, model, X, params):
+    def _move(self, model, X, params, iteration):
+        """Return what the transitions of a draw share, such as a step."""
+        return None
+
+    def _bias(self, model, X, params, state, move):
         """Return how far the last transition is from an exact one, NaN if it is one."""
         return float("nan")
 
@@ -117,5 +124,5 @@ class MarkovSampler(Sampler):
         """Return the chain state (position and what is cached at these parameters)."""
 
     @abstractmethod
-    def _transition(self, model, X, state, params, streams):
-        """Return (new chain state, accepted, events)."""
+    def _transition(self, model, X, state, params, streams, move):
+        """Return (new chain state, accepted, events) for a move of the draw."""

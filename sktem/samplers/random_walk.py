@@ -50,22 +50,26 @@ class RandomWalk(MarkovSampler):
         if not is_auto(self.scale):
             return super().draw(model, X, Z, params, streams, iteration)
         dimension = max(int(np.prod(Z.shape[2:])), 1)
+        n_steps = min(2 + 3 * dimension, 50)
 
-        def move(sampler, length, units):
-            sampler.scale = 2.4 / np.sqrt(dimension) * length * units
-            moved, info = sampler.draw(model, X, Z, params, streams, iteration)
+        def drawn(length, units):
+            scale = 2.4 / np.sqrt(dimension) * length * units
+            moved, info = self._moved(model, X, Z, params, streams, scale, n_steps)
             return moved, info, info.acceptance_rate
 
-        n_steps = min(2 + 3 * dimension, 50)
-        return tuned(self, 0.234 + 0.206 / dimension, n_steps, Z, streams, move)
+        return tuned(self, 0.234 + 0.206 / dimension, Z, streams, drawn)
+
+    def _move(self, model, X, params, iteration):
+        """Return the scale."""
+        return np.asarray(self.scale)
 
     def _start_chain(self, model, X, Z, params):
         return Z, self._log_joint(model, X, Z, params)
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint = state
         noise = streams.sampling.standard_normal(Z.shape)
-        proposed = Z + np.asarray(self.scale) * noise
+        proposed = Z + move * noise
         with np.errstate(over="ignore", invalid="ignore"):
             log_proposed = model.log_joint(X, proposed, params)
             log_ratio = log_proposed - log_joint

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -139,7 +138,7 @@ def is_auto(value) -> bool:
     return isinstance(value, str)
 
 
-def tuned(sampler, target: float, n_steps: int, Z: np.ndarray, streams, move):
+def tuned(sampler, target: float, Z: np.ndarray, streams, drawn):
     """Draw with the learned length of moves, and learn of it.
 
     Parameters
@@ -148,16 +147,13 @@ def tuned(sampler, target: float, n_steps: int, Z: np.ndarray, streams, move):
         Whose moves are tuned.
     target : float
         Acceptance rate aimed at.
-    n_steps : int
-        Transitions per draw where the sampler leaves them open.
     Z : ndarray of shape (n, n_chains, ...)
         Chain states.
     streams : Streams
         Streams of the run, which carry the tuning.
-    move : callable
-        ``move(copy, length, units)`` draws with a copy of the sampler of which it
-        sets the step; it returns chain states, a :class:`sktem.samplers.SamplerInfo`
-        and the rate that counts.
+    drawn : callable
+        ``drawn(length, units)`` draws with moves of this length; it returns chain
+        states, a :class:`sktem.samplers.SamplerInfo` and the rate that counts.
 
     Returns
     -------
@@ -168,9 +164,6 @@ def tuned(sampler, target: float, n_steps: int, Z: np.ndarray, streams, move):
     """
     values, name = streams.adaptation.values, type(sampler).__name__
     tuning = values.get(name, Tuning()).seen(Z)
-    copied = copy.copy(sampler)
-    if isinstance(sampler.n_steps, str):
-        copied.n_steps = n_steps
-    Z, info, rate = move(copied, tuning.length, tuning.units)
+    Z, info, rate = drawn(tuning.length, tuning.units)
     values[name] = tuning.learned(rate, target)
     return Z, info

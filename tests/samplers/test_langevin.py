@@ -54,12 +54,12 @@ def expected_bias(variance, step):
 
 
 class HalfDrift(ULA):
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         class Halved:
             def grad_log_joint(self, X, Z, params):
                 return model.grad_log_joint(X, Z, params) / 2
 
-        return super()._transition(Halved(), X, state, params, streams)
+        return super()._transition(Halved(), X, state, params, streams, move)
 
 
 def test_estimated_bias_of_ula(global_random_seed):

@@ -119,7 +119,7 @@ def test_chains_come_to_the_target(kernel, target, global_random_seed):
 
 
 class NoAcceptStep(RandomWalk):
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint = state
         proposed = Z + self.scale * streams.sampling.standard_normal(Z.shape)
         return (proposed, log_joint), np.ones(len(Z), bool), {}
@@ -128,8 +128,10 @@ class NoAcceptStep(RandomWalk):
 class StaleDensity(RandomWalk):
     """Compares with the log-density of the state before last."""
 
-    def _transition(self, model, X, state, params, streams):
-        (Z, _), accepted, events = super()._transition(model, X, state, params, streams)
+    def _transition(self, model, X, state, params, streams, move):
+        (Z, _), accepted, events = super()._transition(
+            model, X, state, params, streams, move
+        )
         return (Z, state[1]), accepted, events
 
 
@@ -143,15 +145,17 @@ class DensityOfOtherParameters(RandomWalk):
 class StaleGradient(MALA):
     """Proposes with the gradient of the state before last."""
 
-    def _transition(self, model, X, state, params, streams):
-        new, accepted, events = super()._transition(model, X, state, params, streams)
+    def _transition(self, model, X, state, params, streams, move):
+        new, accepted, events = super()._transition(
+            model, X, state, params, streams, move
+        )
         return (new[0], new[1], state[2]), accepted, events
 
 
 class NoKineticEnergy(HMC):
     """Accepts by the density alone."""
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint, gradient = state
         position, velocity = Z, streams.sampling.standard_normal(Z.shape)
         for _ in range(self.n_leapfrog):
@@ -167,7 +171,7 @@ class NoKineticEnergy(HMC):
 class NoBackwardMove(MALA):
     """Treats the proposal as if it were symmetric."""
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         Z, log_joint, gradient = state
         noise = streams.sampling.standard_normal(Z.shape)
         proposed = Z + self.step * gradient + np.sqrt(2 * self.step) * noise
@@ -224,23 +228,23 @@ def test_ula_has_its_known_stationary_variance(step, global_random_seed):
 
 
 class WrongSign(ULA):
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         class Flipped:
             def grad_log_joint(self, X, Z, params):
                 return -model.grad_log_joint(X, Z, params)
 
-        return super()._transition(Flipped(), X, state, params, streams)
+        return super()._transition(Flipped(), X, state, params, streams, move)
 
 
 class HalfDrift(ULA):
     """Drift of half the step with the noise of the whole."""
 
-    def _transition(self, model, X, state, params, streams):
+    def _transition(self, model, X, state, params, streams, move):
         class Halved:
             def grad_log_joint(self, X, Z, params):
                 return model.grad_log_joint(X, Z, params) / 2
 
-        return super()._transition(Halved(), X, state, params, streams)
+        return super()._transition(Halved(), X, state, params, streams, move)
 
 
 @pytest.mark.parametrize("wrong", [WrongSign, HalfDrift])
