@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,9 @@ def neighbours(params: Any, constrained) -> Iterator[tuple[str, Any]]:
     Parameters
     ----------
     params : object
-        A named tuple, an array or a number. Others have no neighbours.
+        A named tuple, a dataclass, an array or a number. Others have no neighbours.
     constrained : tuple of str
-        Fields of a named tuple that are left alone.
+        Fields of a named tuple or dataclass that are left alone.
 
     Yields
     ------
@@ -28,9 +30,14 @@ def neighbours(params: Any, constrained) -> Iterator[tuple[str, Any]]:
         Parameters of which one entry is moved.
     """
     names = getattr(params, "_fields", None)
+    replaced: Any = None
+    if names is not None:
+        replaced = params._replace
+    elif is_dataclass(params) and not isinstance(params, type):
+        names = [field.name for field in fields(params) if field.init]
+        replaced = partial(replace, params)
     if names is not None:
         named = {n: getattr(params, n) for n in names if n not in constrained}
-        replaced = params._replace
     elif isinstance(params, (float, np.ndarray)):
         named = {"params": params}
 

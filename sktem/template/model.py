@@ -46,7 +46,9 @@ class TemplateParams:
     noise_variances: np.ndarray
     means: np.ndarray | None = None
     floored: int = 0
-    _derived: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _derived: dict[Any, Any] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __getstate__(self):
         return {**self.__dict__, "_derived": {}}

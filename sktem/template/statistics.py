@@ -228,8 +228,12 @@ class TemplateStatistics:
             if variance <= LEAST_NOISE * mean_square:
                 left = True
                 rest = unexplained_square(self.grid, part)
-                missing = max(-rest, 0.0) if np.isfinite(rest) else part.square
-                head[1] += head[0] * (missing + LEAST_NOISE * part.square)
+                if not np.isfinite(rest):
+                    rest = -part.square
+                # So that the noise is just above the least share of the new square.
+                share = 1.01 * LEAST_NOISE
+                missing = (share * part.square - rest) / (1 - share)
+                head[1] += head[0] * max(missing, LEAST_NOISE * part.square)
             _, thin = self.priors.posterior_covariance(
                 self.grid, part.outer, count, self.covariance_type
             )

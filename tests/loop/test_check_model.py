@@ -1,5 +1,7 @@
 """check_model on every model of the package, and on models that are wrong."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,10 @@ from sktem.models import (
     check_model,
 )
 from sktem.regression.ard_logistic_model import WholeData
+from sktem.template.grid import ImageGrid
+from sktem.template.model import DeformableTemplateModel
 from tests.mixed_effects.test_model import make_model, make_rows
+from tests.template.oracles import model_of, random_params, simulate
 
 rng = np.random.default_rng(0)
 GROUPS = rng.normal(3.0, 1.0, size=(40, 1)) + rng.normal(size=(40, 4))
@@ -28,7 +33,18 @@ def mixed(error):
     return model, make_rows(np.random.default_rng(1), n_subjects=12)
 
 
+def template(shape):
+    grid = ImageGrid(shape, (4,) * len(shape), (2,) * len(shape), 1.5, 2.5)
+    params = random_params(grid, np.random.default_rng(2))
+    images, _ = simulate(grid, params, 12, np.random.default_rng(3))
+    # Entries of a covariance are not free, and a single weight is one.
+    options = {"constrained": ("covariances", "weights")}
+    return model_of(grid, n_rows=12.0), images, options
+
+
 MODELS = {
+    "template of signals": template((8,)),
+    "template of images": template((5, 5)),
     "random intercept": (RandomInterceptModel(), GROUPS, {}),
     "robust Poisson": (RobustPoissonModel(), COUNTS, {}),
     "ARD": (ARDLogisticModel(), LABELS, {}),
@@ -227,3 +243,15 @@ def test_scales_of_the_data(scale):
     wrong = type("Broken", (RandomInterceptModel,), BROKEN["gradient 1 % off"][0])()
     with pytest.raises(ValueError, match="grad_log_joint"):
         check_model(wrong, GROUPS * scale)
+
+
+def test_entries_of_a_dataclass_are_moved():
+    class Loud(DeformableTemplateModel):
+        def maximize(self, s, params):
+            found = super().maximize(s, params)
+            return replace(found, noise_variances=1.2 * found.noise_variances)
+
+    model, images, options = template((8,))
+    loud = Loud(model.grid, model.priors, n_rows=12.0)
+    with pytest.raises(ValueError, match="maximize of Loud is not at the maximum"):
+        check_model(loud, images, **options)
