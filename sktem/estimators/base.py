@@ -38,9 +38,24 @@ except ImportError:  # scikit-learn < 1.9
 __all__ = ["CallbackSupportMixin", "FitProgress", "LoopEstimator", "with_callbacks"]
 
 
+#: Rows of a batch, at most, where the estimator chooses.
+LARGEST_BATCH = 1024
+
 #: Frames from a warning in ``_warn`` to the caller of ``fit``, which scikit-learn's
 #: callbacks wrap once.
 USER_FRAME = 3 + hasattr(CallbackSupportMixin, "set_callbacks")
+
+
+#: Settings of the loop that a face may leave out, with what holds then.
+WITHOUT = {
+    "n_draws": None,
+    "batch_size": 1,
+    "sampling": "fixed",
+    "rho": "auto",
+    "average": False,
+    "tol": 0.0,
+    "n_iter_no_change": 1,
+}
 
 
 @dataclass
@@ -68,16 +83,19 @@ class FitProgress:
 class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that run the loop.
 
-    Subclasses have the parameters ``solver, sampler, n_draws, batch_size, sampling,
-    step_size, rho, average, max_iter, tol, n_iter_no_change, verbose,
-    verbose_interval``.
+    Subclasses have the parameters ``solver, sampler, step_size, max_iter, verbose,
+    verbose_interval``, and those of :data:`WITHOUT` that they offer to the user.
     """
 
     #: Samplers by name.
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
 
+    def _option(self, name):
+        """Return a parameter, or what holds where the estimator does not offer it."""
+        return getattr(self, name, WITHOUT[name])
+
     def _check_number(self, name, kind, low, *, strict=False):
-        value = getattr(self, name)
+        value = getattr(self, name) if hasattr(self, name) else self._option(name)
         below = value <= low if isinstance(value, Real) and strict else None
         if below is None:
             below = isinstance(value, Real) and value < low
@@ -96,12 +114,12 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
         if isinstance(found, tuple):
             solver_class, implied_sampler, implied_step = found
             varies = issubclass(solver_class, VarianceReducedSolver)
-            solver = solver_class(rho=self.rho) if varies else solver_class()
+            solver = solver_class(rho=self._option("rho")) if varies else solver_class()
             if implied_step is not None and _is_auto(step_size):
                 step_size = implied_step
         else:
             solver = found
-            if not _is_auto(self.rho):
+            if not _is_auto(self._option("rho")):
                 raise ValueError(
                     "rho is a parameter of the solver: set it there, not on the "
                     "estimator, when solver is an instance"
@@ -149,46 +167,80 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
 
     def _with_settings(self, sampler, model):
         """Return an instance with the estimator's settings for a class of samplers."""
+        n_draws = self._option("n_draws")
         if isinstance(sampler, type):
-            draws = issubclass(sampler, ExactDraws) and self.n_draws is not None
-            return sampler(n_draws=self.n_draws) if draws else sampler()
-        if self.n_draws is not None:
+            draws = issubclass(sampler, ExactDraws) and n_draws is not None
+            return sampler(n_draws=n_draws) if draws else sampler()
+        if n_draws is not None:
             raise ValueError(
                 "n_draws is a parameter of the sampler: set it there, not on the "
                 "estimator, when sampler is an instance"
             )
         return sampler
 
-    def _settings(self, model, n_rows):
-        """Return checked settings of a run over ``n_rows`` rows."""
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        """Return checked settings of a run over rows, or with batches of a stream."""
         self._check_number("max_iter", Integral, 0)
         self._check_number("tol", Real, 0)
         self._check_number("n_iter_no_change", Integral, 1)
-        if self.sampling not in SAMPLING_SCHEMES:
+        sampling = self._option("sampling")
+        if sampling not in SAMPLING_SCHEMES:
             raise ValueError(
-                f"sampling must be one of {sorted(SAMPLING_SCHEMES)}, got "
-                f"{self.sampling!r}"
+                f"sampling must be one of {sorted(SAMPLING_SCHEMES)}, got {sampling!r}"
             )
         sampler, solver, step_size = self._parts(model)
         check_compatible(model, sampler)
+        average = self._option("average")
+        if batch_size is None:
+            batch_size = min(self._resolved_batch_size(n_rows), n_rows)
         return RunSettings(
             model=model,
             sampler=sampler,
             solver=solver,
             step_size=step_size,
-            batch_size=min(self._resolved_batch_size(n_rows), n_rows),
-            sampling=self.sampling,
+            batch_size=batch_size,
+            sampling=sampling,
             max_passes=self.max_iter,
-            tol=float(self.tol),
-            patience=self.n_iter_no_change,
-            average=False if _is_auto(self.average) else check_average(self.average),
+            tol=float(self._option("tol")),
+            patience=self._option("n_iter_no_change"),
+            average=False if _is_auto(average) else check_average(average),
         )
 
     def _resolved_batch_size(self, n_rows):
-        if _is_auto(self.batch_size):
-            return max(1, min(1024, n_rows // 20))
+        return self._given_batch_size(max(1, min(LARGEST_BATCH, n_rows // 20)))
+
+    def _given_batch_size(self, automatic):
+        """Return ``batch_size``, checked, or what "auto" means."""
+        if _is_auto(self._option("batch_size")):
+            return automatic
         self._check_number("batch_size", Integral, 1)
-        return int(self.batch_size)
+        return int(self._option("batch_size"))
+
+    def _fit(
+        self, settings, X, sample_weight, new_run, *, n_init=1, starts=None, finish=None
+    ):
+        """Run from each start and take over what the best run has found.
+
+        ``new_run(progress)`` makes the state of a start; ``finish(state)`` is the
+        last word on the best one. A fit that the user has interrupted takes the result
+        of the last finished epoch and then raises KeyboardInterrupt.
+        """
+        warn_of_unused(self, settings, USER_FRAME)
+        progress = FitProgress(random=starts)
+        state, interrupted = self._run_starts(
+            settings, X, sample_weight, new_run, n_init, progress
+        )
+        if finish is not None:
+            finish(state)
+        self._publish(self._fitted_attributes(settings, state, X))
+        if interrupted:
+            raise KeyboardInterrupt
+        return state
+
+    def _publish(self, attributes):
+        """Set fitted attributes."""
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def _run_starts(self, settings, X, sample_weight, new_run, n_init, progress):
         """Run from each start and return the best run.
@@ -196,7 +248,6 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
         ``new_run(progress)`` makes the state of a start. Also returns whether the user
         interrupted: the caller takes the result and then raises it again.
         """
-        warn_of_unused(self, settings, USER_FRAME)
         context = self._callback_context(n_init)
         for callback in getattr(self, "_skl_callbacks", []):
             if hasattr(callback, "restore"):

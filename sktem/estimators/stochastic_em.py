@@ -14,7 +14,7 @@ from sklearn.utils.validation import (
 )
 
 from sktem.e_step.random import spawn_streams
-from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
@@ -218,17 +218,12 @@ class StochasticEM(LoopEstimator):
             )
             return RunState(params, streams)
 
-        state, interrupted = self._run_starts(
-            settings, X, sample_weight, new_run, 1, FitProgress()
-        )
-        self.__dict__.pop("_stream_state", None)
-        self._fitted_mass = float(
-            len(X) if sample_weight is None else sample_weight.sum()
-        )
-        for name, value in self._fitted_attributes(settings, state, X).items():
-            setattr(self, name, value)
-        if interrupted:
-            raise KeyboardInterrupt
+        def finish(state):
+            self.__dict__.pop("_stream_state", None)
+            mass = len(X) if sample_weight is None else sample_weight.sum()
+            self._fitted_mass = float(mass)
+
+        state = self._fit(settings, X, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
         return self
 
@@ -292,8 +287,8 @@ class StochasticEM(LoopEstimator):
         self.params_, self.statistics_ = stream.published(self._stream_state)
         return self
 
-    def _settings(self, model, n_rows):
-        settings = super()._settings(model, n_rows)
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
         full = settings.solver.n_index_sets == 0 and self.solver != "mcem"
         if full and settings.sampler.markov and isinstance(self.step_size, str):
             # Chains forget the first parameters only if the statistics do.
@@ -303,16 +298,13 @@ class StochasticEM(LoopEstimator):
 
     def _stream_settings(self):
         """Return settings of a stream, which do not depend on the chunks."""
-        settings = self._settings(self.model, 20 * 1024)
+        batch_size = self._given_batch_size(LARGEST_BATCH)
+        settings = self._settings(self.model, batch_size=batch_size)
         step_size = settings.step_size
         if isinstance(self.step_size, str):
             # A step of 1, which suits passes over the same rows, would forget the past.
             step_size = OnlineEM().default_step_size(settings.sampler)
-        return replace(
-            settings,
-            step_size=step_size,
-            batch_size=self._resolved_batch_size(20 * 1024),
-        )
+        return replace(settings, step_size=step_size)
 
     @available_if(_model_has("log_likelihood"))
     def score_samples(self, X):

@@ -18,7 +18,6 @@ from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_streams
 from sktem.estimators.base import (
     USER_FRAME,
-    FitProgress,
     LoopEstimator,
     with_callbacks,
 )
@@ -279,10 +278,6 @@ default="constant"
         self.verbose_interval = verbose_interval
 
     # What the loop asks of all estimators and this one decides itself.
-    sampling = "fixed"
-    n_iter_no_change = 1
-    n_draws = None
-    average = False
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
     _stream: SubjectStream
 
@@ -330,8 +325,8 @@ default="constant"
             )
         return sampler
 
-    def _settings(self, model, n_rows):
-        settings = super()._settings(model, n_rows)
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
         if isinstance(self.step_size, str):
             settings = replace(settings, step_size=DecayAfterBurnIn())
         return replace(settings, tol=0.0, monitor=False)
@@ -382,16 +377,12 @@ default="constant"
             state.enter(state.trace.phase)
             return state
 
-        state, interrupted = self._run_starts(
-            settings, problem.rows, None, new_run, 1, FitProgress()
-        )
-        if self.tol:
-            state.trace.finish(state)
-        self.__dict__.pop("_stream", None)
-        for name, value in self._fitted_attributes(settings, state, None).items():
-            setattr(self, name, value)
-        if interrupted:
-            raise KeyboardInterrupt
+        def finish(state):
+            if self.tol:
+                state.trace.finish(state)
+            self.__dict__.pop("_stream", None)
+
+        state = self._fit(settings, problem.rows, None, new_run, finish=finish)
         self._warn(state, settings)
         return self
 

@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_streams
-from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.base import USER_FRAME, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
@@ -362,16 +362,14 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             return state
 
         n_init = 1 if warm else self.n_init
-        state, interrupted = self._run_starts(
-            settings, X, sample_weight, new_run, n_init, FitProgress(random=starts)
-        )
-        for name, value in self._fitted_attributes(settings, state, X).items():
-            setattr(self, name, value)
-        total = float(len(X) if sample_weight is None else sample_weight.sum())
-        self._stream = MixtureStream.after_fit(self, model, state, total)
-        self.__dict__.pop("n_steps_", None)
-        if interrupted:
-            raise KeyboardInterrupt
+
+        def finish(state):
+            total = float(len(X) if sample_weight is None else sample_weight.sum())
+            self._stream = MixtureStream.after_fit(self, model, state, total)
+            self.__dict__.pop("n_steps_", None)
+
+        options = {"n_init": n_init, "starts": starts, "finish": finish}
+        state = self._fit(settings, X, sample_weight, new_run, **options)
         self._warn(state, settings)
         return self
 
@@ -435,8 +433,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         stream.update(self, X, sample_weight)
         self._stream = stream
         model, params = stream.published(self)
-        for name, value in self._parameter_attributes(model, params, X.dtype).items():
-            setattr(self, name, value)
+        self._publish(self._parameter_attributes(model, params, X.dtype))
         self.n_samples_seen_ = stream.n_rows
         self.n_steps_ = stream.n_steps
         return self

@@ -128,7 +128,7 @@ class MixtureStream:
     def _begin(self, estimator, rows, weights):
         """Make the start from the kept rows."""
         self.model, params, s = self._best_start(estimator, rows, weights)
-        settings = estimator._settings(self.model, STREAM_BATCH)
+        settings = _settings(estimator, self.model)
         warn_of_unused(estimator, settings, 4, on_stream=True)
         self.state = StreamState(
             params=params,
@@ -180,17 +180,14 @@ class MixtureStream:
         return model, params, s
 
     def _stream(self, estimator):
-        settings = estimator._settings(self.model, STREAM_BATCH)
-        batch_size, step_size = estimator.batch_size, settings.step_size
-        if isinstance(batch_size, str):
-            batch_size = STREAM_BATCH
+        settings = _settings(estimator, self.model)
+        step_size = settings.step_size
         if isinstance(estimator.step_size, str):
             step_size = Polynomial(alpha=0.5, offset=2.0)
         # The passes of a population solver over a chunk: one fills the memory.
         return Stream(
             replace(
                 settings,
-                batch_size=int(batch_size),
                 step_size=check_schedule(step_size),
                 max_passes=2.0,
             )
@@ -227,6 +224,12 @@ class MixtureStream:
         if message and not self.warned:
             self.warned = True
             warnings.warn(message, FitWarning, stacklevel=4)
+
+
+def _settings(estimator, model):
+    """Return the settings of a run with the batches of a stream."""
+    batch_size = estimator._given_batch_size(STREAM_BATCH)
+    return estimator._settings(model, batch_size=batch_size)
 
 
 def _is_given(estimator):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_streams
 from sktem.estimators import base
-from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.regression.ard_logistic_ascent import RelevanceTrace
@@ -142,13 +142,6 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     (True, True)
     """
 
-    sampling = "fixed"
-    n_draws = None
-    batch_size = 1
-    rho = "auto"
-    average = False
-    n_iter_no_change = 1
-
     def __init__(
         self,
         *,
@@ -264,13 +257,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             params, streams = ARDLogisticParams(start), spawn_streams(self.random_state)
             return RunState(params, streams, solver=solver, trace=trace)
 
-        state, interrupted = self._run_starts(
-            settings, data, None, new_run, 1, FitProgress()
-        )
-        for name, value in self._fitted_attributes(settings, state, data).items():
-            setattr(self, name, value)
-        if interrupted:
-            raise KeyboardInterrupt
+        state = self._fit(settings, data, None, new_run)
         self._warn(state, settings)
         self._warn_of_maximum(state)
         self._warn_of_separation(data, model)

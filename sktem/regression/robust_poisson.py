@@ -11,7 +11,7 @@ from sklearn.utils.validation import (
 )
 
 from sktem.e_step.random import spawn_streams
-from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunState
 from sktem.regression.feature_scaling import Scaling
@@ -105,9 +105,6 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     0.6
     """
 
-    sampling = "fixed"
-    n_draws = None
-
     def __init__(
         self,
         *,
@@ -200,24 +197,17 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
                 start = ascend(rows, start, weights)[0]
             return RunState(start, streams, trace=scaling)
 
-        state, interrupted = self._run_starts(
-            settings, rows, sample_weight, new_run, 1, FitProgress()
-        )
-        if climbs:
-            self._finish(state, rows, weights)
-        for name, value in self._fitted_attributes(settings, state, rows).items():
-            setattr(self, name, value)
-        if interrupted:
-            raise KeyboardInterrupt
+        def finish(state):
+            """Climb by Newton steps for what solvers with noise leave to gain."""
+            if not climbs or state.interrupted:
+                return
+            if state.converged or not state.stopped:
+                state.params, left = ascend(rows, state.params, weights)
+                state.converged = bool(left <= self.tol * weights.sum())
+
+        state = self._fit(settings, rows, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
         return self
-
-    def _finish(self, state, rows, weights):
-        """Climb by Newton steps for what solvers with noise leave to gain."""
-        if state.interrupted or (state.stopped and not state.converged):
-            return
-        state.params, left = ascend(rows, state.params, weights)
-        state.converged = bool(left <= self.tol * weights.sum())
 
     def _fitted_attributes(self, settings, state, X):
         scaled = state.params

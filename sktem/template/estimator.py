@@ -10,11 +10,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, Transfor
 from threadpoolctl import threadpool_limits
 
 from sktem.e_step.random import spawn_streams
-from sktem.estimators.base import (
-    FitProgress,
-    LoopEstimator,
-    with_callbacks,
-)
+from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.loop.state import RunState
 from sktem.template.attributes import TemplateAttributes
 from sktem.template.images import TemplateImages
@@ -357,6 +354,7 @@ class DeformableTemplateEstimator(
                 params = self._start(model, Y, sample_weight, streams.initialisation)
             return RunState(params, streams)
 
+        warn_of_unused(self, settings, USER_FRAME + 1)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
             state, interrupted = self._run_starts(
