@@ -14,8 +14,12 @@ from sktem.boltzmann.kernels.elimination import draw_exactly, eliminate, margina
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks
 
-__all__ = ["EliminationPlan", "plan_elimination"]
+__all__ = ["POSTERIOR_WIDTH", "EliminationPlan", "plan_elimination", "posterior_plan"]
 
+#: Exact posteriors have at most this many table entries per hidden unit, and separators
+#: of at most this many units: about what 100 sweeps of Gibbs sampling cost.
+ENTRIES_PER_UNIT = 100
+POSTERIOR_WIDTH = 12
 #: Rows whose tables are worked on at a time.
 _ROWS = 64
 
@@ -276,6 +280,25 @@ def plan_elimination(
         if found is not None:
             plans.append(EliminationPlan(graph, *found))
     return min(plans, key=lambda plan: plan.n_entries) if plans else None
+
+
+def posterior_plan(graph) -> EliminationPlan | None:
+    """Return a plan for the hidden units given the visible ones, None if it is costly.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph between the hidden units.
+
+    Returns
+    -------
+    EliminationPlan or None
+        The plan.
+    """
+    plan = plan_elimination(graph, POSTERIOR_WIDTH)
+    if plan is None or plan.n_entries > ENTRIES_PER_UNIT * graph.n_units:
+        return None
+    return plan
 
 
 def _order(graph, max_width, max_entries, rule):

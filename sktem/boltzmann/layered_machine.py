@@ -8,7 +8,11 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.boltzmann.arrays import arrays_of
-from sktem.boltzmann.elimination import EliminationPlan, plan_elimination
+from sktem.boltzmann.elimination import (
+    POSTERIOR_WIDTH,
+    EliminationPlan,
+    posterior_plan,
+)
 from sktem.boltzmann.enumeration import enumerate_states
 from sktem.boltzmann.layer_states import LayerStates
 from sktem.boltzmann.model import Moments, entropy
@@ -16,9 +20,6 @@ from sktem.graphs import Graph, layered_graph
 
 __all__ = ["LayeredMachine"]
 
-#: As for graphs: what an exact posterior of two or more hidden layers may cost.
-ENTRIES_PER_UNIT = 100
-WIDTH = 12
 #: Most units of one side whose states are enumerated.
 WIDEST_ENUMERATION = 16
 
@@ -58,12 +59,9 @@ class LayeredMachine(LayerStates):
         widths = [
             min(pair) for pair in zip(self.sizes[1:], self.sizes[2:], strict=False)
         ]
-        if not widths or max(widths) > WIDTH:
+        if not widths or max(widths) > POSTERIOR_WIDTH:
             return None
-        plan = plan_elimination(Graph(layered_graph(self.sizes[1:])), WIDTH)
-        if plan is None or plan.n_entries > ENTRIES_PER_UNIT * self.n_hidden:
-            return None
-        return plan
+        return posterior_plan(Graph(layered_graph(self.sizes[1:])))
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the machine that works on what a converter of arrays returns."""
