@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from numbers import Integral
 
-from sklearn.base import BaseEstimator
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted
 
+from sktem.boltzmann.ais import AISResult, annealed_importance_sampling
 from sktem.boltzmann.arrays import arrays_of
-from sktem.boltzmann.draws import BoltzmannDraws
+from sktem.boltzmann.calls import one_blas_thread
+from sktem.boltzmann.checks import check_parameters, check_rows
+from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.loop import has_missing
+from sktem.boltzmann.partition import LogPartition
 from sktem.boltzmann.pretraining import pretrained
-from sktem.boltzmann.run import BoltzmannRun
-from sktem.boltzmann.scores import BoltzmannScores
-from sktem.boltzmann.setup import BoltzmannSetup, one_blas_thread
+from sktem.boltzmann.run import run_fit, warn_of_events
+from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import seed_sequence, spawn_streams
-from sktem.estimators.base import USER_FRAME, with_callbacks
+from sktem.estimators.base import CallbackSupportMixin, with_callbacks
 from sktem.history import History
 from sktem.links import DocumentationLinkMixin
 
@@ -25,10 +36,9 @@ __all__ = ["LatentBoltzmannMachine"]
 
 
 class LatentBoltzmannMachine(
-    BoltzmannScores,
-    BoltzmannDraws,
-    BoltzmannSetup,
-    BoltzmannRun,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    CallbackSupportMixin,
     DocumentationLinkMixin,
     BaseEstimator,
 ):
@@ -196,6 +206,8 @@ class LatentBoltzmannMachine(
     (True, True)
     """
 
+    log_partition_: AISResult
+
     def __init__(
         self,
         graph=None,
@@ -266,7 +278,7 @@ class LatentBoltzmannMachine(
 
     @property
     def _n_features_out(self):
-        return self._model.n_hidden
+        return self._fitted.model.n_hidden
 
     @with_callbacks
     @one_blas_thread
@@ -291,16 +303,23 @@ class LatentBoltzmannMachine(
         ValueError
             If a parameter or the data are out of range.
         """
-        self._check_parameters()
+        check_parameters(self)
         warm = self.warm_start and hasattr(self, "params_")
-        X = self._validate(X, reset=not warm)
-        units = self._units if warm else VisibleUnits.of(X, self.visible == "gaussian")
+        X = check_rows(self, X, reset=not warm)
+        units = (
+            self._fitted.units
+            if warm
+            else VisibleUnits.of(X, self.visible == "gaussian")
+        )
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
-        model = self._new_model(X.shape[1], arrays)
-        settings = self._settings(model, has_missing(X), X.shape[0])
-        if warm:
-            self._check_same(model)
+        model = new_model(self, X.shape[1], arrays)
+        settings = new_settings(self, model, has_missing(X), X.shape[0])
+        if warm and model.n_parameters != self.params_.shape[0]:
+            raise ValueError(
+                f"warm_start needs the same machine: it has {model.n_parameters} "
+                f"parameters, and {self.params_.shape[0]} were fitted"
+            )
 
         def new_state():
             if warm:
@@ -319,7 +338,10 @@ class LatentBoltzmannMachine(
                 pretrained(settings, inputs, units, params, streams)
             return ContrastiveState(params, streams)
 
-        state = self._run(settings, X, inputs, units, new_state)
+        def attributes(state):
+            return self._attributes(model, units, state)
+
+        state = run_fit(self, settings, X, inputs, units, new_state, attributes)
         self._publish(model, units, state)
         self.history_ = state.history
         self.n_iter_ = state.epoch
@@ -328,7 +350,7 @@ class LatentBoltzmannMachine(
         self._stream = BoltzmannStream.after_fit(model, units, state)
         if state.interrupted:
             raise KeyboardInterrupt
-        self._warn(state.history.events, USER_FRAME + 1)
+        warn_of_events(state.history.events)
         return self
 
     @one_blas_thread
@@ -354,9 +376,9 @@ class LatentBoltzmannMachine(
         LatentBoltzmannMachine
             The estimator.
         """
-        self._check_parameters()
+        check_parameters(self)
         stream = getattr(self, "_stream", None)
-        X = self._validate(X, reset=stream is None, method="partial_fit")
+        X = check_rows(self, X, reset=stream is None, method="partial_fit")
         if stream is None:
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")
@@ -365,5 +387,314 @@ class LatentBoltzmannMachine(
         self._stream = stream
         self._publish(stream.model, *stream.published(self))
         self.n_samples_seen_ = stream.n_rows
-        self._warn(events, 3)
+        warn_of_events(events)
         return self
+
+    def _publish(self, model, units, state):
+        """Set the fitted attributes, and forget those of the fit before."""
+        for name, value in self._attributes(model, units, state).items():
+            setattr(self, name, value)
+        for name in ("log_partition_", *(() if model.gaussian else ("variances_",))):
+            self.__dict__.pop(name, None)
+
+    def _attributes(self, model, units, state):
+        """Return what the fitted machine is."""
+        params, copy = state.params, arrays_of(state.params).copy
+        chains = None if state.chains is None else copy(state.chains)
+        found = {
+            "params_": copy(params),
+            "chains_": chains,
+            "biases_": model.biases_by_unit(params),
+            "weights_": model.weights_by_unit(params),
+            "n_features_in_": model.n_visible,
+        }
+        if model.gaussian:
+            found["variances_"] = units.scale**2 / model.precisions(params)
+        fitted = FittedMachine(
+            model, units, found["params_"], chains, LogPartition(model)
+        )
+        return {**found, "_fitted": fitted}
+
+    # What the fitted machine answers.
+
+    def _machine(self) -> FittedMachine:
+        """Return the fitted machine with parameters and threads as they are now."""
+        return replace(
+            self._fitted,
+            model=self._fitted.model.with_n_jobs(self.n_jobs),
+            params=self.params_,
+            chains=self.chains_,
+            n_mean_field=self.n_mean_field,
+        )
+
+    def _checked(self, X, method, *, allow_nan=False):
+        """Return rows that a method of the fitted machine got, checked."""
+        check_is_fitted(self)
+        return check_rows(self, X, reset=False, method=method, allow_nan=allow_nan)
+
+    def _generator(self):
+        return np.random.default_rng(seed_sequence(self.random_state))
+
+    @one_blas_thread
+    def transform(self, X):
+        """Return the probabilities of the hidden units given rows.
+
+        Exact where the E-step can be (in a restricted machine, on graphs whose hidden
+        parts have a small treewidth), otherwise mean field. Where a value is NaN, mean
+        field over it and the hidden units.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_hidden)
+            Probabilities; on a graph in the order of the units, otherwise layer by
+            layer.
+        """
+        X = self._checked(X, "transform", allow_nan=True)
+        return self._machine().hidden_means(X)
+
+    @one_blas_thread
+    def free_energy(self, X):
+        """Return minus the log of the sum of ``exp <theta, phi(v, h)>`` over h.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Free energies; where the hidden units cannot be summed out, the upper bound
+            of mean field.
+        """
+        return -self._machine().log_unnormalised(self._checked(X, "free_energy"))
+
+    @one_blas_thread
+    def log_partition(
+        self, method="auto", *, n_runs=100, n_temperatures=1000, schedule="adaptive"
+    ):
+        """Return log Z, the normalisation of the likelihood.
+
+        Parameters
+        ----------
+        method : {"auto", "exact", "ais"}, default="auto"
+            "exact" sums over all states by elimination, which needs a small treewidth
+            (a grid of at most 22 rows, a restricted machine of at most 22 hidden or
+            visible units); "ais" is annealed importance sampling; "auto" is exact where
+            that takes no more than about a second.
+        n_runs : int, default=100
+            Independent runs of AIS.
+        n_temperatures : int, default=1000
+            Steps of each run.
+        schedule : {"adaptive", "linear"} or array-like, default="adaptive"
+            How the inverse temperatures lie. "adaptive" places them by a pilot run.
+
+        Returns
+        -------
+        AISResult
+            Value, standard error and effective sample size (out of `n_runs`; if it is
+            small, the error is underestimated). An exact value has error 0 and
+            effective sample size inf.
+        """
+        check_is_fitted(self)
+        if method not in ("auto", "exact", "ais"):
+            raise ValueError(
+                f"method must be one of ['auto', 'exact', 'ais'], got {method!r}"
+            )
+        _check_count("n_runs", n_runs)
+        _check_count("n_temperatures", n_temperatures)
+        machine = self._machine()
+        if method != "ais":
+            exact = machine.partition.exact(machine.params, method)
+            if exact is not None:
+                return exact
+            if method == "exact":
+                raise ValueError(
+                    "the treewidth of the machine is too large for method='exact': use "
+                    "'ais'"
+                    if arrays_of(self.params_).is_numpy
+                    else "method='exact' needs a machine fitted to NumPy arrays: use "
+                    "'ais'"
+                )
+        return annealed_importance_sampling(
+            machine.model, machine.params, self._generator(), n_runs, n_temperatures,
+            schedule,
+        )  # fmt: skip
+
+    @one_blas_thread
+    def score_samples(self, X, *, log_partition=None, n_runs=10, n_temperatures=200):
+        """Return the log-likelihood of each row.
+
+        Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
+        Otherwise one or both are estimated by annealed importance sampling. log Z is
+        kept in ``log_partition_``, with its standard error and effective sample size,
+        until the parameters change. Its 100 runs have 1,000 temperatures; where their
+        effective sample size is below 50 they are repeated with 4,000, and where it is
+        below 25 even then, a :class:`~sktem.exceptions.FitWarning` says so.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, without NaN.
+        log_partition : float or None, default=None
+            log Z, such as the value of a longer run of :meth:`log_partition`; None
+            means that it is found here.
+        n_runs, n_temperatures : int
+            Size of the estimate of each row where the hidden units cannot be summed
+            out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods in nats; of Gaussian units, log-densities of the columns of
+            X.
+        """
+        X = self._checked(X, "score_samples")
+        machine = self._machine()
+        if log_partition is None:
+            self.log_partition_ = machine.partition.find(
+                machine.model, machine.params, self._generator
+            )
+            log_partition = self.log_partition_.value
+        return machine.log_likelihoods(
+            X, log_partition, self._generator, n_runs, n_temperatures
+        )
+
+    def score(self, X, y=None):
+        """Return the mean log-likelihood per row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        float
+            Mean of :meth:`score_samples`.
+        """
+        values = self.score_samples(X)
+        return float(arrays_of(values).xp.mean(values))
+
+    @one_blas_thread
+    def pseudo_log_likelihood(self, X):
+        """Return the sum over units of their log-probability given all other ones.
+
+        Without randomness, and without log Z. Where the hidden units cannot be summed
+        out, the mean-field bound stands for the free energy.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows of binary units. The cost is that of ``2 * n_features`` free energies.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Pseudo-log-likelihoods in nats.
+        """
+        if self.visible != "binary":
+            raise ValueError("pseudo_log_likelihood needs visible='binary'")
+        X = self._checked(X, "pseudo_log_likelihood")
+        return self._machine().pseudo_log_likelihoods(X)
+
+    @one_blas_thread
+    def sample(self, n_samples=1, n_steps=1000):
+        """Draw rows from the machine.
+
+        Each comes from a chain of its own, which starts at one of `chains_` (for "cd",
+        at fair coins).
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Rows.
+        n_steps : int, default=1000
+            Gibbs transitions of each chain.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Visible units.
+        """
+        check_is_fitted(self)
+        _check_count("n_samples", n_samples)
+        _check_count("n_steps", n_steps)
+        return self._machine().sample(n_samples, n_steps, self._generator())
+
+    @one_blas_thread
+    def gibbs(self, X):
+        """Draw hidden units given rows, then visible units given those.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Visible units after one transition. Where the hidden units cannot be drawn
+            at once, they have moved by ``n_gibbs_e`` sweeps from a mean-field start.
+        """
+        X = self._checked(X, "gibbs")
+        return self._machine().transition(X, self.n_gibbs_e, self._generator())
+
+    @one_blas_thread
+    def sample_conditional(self, X, n_steps=200):
+        """Draw the units that are NaN given those that are not.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN means to be drawn.
+        n_steps : int, default=200
+            Gibbs transitions from a mean-field start.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows with draws in place of NaN.
+        """
+        _check_count("n_steps", n_steps)
+        X = self._checked(X, "sample_conditional", allow_nan=True)
+        return self._machine().draw_missing(X, n_steps, self._generator())
+
+    @one_blas_thread
+    def impute(self, X, n_steps=200, n_chains=1):
+        """Replace NaN by the expectation given what is observed.
+
+        The conditional means of the second half of Gibbs chains are averaged.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN means not observed.
+        n_steps : int, default=200
+            Gibbs transitions of a chain from a mean-field start.
+        n_chains : int, default=1
+            Independent chains of each row. A chain moves slowly between states that
+            fit what is observed but are far apart; several find more of them than one
+            of as many transitions, and they cost as much as it does.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows with probabilities (of Gaussian units, means) in place of NaN.
+        """
+        _check_count("n_steps", n_steps)
+        _check_count("n_chains", n_chains)
+        X = self._checked(X, "impute", allow_nan=True)
+        return self._machine().expect_missing(X, n_steps, n_chains, self._generator())
+
+
+def _check_count(name, value):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")

@@ -9,6 +9,7 @@ phi under the posterior of the hidden units less its mean under the model (Jang 
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -75,6 +76,27 @@ class BoltzmannModel(ABC):
 
     gaussian = False
     weighs_rows = False
+
+    n_jobs: int | None
+
+    def with_n_jobs(self, n_jobs) -> BoltzmannModel:
+        """Return the model with this number of threads.
+
+        Parameters
+        ----------
+        n_jobs : int or None
+            Threads.
+
+        Returns
+        -------
+        BoltzmannModel
+            The model itself, or a shallow copy.
+        """
+        if n_jobs == self.n_jobs:
+            return self
+        other = copy.copy(self)
+        other.n_jobs = n_jobs
+        return other
 
     @property
     @abstractmethod
@@ -321,6 +343,84 @@ class BoltzmannModel(ABC):
         -------
         ndarray of shape (n, n_hidden)
             Marginals.
+        """
+
+    @abstractmethod
+    def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
+        """Return mean-field marginals given a part of the visible units.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        n_iterations : int
+            Mean-field sweeps.
+
+        Returns
+        -------
+        ndarray of shape (n, n_hidden)
+            Marginals.
+        """
+
+    @abstractmethod
+    def visible_sweep(self, params, chains, seed) -> Any:
+        """Return chains whose visible units were drawn given the rest.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        chains : ndarray
+            n chains; they may be changed.
+        seed : numpy.uint64
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray
+            Chains.
+        """
+
+    @abstractmethod
+    def visible_draws(self, params, X, observed, chains, seed) -> np.ndarray:
+        """Return draws of the visible units given chains, with X where observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible) or None
+            Visible values, and which are observed; None for no values.
+        chains : ndarray
+            n chains.
+        seed : numpy.uint64
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible)
+            Visible units.
+        """
+
+    @abstractmethod
+    def visible_means(self, params, X, observed, chains) -> np.ndarray:
+        """Return means of the visible units given chains, with X where observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        chains : ndarray
+            n chains.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible)
+            Means.
         """
 
     @abstractmethod

@@ -11,6 +11,7 @@ from scipy import sparse
 
 from sktem.boltzmann.arrays import NUMPY, arrays_of
 from sktem.boltzmann.loop import has_missing, update
+from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_streams
@@ -115,7 +116,7 @@ class BoltzmannStream:
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
         arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
-        fresh = estimator._new_model(X.shape[1], arrays)
+        fresh = new_model(estimator, X.shape[1], arrays)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
@@ -130,7 +131,7 @@ class BoltzmannStream:
         data = arrays.concat(self.waiting)
         full = rows // size * size
         self.waiting = [data[full:, :]]
-        settings = estimator._settings(self.model, has_missing(data))
+        settings = new_settings(estimator, self.model, has_missing(data))
         if self.state is None:
             self.units, self.state = self._start(estimator, data[:size, :])
         self.state.history.events.clear()

@@ -9,6 +9,7 @@ from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.setup import new_model, new_settings
 from sktem.graphs import Graph, grid_graph
 from tests.defaults.boltzmann_cases import maximum, random_graph
 
@@ -91,8 +92,8 @@ def test_where_there_are_ascents():
 
     def ascent(X=X, **options):
         machine = LatentBoltzmannMachine(**{"hidden_layer_sizes": 3, **options})
-        model = machine._new_model(X.shape[1])
-        return ExactAscent.of(machine._settings(model, False, X.shape[0]), X)
+        model = new_model(machine, X.shape[1])
+        return ExactAscent.of(new_settings(machine, model, False, X.shape[0]), X)
 
     found, listed = ascent(), ascent(sparse.csr_array(X))
     assert found.n_evaluations == listed.n_evaluations

@@ -1,0 +1,54 @@
+"""What surrounds the calls of users: threads of BLAS, where warnings point to."""
+
+from __future__ import annotations
+
+import functools
+import sys
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["one_blas_thread", "users_frame"]
+
+#: Packages whose frames stand between a warning and the user.
+PACKAGES = ("sktem", "sklearn")
+
+
+@functools.cache
+def _controller():
+    return ThreadpoolController()
+
+
+def one_blas_thread(method):
+    """Hold BLAS to one thread in a method: on shared cores its threads get in the way.
+
+    Parameters
+    ----------
+    method : callable
+        The method.
+
+    Returns
+    -------
+    callable
+        The method, wrapped.
+    """
+
+    @functools.wraps(method)
+    def wrapped(*args, **kwargs):
+        with _controller().limit(limits=1, user_api="blas"):
+            return method(*args, **kwargs)
+
+    return wrapped
+
+
+def users_frame() -> int:
+    """Return the `stacklevel`, for who calls this, of the first frame of a user.
+
+    Returns
+    -------
+    int
+        The level of the first frame outside sktem and scikit-learn.
+    """
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
+        frame, level = frame.f_back, level + 1
+    return level

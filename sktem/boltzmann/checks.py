@@ -1,0 +1,191 @@
+"""Checks of the parameters and of the rows of a Boltzmann machine."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import validate_data
+
+from sktem.boltzmann.arrays import arrays_of, input_arrays
+from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
+from sktem.choices import check_choice
+
+__all__ = ["check_parameters", "check_rows"]
+
+E_STEPS = ("auto", "exact", "gibbs", "mean_field")
+#: Parameters that are positive integers.
+COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
+          "batch_size")  # fmt: skip
+
+
+def check_parameters(machine) -> None:
+    """Raise if a parameter of an estimator is out of range.
+
+    Parameters
+    ----------
+    machine : LatentBoltzmannMachine
+        Holds the parameters.
+    """
+    for name in COUNTS:
+        _check_number(machine, name, Integral, 1)
+    if not (isinstance(machine.max_iter, str) and machine.max_iter == "auto"):
+        _check_number(machine, "max_iter", Integral, 0)
+    if machine.tol is not None:
+        _check_number(machine, "tol", Real, 0)
+    _check_number(machine, "pretrain", Integral, 0)
+    _check_number(machine, "weight_decay", Real, 0)
+    if not (isinstance(machine.momentum, str) and machine.momentum == "auto"):
+        _check_number(machine, "momentum", Real, 0)
+        if machine.momentum >= 1:
+            raise ValueError(f"momentum must be below 1, got {machine.momentum!r}")
+    _check_number(machine, "variance_floor", Real, 0, strict=True)
+    if machine.variance_floor > 1:
+        raise ValueError(
+            f"variance_floor must be in (0, 1], got {machine.variance_floor!r}"
+        )
+    if machine.binarize is not None and machine.binarize != "sample":
+        threshold = isinstance(machine.binarize, Real)
+        if not threshold or isinstance(machine.binarize, (bool, np.bool_)):
+            raise ValueError(
+                "binarize must be None, 'sample' or a threshold, got "
+                f"{machine.binarize!r}"
+            )
+    check_choice("visible", machine.visible, ("binary", "gaussian"))
+    check_choice("solver", machine.solver, CONTRASTIVE_SOLVERS)
+    check_choice("e_step", machine.e_step, E_STEPS)
+    if not isinstance(machine.centering, (bool, np.bool_)):
+        raise ValueError(f"centering must be a bool, got {machine.centering!r}")
+    if machine.graph is not None and machine.hidden_layer_sizes is not None:
+        raise ValueError("give either graph or hidden_layer_sizes, not both")
+    if machine.graph is None and machine.hidden is not None:
+        number = isinstance(machine.hidden, (Integral, tuple))
+        meant = f"did you mean hidden_layer_sizes={machine.hidden!r}?"
+        raise ValueError(
+            "hidden says which units of graph are hidden: "
+            + (meant if number else "give graph")
+        )
+    if machine.visible == "gaussian":
+        if machine.graph is not None:
+            raise ValueError("visible='gaussian' needs layers, not a graph")
+        if machine.binarize is not None:
+            raise ValueError("binarize needs visible='binary'")
+
+
+def _check_number(machine, name, kind, low, *, strict=False):
+    value = getattr(machine, name)
+    right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+    right = right and np.isfinite(value) and value >= low
+    right = right and not (strict and value == low)
+    if not right:
+        what = "an integer" if kind is Integral else "a number"
+        raise ValueError(
+            f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
+        )
+
+
+def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
+    """Return what a method got as X, checked; float32 and float64 stay.
+
+    Parameters
+    ----------
+    machine : LatentBoltzmannMachine
+        Holds the parameters, and what was seen in a fit.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows.
+    reset : bool
+        Whether the number and names of the columns are set, or must be the same.
+    method : str, default="fit"
+        What to call the method in an error.
+    allow_nan : bool, default=True
+        Whether values may be missing.
+
+    Returns
+    -------
+    array or sparse matrix of shape (n_samples, n_features)
+        The rows.
+    """
+    binary = machine.visible == "binary"
+    arrays = input_arrays(X)
+    if not arrays.is_numpy and machine.graph is not None:
+        raise ValueError(
+            "machines on a graph work on NumPy arrays only, got X as an array of "
+            f"{arrays.xp.__name__}: give hidden_layer_sizes in place of graph, or "
+            "X as a NumPy array"
+        )
+    X = validate_data(
+        machine,
+        X,
+        reset=reset,
+        accept_sparse="csr" if binary else False,
+        dtype=[arrays.xp.float64, arrays.xp.float32],
+        order="C" if arrays.is_numpy else None,
+        ensure_all_finite="allow-nan" if allow_nan else True,
+    )
+    if not reset:
+        _check_arrays(machine, X, method)
+    if not binary:
+        return X
+    if isinstance(machine.binarize, Real):
+        return _above(X, float(machine.binarize))
+    return _in_range(X)
+
+
+def _above(X, threshold):
+    """Return 1 where values are above a threshold and 0 elsewhere, NaN as it is."""
+    if not sparse.issparse(X):
+        xp = arrays_of(X).xp
+        above = arrays_of(X).astype(X > threshold, X.dtype)
+        return xp.where(xp.isnan(X), X, above)
+    if threshold < 0:
+        raise ValueError("binarize must be >= 0 for a sparse X")
+    X = X.copy()
+    X.data = (X.data > threshold).astype(X.dtype)
+    X.eliminate_zeros()
+    return X
+
+
+def _check_arrays(machine, X, method):
+    """Raise if X is not of the namespace and on the device of the fit."""
+    fitted = arrays_of(machine.params_)
+    given = fitted if sparse.issparse(X) else arrays_of(X)
+    same = (fitted.xp, fitted.device) == (given.xp, given.device)
+    if not same or (sparse.issparse(X) and not fitted.is_numpy):
+        raise ValueError(
+            f"Inputs passed to {type(machine).__name__}.{method}() must use the same "
+            "namespace and the same device as those passed to fit(), which were "
+            f"{fitted.xp.__name__} and {fitted.device}; got {type(X).__name__} of "
+            f"{given.xp.__name__} and {given.device}. Arrays other than NumPy's "
+            "need sklearn.config_context(array_api_dispatch=True)."
+        )
+
+
+def _in_range(X):
+    """Return values of binary units, checked to be in [0, 1]."""
+    values = X.data if sparse.issparse(X) else X
+    if sparse.issparse(X) and np.isnan(values).any():
+        raise ValueError("a sparse X must not contain NaN")
+    if 0 not in values.shape:
+        xp = arrays_of(values).xp
+        # Where a value is not observed, one that is in range.
+        seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
+        low, high = float(xp.min(seen)), float(xp.max(seen))
+        if low < 0 or high > 1:
+            raise ValueError(
+                "X must be in [0, 1] for visible='binary', got values from "
+                f"{low:g} to {high:g}. {_advice(values, low, high)}"
+            )
+    return X
+
+
+def _advice(values, low, high):
+    """Return what to do about values that are out of range."""
+    xp = arrays_of(values).xp
+    if low == -1 and high == 1 and bool(xp.all(xp.abs(values) == 1)):
+        return "For units in {-1, 1}, pass (X + 1) / 2."
+    return (
+        "Scale it, in a pipeline by MinMaxScaler(clip=True), which also bounds "
+        "values that are outside of the training data; or set a threshold by "
+        "binarize; or use visible='gaussian'."
+    )

@@ -1,0 +1,245 @@
+"""A fitted Boltzmann machine: what it says about rows, and draws from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from scipy import sparse
+
+from sktem.boltzmann.ais import posterior_log_sums
+from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.boltzmann.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.model import BoltzmannModel
+from sktem.boltzmann.partition import LogPartition
+from sktem.boltzmann.units import VisibleUnits
+
+__all__ = ["FittedMachine"]
+
+#: Rows that are densified and evaluated at a time.
+ROWS = 2048
+
+
+@dataclass(frozen=True)
+class FittedMachine:
+    """A machine with its parameters; rows are checked values of the columns of X.
+
+    Attributes
+    ----------
+    model : BoltzmannModel
+        The machine.
+    units : VisibleUnits
+        What it sees of the columns of X.
+    params : ndarray of shape (n_parameters,)
+        Parameters.
+    chains : ndarray or None
+        Chains of the model, to start sampling from.
+    partition : LogPartition
+        Finds log Z, and remembers it.
+    n_mean_field : int
+        Mean-field iterations, where the posterior is not exact.
+    """
+
+    model: BoltzmannModel
+    units: VisibleUnits
+    params: Any
+    chains: Any
+    partition: LogPartition
+    n_mean_field: int = 30
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the machine with arrays that a converter has moved."""
+        model = self.model
+        if hasattr(model, "__sklearn_array_api_convert__"):
+            model = model.__sklearn_array_api_convert__(converter)
+        return replace(
+            self,
+            model=model,
+            units=self.units.__sklearn_array_api_convert__(converter),
+            params=converter(self.params),
+            chains=None if self.chains is None else converter(self.chains),
+            partition=LogPartition(model),
+        )
+
+    # Rows.
+
+    def hidden_means(self, X):
+        """Return the probabilities of the hidden units; NaN means not observed."""
+        model, X = self.model, self.units.inputs(X, X.dtype)
+        arrays = _arrays(X)
+        xp = arrays.xp
+        out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
+        for rows, part in _parts(X):
+            # The sum is NaN if a value is, and costs less than to look at each.
+            observed = None if xp.isfinite(xp.sum(part)) else ~xp.isnan(part)
+            if observed is None or xp.all(observed):
+                means = model.hidden_means(self.params, part, self.n_mean_field)
+            else:
+                filled = xp.where(observed, part, xp.full_like(part, 0.5))
+                means = model.hidden_means_given(
+                    self.params, filled, observed, self.n_mean_field
+                )
+            out[rows, ...] = means
+        return out
+
+    def log_unnormalised(self, X):
+        """Return log-likelihoods plus log Z, or the bound of mean field."""
+        return self._log_unnormalised(self.units.inputs(X, X.dtype))
+
+    def _log_unnormalised(self, X):
+        arrays, model = _arrays(X), self.model
+        out = arrays.empty(X.shape[0], arrays.xp.float64)
+        for rows, part in _parts(X):
+            part = arrays.astype(part, arrays.xp.float64)
+            if model.has_exact_posterior:
+                out[rows] = model.log_unnormalised(self.params, part)
+            else:
+                out[rows] = model.variational_bound(
+                    self.params, part, self.n_mean_field
+                )
+        return out
+
+    def log_likelihoods(self, X, log_partition, rng, n_runs, n_temperatures):
+        """Return the log-likelihood of each row, given log Z.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+            Rows.
+        log_partition : float
+            Log Z.
+        rng : callable
+            Returns the source of randomness where the hidden units cannot be summed.
+        n_runs, n_temperatures : int
+            Size of the estimate of each row then.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log-likelihoods.
+        """
+        X = self.units.inputs(X, X.dtype)
+        if self.model.has_exact_posterior:
+            values = self._log_unnormalised(X)
+        else:
+            generator, arrays = rng(), _arrays(X)
+            values = arrays.empty(X.shape[0], arrays.xp.float64)
+            for rows, part in _parts(X):
+                values[rows], _ = posterior_log_sums(
+                    self.model, self.params, part, generator, n_runs, n_temperatures
+                )
+        return values - log_partition - self.units.log_scale
+
+    def pseudo_log_likelihoods(self, X):
+        """Return the sum over units of their log-probability given all other ones."""
+        X = self.units.inputs(X, X.dtype)
+        arrays = _arrays(X)
+        out = arrays.full(X.shape[0], 0.0, arrays.xp.float64)
+        for rows, part in _parts(X):
+            part = arrays.copy(arrays.astype(part, arrays.xp.float64))
+            for unit in range(part.shape[1]):
+                values = []
+                kept = arrays.copy(part[:, unit])
+                for state in (0.0, 1.0):
+                    part[:, unit] = state
+                    values.append(self._log_unnormalised(part))
+                part[:, unit] = kept
+                off, on = values
+                total = arrays.xp.logaddexp(off, on)
+                out[rows] += kept * on + (1.0 - kept) * off - total
+        return out
+
+    # Draws.
+
+    def sample(self, n_samples, n_steps, rng):
+        """Return rows, each from a chain of its own that starts at one of `chains`."""
+        model = self.model
+        chains = model.new_chains(n_samples, rng, self.params)
+        if self.chains is not None:
+            packed = model.pack(self.chains)
+            rows = rng.integers(packed.shape[0], size=n_samples)
+            chains = model.unpack(arrays_of(packed).take(packed, rows))
+        chains = model.free_gibbs(
+            self.params, chains, n_steps, draw_seed(rng), False
+        ).chains
+        drawn = model.visible_draws(self.params, None, None, chains, draw_seed(rng))
+        return self._as_data(drawn)
+
+    def transition(self, X, n_sweeps, rng):
+        """Return rows after hidden units, and visible units given those, are drawn."""
+        model, (X, _) = self.model, self._seen(X)
+        chains = self._conditional_chains(X, None, n_sweeps, rng)
+        nothing = arrays_of(X).xp.isnan(X)  # nowhere, as NaN was refused
+        chains = model.visible_sweep(self.params, chains, draw_seed(rng))
+        drawn = model.visible_draws(self.params, X, nothing, chains, draw_seed(rng))
+        return self._as_data(drawn)
+
+    def draw_missing(self, X, n_steps, rng):
+        """Return rows with draws given what is observed in the place of NaN."""
+        X, observed = self._seen(X)
+        chains = self._conditional_chains(X, observed, n_steps, rng)
+        seed = draw_seed(rng)
+        drawn = self.model.visible_draws(self.params, X, observed, chains, seed)
+        return self._as_data(drawn)
+
+    def expect_missing(self, X, n_steps, n_chains, rng):
+        """Return rows with means given what is observed in the place of NaN."""
+        X, observed = self._seen(X)
+        arrays = arrays_of(X)
+        wide = arrays.xp.float64
+        total = arrays.full(X.shape, 0.0, wide)
+        # One after the other: memory does not grow with their number.
+        for _ in range(n_chains):
+            total += self._chain_means(X, observed, n_steps, rng)
+        total /= n_chains
+        filled = arrays.xp.where(observed, arrays.astype(X, wide), total)
+        return self.units.outputs(filled)
+
+    def _seen(self, X):
+        """Return float32 values with 0.5 where not observed, and what is observed."""
+        X = X.toarray() if sparse.issparse(X) else X
+        xp = arrays_of(X).xp
+        X = self.units.inputs(X, xp.float32)
+        observed = ~xp.isnan(X)
+        return xp.where(observed, X, xp.full_like(X, 0.5)), observed
+
+    def _conditional_chains(self, X, observed, n_sweeps, rng):
+        """Return chains of the unobserved units after sweeps from mean field."""
+        chains = posterior_start(self.model, self.params, X, observed, rng)
+        return self._moved(chains, X, observed, n_sweeps, rng)
+
+    def _moved(self, chains, X, observed, n_sweeps, rng):
+        """Return chains of the unobserved units after sweeps."""
+        return self.model.posterior_gibbs(
+            self.params, X, observed, chains, n_sweeps, draw_seed(rng), False
+        ).chains
+
+    def _chain_means(self, X, observed, n_steps, rng):
+        """Return the mean over the second half of a chain of each row, in float64."""
+        chains = posterior_start(self.model, self.params, X, observed, rng)
+        burn_in = n_steps // 2
+        if burn_in:
+            chains = self._moved(chains, X, observed, burn_in, rng)
+        arrays = arrays_of(X)
+        total = arrays.full(X.shape, 0.0, arrays.xp.float64)
+        for _ in range(n_steps - burn_in):
+            chains = self._moved(chains, X, observed, 1, rng)
+            total += self.model.visible_means(self.params, X, observed, chains)
+        return total / (n_steps - burn_in)
+
+    def _as_data(self, drawn):
+        """Return drawn visible units as rows of X."""
+        return self.units.outputs(arrays_of(drawn).copy(drawn))
+
+
+def _arrays(X):
+    """Return the arrays for the results of X."""
+    return NUMPY if sparse.issparse(X) else arrays_of(X)
+
+
+def _parts(X):
+    """Yield slices of rows and these rows as dense arrays."""
+    for begin in range(0, X.shape[0], ROWS):
+        rows = slice(begin, min(begin + ROWS, X.shape[0]))
+        part = X[rows, :]
+        yield rows, part.toarray() if sparse.issparse(part) else part
