@@ -253,7 +253,8 @@ class _Likelihood(NamedTuple):
 def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
     """Return the log-likelihood, with modes that are looked for near the given ones."""
     modes, covariances, converged = conditional_modes(model, rows, params, modes)
-    nodes, _ = n_points(*modes.shape, most_points)
+    n, d = modes.shape
+    nodes, _ = n_points(n, d, most_points)
     if nodes:
         draws = quadrature_draws(modes, covariances, nodes)
     else:

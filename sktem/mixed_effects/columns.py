@@ -14,7 +14,7 @@ __all__ = ["blank_columns", "column_of", "columns_used", "input_columns", "subje
 def column_of(key, names, n_columns, what):
     """Return the position of a column given by name or number."""
     if isinstance(key, Integral) and not isinstance(key, bool):
-        if not 0 <= key < n_columns:
+        if not 0 <= int(key) < n_columns:
             raise ValueError(f"{what}: X has {n_columns} columns, got {key!r}")
         return int(key)
     if names is None or key not in names:

@@ -129,7 +129,7 @@ def structure_of(model, parameters):
             f'{{"ka": 1.0}}, got {parameters!r}'
         )
     for name, value in parameters.items():
-        if not isinstance(value, Real) or not np.isfinite(value):
+        if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"parameters[{name!r}] must be a number, got {value!r}")
     if isinstance(model, str):
         check_choice("model", model, STRUCTURAL_MODELS, " or a callable")
@@ -260,7 +260,7 @@ def _fixed(estimator, coefficients, variances, residual, pattern):
                 f"fixed: {name!r} has covariances with others, and must be free"
             )
     for name, value in values.items():
-        if not isinstance(value, Real) or not np.isfinite(value):
+        if not isinstance(value, Real) or not np.isfinite(float(value)):
             raise ValueError(f"fixed[{name!r}] must be a number, got {value!r}")
         if (name in residual or name in variances) and value <= 0:
             raise ValueError(f"fixed[{name!r}] must be positive, got {value!r}")

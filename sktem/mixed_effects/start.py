@@ -106,7 +106,7 @@ def _starting_variances(omega_start, design, phi):
         if given is None:
             wide = design.transforms[p] == "normal" and phi[p] != 0
             given = (0.5 * phi[p]) ** 2 if wide else 1.0
-        if not isinstance(given, Real) or not 0 < given < np.inf:
+        if not isinstance(given, Real) or not 0 < float(given) < np.inf:
             raise ValueError(
                 f"omega_start must be positive, got {given!r} for {name!r}"
             )

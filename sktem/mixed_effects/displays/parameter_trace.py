@@ -176,7 +176,7 @@ class ParameterTraceDisplay:
 
         present = {what for what, _ in self.phases or ()}
         marks = [
-            Line2D([], [], color="0.5", linestyle=style, label=what)
+            Line2D([], [], color="0.5", ls=style, label=what)
             for what, style in MARKS.items()
             if what in present
         ]

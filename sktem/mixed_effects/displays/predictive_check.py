@@ -163,7 +163,8 @@ class VisualPredictiveCheckDisplay:
         check = self.check
         axes = make_panels(pyplot, ax, (1, 1), SIZE, 1)
         (panel,) = axes
-        x, spread = check.centres, slice(None)
+        x = check.centres
+        spread: slice | list[int] = slice(None)
         if len(x) == 1:  # one bin: from its beginning to its end
             x, spread = check.edges, [0, 0]
         self.scatter_ = None
