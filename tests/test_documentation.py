@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import inspect
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ def listed_names():
         elif match := re.fullmatch(r" {3}([\w.]+)", line):
             names.add(f"{module}.{match[1]}")
     return names
+
+
+def test_table_of_defaults_is_that_of_the_code():
+    script = runpy.run_path(str(REPOSITORY / "benchmarks" / "shared_parameters.py"))
+    file = REPOSITORY / "doc" / "tables" / "shared_parameters.csv"
+    assert file.read_text(encoding="utf-8") == script["table"]()
 
 
 @pytest.mark.parametrize("module", MODULES)
