@@ -26,6 +26,7 @@ from sktem.boltzmann.rounds import (
 )
 from sktem.boltzmann.steps import m_step
 from sktem.e_step.batches import batch_edges
+from sktem.loop.runner import run_epochs as run
 
 __all__ = ["has_missing", "run_epochs", "update"]
 
@@ -56,44 +57,73 @@ def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
     watch : object or None, default=None
         Measures the log-likelihood; None measures nothing.
     """
-    n = X.shape[0]
-    edges = batch_edges(n, settings.batch_size)
-    n_updates = len(edges) - 1
-    last = state.begin + settings.n_epochs
-    ascends = watch is not None and watch.ascent is not None
-    ends = round_ends(settings.n_epochs, n_updates, settings.adaptive, ascends)
-    missing = has_missing(X)
-    if settings.posterior.keeps_chains and state.started is None:
-        state.started = np.zeros(n, bool)
-    begun = time.process_time() - state.cpu_time
-    copy = arrays_of(state.params).copy
-    state.finished = copy(state.params)
-    try:
-        if watch is not None and not state.measures:
-            _measure(state, watch)
-        while state.epoch < last and not state.converged:
-            begin, end = _round(ends, state.epoch - state.begin)
-            done, span = state.epoch - state.begin - begin, end - begin
-            state.fraction = done / max(span - 1, 1)
-            state.progress = (done + 1) / span
-            order = state.streams.indices.permutation(n)
-            for batch_number, (first, after) in enumerate(pairwise(edges)):
-                rows = order[first:after]
-                if settings.adaptive:
-                    state.fraction = (done + batch_number / n_updates) / span
-                batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
-                update(settings, state, batch, missing=missing, rows=rows)
-            state.epoch += 1
-            state.cpu_time = time.process_time() - begun
-            if watch is not None:
-                _close_epoch(settings, state, watch, ends)
-            _record(settings, state)
-            state.finished = copy(state.params)
-            if on_epoch is not None and on_epoch(state):
-                break
-    except KeyboardInterrupt:
-        state.params = state.finished
-        state.interrupted = True
+    run(ContrastiveEpochs(settings, X, state, watch), state, on_epoch)
+
+
+class ContrastiveEpochs:
+    """The epochs of a run: batches in random order, rounds, measures of likelihood.
+
+    Parameters
+    ----------
+    settings, X, state, watch
+        As in `run_epochs`.
+    """
+
+    def __init__(self, settings, X, state, watch):
+        self.settings, self.X, self.state, self.watch = settings, X, state, watch
+        self.edges = batch_edges(X.shape[0], settings.batch_size)
+        ascends = watch is not None and watch.ascent is not None
+        self.ends = round_ends(
+            settings.n_epochs, len(self.edges) - 1, settings.adaptive, ascends
+        )
+        self.missing = has_missing(X)
+        self.begun = time.process_time() - state.cpu_time
+        self.copy = arrays_of(state.params).copy
+        state.finished = self.copy(state.params)
+
+    def start(self) -> None:
+        """Measure where the run begins, unless it is resumed."""
+        settings, state = self.settings, self.state
+        if settings.posterior.keeps_chains and state.started is None:
+            state.started = np.zeros(self.X.shape[0], bool)
+        if self.watch is not None and not state.measures:
+            _measure(state, self.watch)
+
+    def epoch(self) -> bool:
+        """Update on each batch once; False if no epoch is left."""
+        settings, state, X = self.settings, self.state, self.X
+        if state.epoch >= state.begin + settings.n_epochs:
+            return False
+        begin, end = _round(self.ends, state.epoch - state.begin)
+        done, span = state.epoch - state.begin - begin, end - begin
+        state.fraction = done / max(span - 1, 1)
+        state.progress = (done + 1) / span
+        order = state.streams.indices.permutation(X.shape[0])
+        n_updates = len(self.edges) - 1
+        for batch_number, (first, after) in enumerate(pairwise(self.edges)):
+            rows = order[first:after]
+            if settings.adaptive:
+                state.fraction = (done + batch_number / n_updates) / span
+            batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
+            update(settings, state, batch, missing=self.missing, rows=rows)
+        state.epoch += 1
+        state.cpu_time = time.process_time() - self.begun
+        return True
+
+    def end_epoch(self) -> None:
+        """Measure where a round ends, and record the epoch."""
+        state = self.state
+        if self.watch is not None:
+            _close_epoch(self.settings, state, self.watch, self.ends)
+        _record(self.settings, state)
+        state.finished = self.copy(state.params)
+
+    def finish(self, on_epoch) -> None:
+        """Nothing is left to do."""
+
+    def go_back(self) -> None:
+        """Return to the parameters of the last finished epoch."""
+        self.state.params = self.state.finished
 
 
 def update(settings, state, batch, *, missing=False, rows=None) -> None:

@@ -117,6 +117,8 @@ class ContrastiveState:
         Whether the last round has added too little for another one.
     finished : ndarray or None
         Parameters at the end of the last finished epoch.
+    stopped : bool
+        Whether a callback stopped the run.
     interrupted : bool
         Whether the user interrupted the run.
     cpu_time : float
@@ -153,6 +155,7 @@ class ContrastiveState:
     best: tuple | None = None
     converged: bool = False
     finished: np.ndarray | None = None
+    stopped: bool = False
     interrupted: bool = False
     cpu_time: float = 0.0
     gap: float = float("nan")

@@ -181,7 +181,8 @@ class BoltzmannStream:
         return replace(
             state, **found, started=started, history=history, begin=state.epoch,
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
-            converged=False, interrupted=False,
+            converged=False, stopped=False,
+            interrupted=False,
         )  # fmt: skip
 
     def published(self, estimator):
