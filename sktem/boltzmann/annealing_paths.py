@@ -76,7 +76,7 @@ class GraphPath:
             logits = _logits(found.values[: model.n_units], 100)
             self.logits = logits.astype(np.float32)[:, None]
         else:
-            means = model.posterior_mean_field(params, X, None, MEAN_FIELD).chains
+            means = model.posterior_mean_field(params, X, None, MEAN_FIELD).means
             self.free = model.hidden_order
             self.logits = np.zeros(means.shape, np.float32)
             self.logits[model.hidden] = _logits(means[model.hidden], 1000)

@@ -56,7 +56,7 @@ def posterior_start(model, params, X, observed, rng):
     ndarray
         Chains.
     """
-    means = model.posterior_mean_field(params, X, observed, 1).chains
+    means = model.posterior_mean_field(params, X, observed, 1).means
     return model.drawn(means, rng)
 
 
@@ -90,9 +90,7 @@ class ExactPosterior(BaseEstimator):
         Moments
             Mean statistics.
         """
-        moments = model.posterior_exact(params, X)
-        moments.chains = None
-        return moments
+        return model.posterior_exact(params, X)
 
 
 class MeanFieldPosterior(BaseEstimator):
@@ -111,9 +109,7 @@ class MeanFieldPosterior(BaseEstimator):
 
     def expect(self, model, params, X, observed, chains, rng, progress):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
-        moments = model.posterior_mean_field(params, X, observed, self.n_iterations)
-        moments.chains = None
-        return moments
+        return model.posterior_mean_field(params, X, observed, self.n_iterations)
 
 
 class GibbsPosterior(BaseEstimator):

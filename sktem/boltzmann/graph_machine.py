@@ -367,7 +367,7 @@ class GraphMachine(BoltzmannModel):
         """Return the mean of phi under mean field."""
         states, clamped, order, _ = self._clamp(X, observed, None)
         self.sweep(params, states, n_iterations, 0, order, clamped, means=True)
-        return Moments(self.mean_statistics(states), states)
+        return Moments(self.mean_statistics(states), means=states)
 
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
@@ -379,7 +379,7 @@ class GraphMachine(BoltzmannModel):
         values = self.mean_statistics(states)
         values[self.hidden] = means.mean(axis=1)
         values[self.n_units + self.hidden_edges] = pairs / len(X)
-        return Moments(values, states)
+        return Moments(values, means=states)
 
     @cached_property
     def _whole_plan(self) -> EliminationPlan | None:
@@ -451,7 +451,7 @@ class GraphMachine(BoltzmannModel):
     def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
         """Return mean-field marginals given a part of the visible units."""
         found = self.posterior_mean_field(params, X, observed, n_iterations)
-        return found.chains[self.hidden].T
+        return found.means[self.hidden].T
 
     def visible_sweep(self, params, chains, seed) -> np.ndarray:
         """Draw each visible unit given all others, in turn, in place."""
@@ -468,7 +468,7 @@ class GraphMachine(BoltzmannModel):
             weights = params[self.n_units :][self.hidden_edges]
             return self._exact_plan.marginals(fields, weights, self.n_jobs)[1].T
         found = self.posterior_mean_field(params, X, None, n_iterations)
-        return found.chains[self.hidden].T.astype(np.float64)
+        return found.means[self.hidden].T.astype(np.float64)
 
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""
@@ -487,7 +487,7 @@ class GraphMachine(BoltzmannModel):
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
         found = self.posterior_mean_field(params, X, observed, n_iterations)
-        means = found.chains.astype(np.float64)
+        means = found.means.astype(np.float64)
         bound = self.log_potentials(params, means) + entropy(means[self.hidden])
         if observed is not None:
             # What is observed has no entropy.

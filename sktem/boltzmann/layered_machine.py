@@ -123,13 +123,13 @@ class LayeredMachine(LayerStates):
                 precisions = arrays.astype(self.precisions(params), squares.dtype)
                 unseen = arrays.astype(~observed, squares.dtype)
                 squares += unseen / precisions
-        return Moments(self.mean_statistics(even, odd, squares), odd)
+        return Moments(self.mean_statistics(even, odd, squares), means=odd)
 
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
         if len(self.sizes) == 2:
             even, odd = self.mean_field(params, X, None, 1)
-            return Moments(self.mean_statistics(even, odd), odd)
+            return Moments(self.mean_statistics(even, odd), means=odd)
         fields, weights = self._hidden_problem(params, X)
         _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
         even, odd = self._to_even_odd(X, means.T)
@@ -140,7 +140,7 @@ class LayeredMachine(LayerStates):
             block = pairs[begin : begin + a * b].reshape(a, b)
             self.weights_between(values, lower)[:] = block / len(X)
             begin += a * b
-        return Moments(values, odd)
+        return Moments(values, means=odd)
 
     def free_exact(self, params) -> tuple[float, np.ndarray]:
         """Return log Z and the exact mean of phi, over the states of one side."""

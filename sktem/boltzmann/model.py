@@ -26,19 +26,21 @@ LARGEST_PARAMETER = 1000.0
 
 @dataclass
 class Moments:
-    """Mean statistics, and the chains that they came from.
+    """Mean statistics, and the chains or means of units that they came from.
 
     Attributes
     ----------
     values : ndarray of shape (n_parameters,)
         Mean of phi over the rows or chains.
     chains : ndarray or None
-        State of the chains, or means of units in their place; None where there are
-        none or they have not moved.
+        State of the chains; None where there are none or they have not moved.
+    means : ndarray or None
+        Means of the units, laid out as chains; None where draws were made.
     """
 
     values: np.ndarray
     chains: Any = None
+    means: Any = None
 
 
 class BoltzmannModel(ABC):
@@ -200,7 +202,7 @@ class BoltzmannModel(ABC):
         Returns
         -------
         Moments
-            Mean statistics; `chains` are means of units in the place of draws.
+            Mean statistics and means of the units.
         """
 
     @abstractmethod
@@ -300,7 +302,7 @@ class BoltzmannModel(ABC):
         Returns
         -------
         Moments
-            Mean statistics; `chains` are means of units in the place of draws.
+            Mean statistics and means of the units.
         """
 
     @abstractmethod
