@@ -105,7 +105,15 @@ def imports_of(source, module, is_package, modules, lazy):
 FAMILIES = {"boltzmann", "mixed_effects", "mixture", "regression", "template"}
 # The floors of the core, from the ground up: imports go down, never across.
 FLOORS = [
-    {"choices", "exceptions", "kernels", "links", "persistence", "versions"},
+    {
+        "choices",
+        "exceptions",
+        "kernels",
+        "links",
+        "persistence",
+        "validation",
+        "versions",
+    },
     {"callbacks", "graphs", "history", "rows", "schedules"},
     {"models"},
     {"e_step"},

@@ -11,14 +11,21 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sktem.choices import check_choice
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
+from sktem.estimators.progress import compile_notice
 from sktem.links import DocumentationLinkMixin
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.samplers import SAMPLERS, ExactDraws, Sampler
-from sktem.samplers.compatibility import check_compatible, missing_methods, resolve_part
+from sktem.samplers.compatibility import (
+    check_compatible,
+    check_implied_sampler,
+    missing_methods,
+    resolve_part,
+)
 from sktem.schedules import check_schedule
 from sktem.solvers import SOLVERS, Solver
 from sktem.solvers.base import VarianceReducedSolver
@@ -126,19 +133,9 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
                 )
         if _is_auto(sampler):
             sampler = implied_sampler or self._best_sampler(model)
-        if implied_sampler is not None and implied_sampler not in known:
-            raise ValueError(
-                f"solver={self.solver!r} means the sampler {implied_sampler!r}, but "
-                f"{type(self).__name__} has only {sorted(known)}"
-            )
-        sampler = resolve_part(sampler, known, Sampler, "sampler")
         if implied_sampler is not None:
-            implied = known[implied_sampler]
-            if sampler is not implied and not isinstance(sampler, implied):
-                raise ValueError(
-                    f"solver={self.solver!r} means the sampler {implied_sampler!r}, "
-                    f"got sampler={self.sampler!r}"
-                )
+            check_implied_sampler(self, implied_sampler, sampler, SOLVERS)
+        sampler = resolve_part(sampler, known, Sampler, "sampler")
         sampler = self._with_settings(sampler, model)
         if _is_auto(step_size):
             step_size = solver.default_step_size(sampler)
@@ -184,10 +181,7 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
         self._check_number("tol", Real, 0)
         self._check_number("n_iter_no_change", Integral, 1)
         sampling = self._option("sampling")
-        if sampling not in SAMPLING_SCHEMES:
-            raise ValueError(
-                f"sampling must be one of {sorted(SAMPLING_SCHEMES)}, got {sampling!r}"
-            )
+        check_choice("sampling", sampling, SAMPLING_SCHEMES)
         sampler, solver, step_size = self._parts(model)
         check_compatible(model, sampler)
         average = self._option("average")
@@ -254,9 +248,10 @@ class LoopEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator)
                 progress = callback.restore(self, X, sample_weight) or progress
         self._fit_progress = progress
         try:
-            interrupted = self._run_each_start(
-                settings, X, sample_weight, new_run, n_init, progress, context
-            )
+            with compile_notice(self.verbose):
+                interrupted = self._run_each_start(
+                    settings, X, sample_weight, new_run, n_init, progress, context
+                )
         finally:
             del self._fit_progress
         if context is not None:

@@ -7,15 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_streams
 from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.progress import print_chunk
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
@@ -23,6 +20,7 @@ from sktem.loop.stream import Stream, StreamState
 from sktem.models.base import LatentModel
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
+from sktem.validation import validate_data
 
 __all__ = ["StochasticEM"]
 
@@ -285,6 +283,7 @@ class StochasticEM(LoopEstimator):
                 stacklevel=2,
             )
         self.params_, self.statistics_ = stream.published(self._stream_state)
+        print_chunk(self, len(X))
         return self
 
     def _settings(self, model, n_rows=None, *, batch_size=None):

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_streams
@@ -21,6 +21,7 @@ from sktem.estimators.base import (
     LoopEstimator,
     with_callbacks,
 )
+from sktem.estimators.progress import print_chunk
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule
 from sktem.loop.state import RunState
@@ -35,6 +36,7 @@ from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.unusual_fits import unusual
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
+from sktem.validation import validate_data
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
 
@@ -476,6 +478,7 @@ default="constant"
         )
         for name, value in self._of_params(problem, params, None).items():
             setattr(self, name, value)
+        print_chunk(self, len(problem.rows), "subjects")
         return self
 
     # --------------------------------------------------------------------- predictions

@@ -10,16 +10,13 @@ import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_streams
 from sktem.estimators.base import USER_FRAME, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.progress import print_chunk
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
@@ -34,6 +31,7 @@ from sktem.mixture.given import (
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.start import START_METHODS, start_statistics
 from sktem.mixture.stream import MixtureStream
+from sktem.validation import validate_data
 
 __all__ = ["StochasticEMGaussianMixture"]
 
@@ -436,6 +434,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         self._publish(self._parameter_attributes(model, params, X.dtype))
         self.n_samples_seen_ = stream.n_rows
         self.n_steps_ = stream.n_steps
+        print_chunk(self, len(X))
         return self
 
     def _fitted_params(self, centre):

@@ -13,7 +13,7 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_streams
@@ -36,6 +36,7 @@ from sktem.regression.relevance_start import (
 from sktem.samplers import MALA, ULA
 from sktem.schedules import Polynomial
 from sktem.solvers.base import SolverState
+from sktem.validation import validate_data
 
 __all__ = ["ARDLogisticClassifier"]
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_streams
 from sktem.estimators.base import LoopEstimator, with_callbacks
@@ -21,6 +17,7 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonParams,
 )
 from sktem.samplers import ULA
+from sktem.validation import validate_data
 
 __all__ = ["RobustPoissonRegressor"]
 

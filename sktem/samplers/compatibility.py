@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from sktem.choices import check_choice
+from sktem.samplers.base import Sampler
 
-__all__ = ["check_compatible", "missing_methods", "resolve_part"]
+__all__ = [
+    "check_compatible",
+    "missing_methods",
+    "check_implied_sampler",
+    "resolve_part",
+]
 
 
 def missing_methods(model, sampler) -> list[str]:
@@ -49,6 +55,40 @@ def check_compatible(model, sampler) -> None:
             f"the method(s) {', '.join(sampler.requires)} and the model lacks "
             f"{', '.join(missing)}"
         )
+
+
+def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> None:
+    """Raise where the sampler that the name of a solver means cannot be taken.
+
+    Parameters
+    ----------
+    estimator : LoopEstimator
+        The estimator.
+    implied : str
+        Name of the sampler that the solver means.
+    sampler : str or Sampler
+        What the user asks for.
+    solvers : dict
+        Solvers by name, each a class, the name of its sampler or None, and a step.
+
+    Raises
+    ------
+    ValueError
+        If the estimator lacks it, naming the solvers that work, or if the user asks for
+        another one.
+    """
+    known = estimator._samplers
+    means = f"solver={estimator.solver!r} means the sampler {implied!r}"
+    if implied not in known:
+        allowed = {None, *known}
+        working = [name for name, part in solvers.items() if part[1] in allowed]
+        raise ValueError(
+            f"{means}, which {type(estimator).__name__} does not have. Solvers that "
+            f"work: {working}"
+        )
+    found = resolve_part(sampler, known, Sampler, "sampler")
+    if found is not known[implied] and not isinstance(found, known[implied]):
+        raise ValueError(f"{means}, got sampler={estimator.sampler!r}")
 
 
 def resolve_part(part, known: dict, base: type, name: str):

@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
+from sktem.choices import did_you_mean
 from sktem.exceptions import FitWarning
 
 __all__ = [
@@ -169,7 +170,7 @@ def resolved_prior(class_prior, masses):
             return masses / masses.sum()
         raise ValueError(
             'class_prior must be "empirical", "uniform" or probabilities, got '
-            f"{class_prior!r}"
+            f"{class_prior!r}{did_you_mean(class_prior, ('empirical', 'uniform'))}"
         )
     prior = np.asarray(class_prior, dtype=float)
     if prior.shape != (n_classes,) or (prior < 0).any() or not prior.sum() > 0:

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from sktem.e_step.random import spawn_streams
 from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.progress import print_chunk
 from sktem.loop.state import RunState
 from sktem.template.attributes import TemplateAttributes
 from sktem.template.images import TemplateImages
@@ -395,6 +396,7 @@ class DeformableTemplateEstimator(
         self._stream.update(self, X, sample_weight)
         self.n_samples_seen_ = self._stream.n_rows
         self._warn_of_folds()
+        print_chunk(self, len(X), "images")
         return self
 
     @property

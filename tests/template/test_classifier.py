@@ -184,7 +184,7 @@ def test_images_beyond_all_measure(fitted):
         ({"class_prior": "equal"}, 'class_prior must be "empirical", "uniform" or'),
         ({"class_prior": [1.0]}, "class_prior must hold 2 non-negative numbers"),
         ({"class_prior": [1.0, -1.0]}, "class_prior must hold 2 non-negative numbers"),
-        ({"solver": "em"}, "means the sampler 'exact', but"),
+        ({"solver": "em"}, "means the sampler 'exact', which"),
         ({"image_shape": (5, 5)}, "does not fit rows of 36 pixels"),
         ({"n_steps": 0}, "n_steps must be an integer >= 1"),
         ({"covariance_type": "diag"}, "covariance_type must be"),

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils import _safe_indexing, check_consistent_length
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import did_you_mean
 from sktem.mixed_effects.structural import StructuralModel
+from sktem.validation import validate_data
 
 __all__ = [
     "CheckedRows",
