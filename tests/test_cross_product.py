@@ -142,9 +142,9 @@ class StaleAnchor(VRTTEM):
     """Takes new parameters for its anchor, and keeps the old mean."""
 
     def refresh(self, state, expectation, params):
-        before = state.own.mean
+        before = state.own
         super().refresh(state, expectation, params)
-        state.own.mean = before
+        state.own.mean = state.own.mean if before is None else before.mean
 
 
 class ForgetsTheMean(FITTEM):

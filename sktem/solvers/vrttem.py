@@ -79,13 +79,20 @@ class VRTTEM(VarianceReducedSolver):
 
     def refresh(self, state, expectation, params):
         """Visit every row: the anchor."""
-        state.own = _anchor(expectation, params, max(state.iteration, 1))
+        iteration = max(state.iteration, 1)
+        if expectation.sampler.deterministic:
+            mean = expectation.full_pass(params, iteration)
+            state.own = Anchor(mean, params=params)
+        else:
+            latents = expectation.new_memory()
+            mean = expectation.full_pass(params, iteration, latents)
+            state.own = Anchor(mean, latents=latents)
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row: the first anchor."""
-        own = _anchor(expectation, params, max(state.iteration, 1))
-        state.s = state.S_tts = own.mean
-        return own
+        self.refresh(state, expectation, params)
+        state.s = state.S_tts = state.own.mean
+        return state.own
 
     def proxy(self, state, expectation, batches, params):
         """Return the anchor's mean plus the change of the visited rows."""
@@ -102,12 +109,3 @@ class VRTTEM(VarianceReducedSolver):
     def rows_per_iteration(self, n_rows, batch_size, sampler):
         """Return the number of row visits of one iteration."""
         return (2 if sampler.deterministic else 1) * batch_size
-
-
-def _anchor(expectation, params, iteration):
-    """Visit every row and return the anchor."""
-    if expectation.sampler.deterministic:
-        return Anchor(expectation.full_pass(params, iteration), params=params)
-    latents = expectation.new_memory()
-    mean = expectation.full_pass(params, iteration, latents)
-    return Anchor(mean, latents=latents)
