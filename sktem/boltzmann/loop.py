@@ -277,16 +277,17 @@ def _measure(state, watch):
 def _close_epoch(settings, state, watch, ends):
     """Measure where a round ends, and decide whether there is another one."""
     epoch = state.epoch - state.begin
+    outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
     # With given steps the middle of the run is a measure of what its length is worth.
-    if epoch in ends and watch.ascent is not None:
-        state.params[...] = watch.ascent.climb(state.params)
-        state.reach = float("inf")
-        state.first = state.second = None
     if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
-        _measure(state, watch)
+        _climb_and_measure(state, watch)
     if epoch not in ends:
         return
-    outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
+    if watch.ascent is not None and is_worse(*outcome):
+        # The round has led away from a summit; whether it is one is seen from there.
+        state.shortened *= SHORTER
+        _take_best(state)
+        _climb_and_measure(state, watch)
     state.converged = has_converged(*outcome)
     if settings.adaptive:
         n_updates = state.measures[-1].n_updates
@@ -302,6 +303,15 @@ def _close_epoch(settings, state, watch, ends):
         _take_best(state)
     elif state.converged or epoch == settings.n_epochs:
         _take_best(state)
+
+
+def _climb_and_measure(state, watch):
+    """Climb where there are ascents, and measure the log-likelihood."""
+    if watch.ascent is not None:
+        state.params[...] = watch.ascent.climb(state.params)
+        state.reach = float("inf")
+        state.first = state.second = None
+    _measure(state, watch)
 
 
 def _take_best(state):

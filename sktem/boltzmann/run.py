@@ -16,6 +16,11 @@ from sktem.exceptions import FitWarning
 
 __all__ = ["run_fit", "warn_of_events"]
 
+#: How far below one normal density Gaussian units may end, as a share of what that is
+#: above independent columns, and in nats for each column.
+FAR = 0.1
+FAR_BY_COLUMN = 0.02
+
 
 def run_fit(machine, settings, X, inputs, units, new_state, attributes):
     """Run the loop under scikit-learn's callbacks.
@@ -113,8 +118,8 @@ def _judge(settings, state, watch):
             ConvergenceWarning,
             stacklevel=users_frame(),
         )
-    elif watch.normal is not None and best < watch.normal - settings.tol * (
-        watch.normal - watch.base
+    elif watch.normal is not None and watch.normal - best > max(
+        FAR * (watch.normal - watch.base), FAR_BY_COLUMN * settings.model.n_visible
     ):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that "

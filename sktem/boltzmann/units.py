@@ -69,9 +69,11 @@ class VisibleUnits:
         deviations = arrays.astype(X, xp.float64) - centre
         squares = xp.where(seen, deviations, xp.zeros_like(deviations)) ** 2
         scale = xp.sqrt(xp.sum(squares, axis=0) / count)
-        # A column that hardly varies gets a small share of the typical scale.
+        # A column that varies by rounding only gets a share of the typical scale.
+        rounding = 10 * float(xp.finfo(X.dtype).eps) * xp.abs(centre)
         typical = float(xp.sqrt(xp.mean(scale**2)))
-        scale = xp.clip(scale, 1e-3 * typical, None) if typical > 0 else zeros + 1.0
+        least = 1e-3 * typical if typical > 0 else 1.0
+        scale = xp.where(scale > rounding, scale, zeros + least)
         return cls(True, centre, scale, zeros)
 
     def __sklearn_array_api_convert__(self, converter):

@@ -783,3 +783,35 @@ def test_missing_values_are_watched_by_a_bound():
     assert values[0] < values[-1] < 0
     # Of fewer values than rows have columns.
     assert values[-1] > fitted.score(X) * 1.2 * seen.mean()
+
+
+def test_gaussian_units_do_not_depend_on_the_scale_of_columns():
+    """Columns in micrometres and in megametres, one of them far from zero."""
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=(200, 3)) + 3 * (rng.random((200, 1)) < 0.5)
+    scale, shift = np.array([1e-6, 1.0, 1e6]), np.array([0.0, 1e3, 1e9])
+    one, other = (
+        LatentBoltzmannMachine(
+            hidden_layer_sizes=2, visible="gaussian", max_iter=20, tol=None,
+            random_state=0,
+        ).fit(rows)
+        for rows in (data, data * scale + shift)
+    )  # fmt: skip
+    np.testing.assert_allclose(other.params_, one.params_, atol=1e-3)
+    found = other.score(data * scale + shift) + np.log(scale).sum()
+    assert found == pytest.approx(one.score(data), abs=1e-3)
+
+
+def test_gaussian_units_that_are_worse_than_one_normal_density_warn():
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=(300, 1))
+    strong = common + 0.1 * rng.normal(size=(300, 4))
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=2, visible="gaussian", random_state=0
+    )
+    with pytest.warns(FitWarning, match="Whiten the columns first") as caught:
+        machine.fit(strong)
+    assert caught[0].filename == __file__
+    # Weakly dependent columns, and clusters: no warning, which would be an error here.
+    machine.fit(rng.normal(size=(300, 4)))
+    machine.fit(rng.normal(size=(300, 4)) + 8 * (rng.random((300, 1)) < 0.5))
