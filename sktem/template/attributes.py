@@ -157,7 +157,8 @@ class TemplateAttributes:
         if self._drifts():
             warnings.warn(
                 "Template or noise still changed in the last third of the passes. "
-                "Increase max_iter.",
+                "Increase max_iter and compare the scores of images left out: "
+                "with few images, a longer run may fit them too closely.",
                 ConvergenceWarning,
                 stacklevel=USER_FRAME,
             )

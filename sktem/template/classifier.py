@@ -60,7 +60,7 @@ class DeformableTemplateClassifier(
         Weight of the prior on deformations, in images. "auto" is 20 for every image of
         a class and template, at least 400: more than is best for a template alone,
         since classes are told apart best by deformations that cost them alike.
-    template_prior : float or None, default=1.0
+    template_prior : float or None, default=0.5
         Prior standard deviation of template values.
     noise_prior_scale : float, default=0.3
         Noise that a prior expects, in standard deviations of the pixels.
@@ -140,7 +140,7 @@ class DeformableTemplateClassifier(
         deformation_width="auto",
         deformation_scale="auto",
         prior_strength="auto",
-        template_prior=1.0,
+        template_prior=0.5,
         noise_prior_scale=0.3,
         noise_prior_strength="auto",
         covariance_type="full",

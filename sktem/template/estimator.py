@@ -77,7 +77,7 @@ class DeformableTemplateEstimator(
     prior_strength : float or "auto", default="auto"
         Weight of that prior, in images; 0 turns it off. "auto" is 50. Strong priors
         keep few images from being explained by wild deformations.
-    template_prior : float or None, default=1.0
+    template_prior : float or None, default=0.5
         Prior standard deviation of the template's values, in standard deviations of
         the pixels; None turns the prior off. It decides where no pixel does.
     noise_prior_scale : float, default=0.3
@@ -217,7 +217,7 @@ class DeformableTemplateEstimator(
         deformation_width="auto",
         deformation_scale="auto",
         prior_strength="auto",
-        template_prior=1.0,
+        template_prior=0.5,
         noise_prior_scale=0.3,
         noise_prior_strength=0.0,
         weight_concentration=1.0,
