@@ -107,7 +107,7 @@ class LatentBoltzmannMachine(
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
         16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
-        up to 100) and down to 3,500 for large ones, and at least 7 epochs.
+        up to 100) and down to 3,300 for large ones, and at least 7 epochs.
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that

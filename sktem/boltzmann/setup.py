@@ -29,10 +29,10 @@ STEP_SIZE_M = (0.28, 0.0028)
 ADAPTED_MOMENTUM = 0.9
 #: Updates that max_iter="auto" allows: at least, at most, and times parameters between.
 #: The most is half of it for the smallest machines, which need fewer.
-FEWEST_UPDATES = 3500
+FEWEST_UPDATES = 3300
 MOST_UPDATES = 16000
 UPDATES_PER_PARAMETER = 160
-UPDATES_TIMES_PARAMETERS = 7.2e8
+UPDATES_TIMES_PARAMETERS = 6.6e8
 
 
 def new_model(machine, n_features, arrays=NUMPY):
