@@ -2,33 +2,74 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
+import numpy as np
+from scipy.ndimage import map_coordinates
+from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import seed_sequence, spawn_streams
 from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.progress import print_chunk
+from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
-from sktem.template.attributes import TemplateAttributes
-from sktem.template.images import TemplateImages
+from sktem.schedules import steps_from
+from sktem.template.geometry import geometry
+from sktem.template.model import TemplateParams
 from sktem.template.samplers import DEFORMATION_SAMPLERS
-from sktem.template.scores import TemplateScores
 from sktem.template.setup import TemplateSetup
-from sktem.template.stream import TemplateStream
+from sktem.template.stream import JUDGED, TemplateStream
 
 __all__ = ["DeformableTemplateEstimator"]
 
+#: Share of pixels in folds above which a fit warns, and how much wider than usual the
+#: kernel of a template is that is to blame.
+FOLDS, COARSE = 0.05, 1.3
+
+#: Images whose Jacobians are computed at once.
+IMAGES_AT_ONCE = 64
+
+#: Changes over the last third of a run that are too large: of the template, relative to
+#: its deviation over the pixels, and of the logarithm of the noise variance, for steps
+#: that sum to several units. Runs of fewer passes are too short to be judged.
+DRIFT, DRIFT_OF_NOISE, LEAST_PASSES = 0.04, 0.06, 20
+
+#: Chains of `transform`: they start at modes; states are averaged after a few moves.
+BURN_IN, AVERAGED, SPACING = 10, 60, 2
+
+#: Fixed-point steps that invert ``x - Phi(x)``.
+INVERSION_STEPS = 30
+
+
+class LikelihoodEstimate(NamedTuple):
+    """Log-likelihoods by importance sampling.
+
+    Attributes
+    ----------
+    log_likelihood : ndarray of shape (n_samples,)
+        Estimates.
+    standard_error : ndarray of shape (n_samples,)
+        Their standard errors, to first order.
+    effective_sample_size : ndarray of shape (n_samples,)
+        Draws that the weighted ones are worth; below about 10 do not trust the
+        standard error.
+    """
+
+    log_likelihood: np.ndarray
+    standard_error: np.ndarray
+    effective_sample_size: np.ndarray
+
 
 class DeformableTemplateEstimator(
-    TemplateScores,
-    TemplateImages,
     TemplateSetup,
-    TemplateAttributes,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     DensityMixin,
@@ -402,3 +443,581 @@ class DeformableTemplateEstimator(
     @property
     def _n_features_out(self):
         return self.grid_.n_latents
+
+    def _params(self):
+        """Return the fitted attributes as parameters of the model."""
+        return TemplateParams(
+            np.asarray(self.weights_, dtype=float),
+            np.asarray(self.coefficients_, dtype=float),
+            np.asarray(self.covariances_, dtype=float),
+            np.asarray(self.noise_variances_, dtype=float) / self._scale**2,
+            np.asarray(self.mean_deformations_, dtype=float),
+        )
+
+    def _attributes_of(self, model, params):
+        means = model.means_of(params)
+        images = [
+            self.grid_.deformed(b, z)
+            for b, z in zip(params.coefficients, means, strict=True)
+        ]
+        return {
+            "weights_": params.weights,
+            "coefficients_": params.coefficients,
+            "covariances_": params.covariances,
+            "mean_deformations_": means,
+            "noise_variances_": params.noise_variances * self._scale**2,
+            "templates_": self._offset
+            + self._scale * np.reshape(images, (-1, *self.image_shape_)),
+        }
+
+    def _fitted_attributes(self, settings, state, X):
+        Y = (X[:JUDGED] - self._offset) / self._scale
+        folds = self._folds(settings.model, state.params, Y, state.chains)
+        return {
+            **self._attributes_of(settings.model, state.params),
+            "fold_rate_": folds[0],
+            "folded_pixels_": folds[1],
+            "converged_": self._converged(settings, state),
+            "history_": state.history,
+            "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
+            "image_shape_": self.image_shape_,
+            "grid_": self.grid_,
+            "_offset": self._offset,
+            "_scale": self._scale,
+            "_mass": settings.model.n_rows,
+            "n_features_in_": self.n_features_in_,
+        }
+
+    def _folds(self, model, params, Y, chains):
+        """Return the share of images whose deformation folds, and of pixels that do."""
+        if chains is not None and chains.values is not None:
+            deformations, shares = model.parts(chains.values[:, 0])
+            chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
+            chosen = chosen[:, : self.grid_.n_latents]
+        else:
+            chosen = self._modes_under(model, params, Y)[0]
+        folded, rows = [], IMAGES_AT_ONCE
+        for start in range(0, len(chosen), rows):
+            folded.append(self.grid_.jacobians(chosen[start : start + rows]) <= 0)
+        folded = np.concatenate(folded)
+        return float(folded.any(axis=1).mean()), float(folded.mean())
+
+    def _fold_advice(self):
+        """Return what to do about folds, or None if too few pixels fold."""
+        if not self.folded_pixels_ > FOLDS:
+            return None
+        usual = geometry(self.image_shape_, *["auto"] * 4).template_scale
+        if self.grid_.template_scale > COARSE * usual:
+            return (
+                "The template is too coarse to be sharp without contractions: increase "
+                "template_landmarks."
+            )
+        return (
+            "Decrease deformation_scale, increase prior_strength or deformation_width, "
+            "or tell styles apart by more n_components."
+        )
+
+    def _warn_of_folds(self):
+        advice = self._fold_advice()
+        if advice is not None:
+            warnings.warn(
+                f"{self.folded_pixels_:.0%} of the pixels lie where deformations fold "
+                f"over themselves, in {self.fold_rate_:.0%} of the images, which have "
+                f"no inverse there. {advice}",
+                FitWarning,
+                stacklevel=USER_FRAME,
+            )
+
+    def _after_epoch(self, state):
+        # What the end of the run is compared with.
+        if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
+            state.trace = (state.params, state.solver.iteration)
+        return False
+
+    def _print_end(self, state):
+        if self.verbose:
+            print("Passes used up.")
+
+    def _converged(self, settings, state):
+        """Return whether template and noise had settled in the last third of a run."""
+        if state.trace is None or settings.max_passes < LEAST_PASSES:
+            return False
+        (before, first), now = state.trace, state.params
+        means = settings.model.means_of
+        # Averages with small steps have covered only this share of what was left.
+        count = state.solver.iteration - first
+        steps = steps_from(settings.step_size, first + 1, count)
+        covered = 1 - np.prod(1 - np.minimum(steps, 1))
+        for t in range(len(now.weights)):
+            if now.weights[t] * state.n_rows < 1:
+                continue
+            new = self.grid_.deformed(now.coefficients[t], means(now)[t])
+            old = self.grid_.deformed(before.coefficients[t], means(before)[t])
+            moved = np.sqrt(np.mean((new - old) ** 2))
+            ratio = now.noise_variances[t] / before.noise_variances[t]
+            if moved > covered * DRIFT * new.std():
+                return False
+            if abs(np.log(ratio)) > covered * DRIFT_OF_NOISE:
+                return False
+        return True
+
+    def _drifts(self):
+        """Return whether a run that was long enough to be judged has not settled."""
+        return self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_
+
+    def _warn_of_drift(self):
+        if self._drifts():
+            warnings.warn(
+                "Template or noise still changed in the last third of the passes. "
+                "Increase max_iter and compare the scores of images left out: "
+                "with few images, a longer run may fit them too closely.",
+                ConvergenceWarning,
+                stacklevel=USER_FRAME,
+            )
+
+    def _fitted_model(self):
+        check_is_fitted(self, "coefficients_")
+        return self._new_model(self.grid_, 1.0), self._params()
+
+    def _standardised(self, X):
+        """Check images and return them standardised, as rows."""
+        check_is_fitted(self, "coefficients_")
+        X, _ = self._validate(X, reset=False)
+        with np.errstate(over="ignore"):
+            Y = (X - self._offset) / self._scale
+        # The squares of larger values would overflow.
+        return np.clip(Y, -1e100, 1e100)
+
+    def _best_modes(self, Y):
+        """Return modes under the most probable component, and the components."""
+        return self._modes_under(*self._fitted_model(), Y)
+
+    @staticmethod
+    def _modes_under(model, params, Y):
+        """Return modes under the most probable component, and the components."""
+        found = [model.search_modes(Y, params, t) for t in range(len(params.weights))]
+        logs = np.stack([log for _, log in found], axis=1) + np.log(params.weights)
+        labels = np.where(np.isnan(logs), -np.inf, logs).argmax(axis=1)
+        Z = np.stack([modes for modes, _ in found], axis=1)
+        return Z[np.arange(len(Y)), labels], labels
+
+    def transform(self, X):
+        """Return the posterior mean of each image's deformation.
+
+        The mean is taken over a Markov chain of 130 Langevin steps, which starts at the
+        posterior mode. For a mixture, it is the deformation of the most probable
+        template.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_latents)
+            Coefficients of the landmarks, in pixels: those of all landmarks along the
+            first axis of the image, then along the second.
+        """
+        Y = self._standardised(X)
+        model, params = self._fitted_model()
+        modes, labels = self._best_modes(Y)
+        means = np.empty_like(modes)
+        for t in np.unique(labels):
+            rows = np.flatnonzero(labels == t)
+            means[rows] = model.posterior_mean(
+                Y[rows], params, t, modes[rows], BURN_IN, AVERAGED, SPACING
+            )
+        return means
+
+    def modes_of(self, X):
+        """Return the most probable deformation of each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_latents)
+            Posterior modes, found by Levenberg-Marquardt steps while the noise is
+            lowered to its estimate; images that are explained badly are searched
+            several times.
+        """
+        return self._best_modes(self._standardised(X))[0]
+
+    def _check_deformations(self, Z):
+        check_is_fitted(self, "coefficients_")
+        Z = check_array(Z, dtype=np.float64)
+        if Z.shape[1] != self.grid_.n_latents:
+            raise ValueError(
+                f"Z must have {self.grid_.n_latents} columns, got {Z.shape[1]}"
+            )
+        return Z
+
+    def _check_components(self, component, n):
+        components = np.broadcast_to(np.asarray(component, dtype=int), (n,))
+        T = len(self.weights_)
+        if n and not (0 <= components.min() and components.max() < T):
+            raise ValueError(f"component must be in 0, ..., {T - 1}, got {component!r}")
+        return components
+
+    def inverse_transform(self, Z, component=0):
+        """Return images of deformed templates, without noise.
+
+        Parameters
+        ----------
+        Z : array-like of shape (n_samples, n_latents)
+            Deformations.
+        component : int or array-like of int, default=0
+            Which template, for all or for each.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_pixels)
+            Images, as rows.
+        """
+        Z = self._check_deformations(Z)
+        components = self._check_components(component, len(Z))
+        images = np.empty((len(Z), self.grid_.n_pixels))
+        for row, t in enumerate(components):
+            images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
+        return self._offset + self._scale * images
+
+    def deformation_fields(self, X):
+        """Return the displacement of every pixel of each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_axes, ...)
+            ``Phi(x)`` in pixels along each axis: the pixel at x shows the template at
+            ``x - Phi(x)``.
+        """
+        return self.grid_.field(self.modes_of(X))
+
+    def min_jacobians(self, X):
+        """Return the least Jacobian determinant of each image's deformation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Least determinant of the derivative of ``x - Phi(x)`` over the pixels; at
+            most 0 where the deformation folds.
+        """
+        return self.grid_.min_jacobians(self.modes_of(X))
+
+    def register(self, X):
+        """Carry each image back to the template.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_pixels)
+            Images as they would be without deformation, as rows. Pixels that were not
+            observed are filled with the deformed template.
+        """
+        Z, labels = self._best_modes(self._standardised(X))
+        X, _ = self._validate(X, reset=False)
+        missing = np.isnan(X)
+        if missing.any():
+            X = np.where(missing, self.inverse_transform(Z, labels), X)
+        return self.warp(X, Z, labels, to_template=True)
+
+    def warp(self, other, Z, component=0, *, to_template=False, order=1):
+        """Carry masks, labels or other channels along with deformations.
+
+        Parameters
+        ----------
+        other : array-like of shape (n_pixels,), image_shape, or those of n images
+            What belongs to the template as ``templates_`` shows it (or to each image,
+            with ``to_template``); one for all deformations, or one for each.
+        Z : array-like of shape (n_samples, n_latents)
+            Deformations.
+        component : int or array-like of int, default=0
+            Of which template, for all or for each.
+        to_template : bool, default=False
+            From the image to the template instead of from the template to the image.
+        order : int, default=1
+            Order of the interpolating spline: 0 for labels and masks, 1, or 3.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_pixels)
+            What was carried along, as rows. Beyond the border the nearest pixel counts.
+        """
+        Z = self._check_deformations(Z)
+        components = self._check_components(component, len(Z))
+        other = np.asarray(other, dtype=float)
+        shape, n_pixels = self.image_shape_, self.grid_.n_pixels
+        if other.size not in (n_pixels, n_pixels * len(Z)):
+            raise ValueError(
+                f"other must hold one or {len(Z)} images of {n_pixels} pixels, got "
+                f"shape {other.shape}"
+            )
+        images = other.reshape(-1, *shape)
+        images = np.broadcast_to(images, (len(Z), *shape))
+        centre = np.array(self.grid_.half_widths)[:, None]
+        warped = np.empty((len(Z), n_pixels))
+        for row, t in enumerate(components):
+            # The template is shown at the mean deformation.
+            z, mean = Z[row], self.mean_deformations_[t]
+            if to_template:
+                positions = self._inverse(z, self.grid_.moved(mean))
+            else:
+                positions = self._inverse(mean, self.grid_.moved(z))
+            warped[row] = map_coordinates(
+                images[row], positions + centre, order=order, mode="nearest"
+            )
+        return warped
+
+    def _inverse(self, z, positions):
+        """Return the x for which ``x - Phi(x)`` are given positions."""
+        x = positions.copy()
+        for _ in range(INVERSION_STEPS):
+            moved = positions + self.grid_.field_at(z, x)
+            # Half steps, so that the iteration settles for strong deformations too.
+            x = 0.5 * (x + moved)
+        return x
+
+    def principal_deformations(self, k=5, component=0):
+        """Return the principal deformations about the mean deformation.
+
+        Parameters
+        ----------
+        k : int, default=5
+            How many.
+        component : int, default=0
+            Of which template.
+
+        Returns
+        -------
+        Z : ndarray of shape (k, n_latents)
+            Deformations of one standard deviation, to be added to
+            ``mean_deformations_``, ordered by how much they displace: principal
+            components of the displacement fields.
+        shares : ndarray of shape (k,)
+            Their shares of the variance of the displacements.
+        """
+        check_is_fitted(self, "coefficients_")
+        self._check_components(component, 1)
+        n_latents = self.grid_.n_latents
+        if not 1 <= k <= n_latents:
+            raise ValueError(f"k must be in 1, ..., {n_latents}, got {k!r}")
+        factor = self._spread(component)
+        fields = self.grid_.field(factor.T).reshape(n_latents, -1)
+        # Columns of the factor are independent deformations of unit variance.
+        left, values, _ = np.linalg.svd(fields, full_matrices=False)
+        squares = values**2
+        Z = (factor @ left[:, :k]).T
+        # The sign is free: make the largest coefficient positive.
+        largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
+        return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()
+
+    def _spread(self, component):
+        """Return a square root of the covariance of deformations about their mean."""
+        mean, covariance = (
+            self.mean_deformations_[component],
+            self.covariances_[component],
+        )
+        count = self._mass * self.weights_[component]
+        share = count / (count + self._prior_strength())
+        values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
+        return vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def sample(self, n_samples=1, *, noise=True):
+        """Draw images from the model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+        noise : bool, default=True
+            Whether to add the noise.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_pixels)
+            Images, as rows.
+        labels : ndarray of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self, "coefficients_")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be >= 1, got {n_samples!r}")
+        rng = np.random.default_rng(seed_sequence(self.random_state))
+        T, n_latents = len(self.weights_), self.grid_.n_latents
+        labels = np.repeat(np.arange(T), rng.multinomial(n_samples, self.weights_))
+        factors = np.linalg.cholesky(self.covariances_)
+        draws = rng.standard_normal((n_samples, n_latents))
+        Z = np.einsum("nij,nj->ni", factors[labels], draws)
+        X = self.inverse_transform(Z, labels)
+        if noise:
+            scale = np.sqrt(self.noise_variances_)[labels, None]
+            X = X + scale * rng.standard_normal(X.shape)
+        return X, labels
+
+    def _component_log_likelihoods(self, X, thorough=True):
+        """Return Laplace log-likelihoods under each component, in units of X."""
+        Y = self._standardised(X)
+        model, params = self._fitted_model()
+        search = model.search_modes if thorough else model.modes_of
+        logs = [search(Y, params, t)[1] for t in range(len(self.weights_))]
+        observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
+        logs = np.stack(logs, axis=1)
+        return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self._scale)
+
+    def score_samples(self, X):
+        """Return the log-likelihood of each image by Laplace's approximation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities of the observed pixels.
+        """
+        check_is_fitted(self, "coefficients_")
+        return self._log_likelihoods(X)
+
+    def _log_likelihoods(self, X, thorough=True):
+        """Return log-likelihoods, by one search for modes or by several."""
+        logs = self._component_log_likelihoods(X, thorough)
+        return logsumexp(logs + np.log(self.weights_), axis=1)
+
+    def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):
+        """Return the log-likelihood of all images together by importance sampling.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+        n_draws : int, default=500
+            Draws per image and component.
+        degrees : int, default=5
+            Degrees of freedom of the proposal; 0 means Gaussian.
+        return_error : bool, default=False
+            Whether to return the standard error as well.
+
+        Returns
+        -------
+        float or tuple of float
+            The sum of :meth:`likelihood_estimates`, and its error if asked for.
+        """
+        found = self.likelihood_estimates(X, n_draws=n_draws, degrees=degrees)
+        total = float(found.log_likelihood.sum())
+        error = float(np.sqrt((found.standard_error**2).sum()))
+        return (total, error) if return_error else total
+
+    def likelihood_estimates(self, X, *, n_draws=500, degrees=5):
+        """Return the log-likelihood of each image by importance sampling.
+
+        Proposals are Student distributed about the mode, with the inverse of the
+        Gauss-Newton Hessian as scale. The estimates are slightly low when the effective
+        sample size is small.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+        n_draws : int, default=500
+            Draws per image and component.
+        degrees : int, default=5
+            Degrees of freedom of the proposal; 0 means Gaussian.
+
+        Returns
+        -------
+        LikelihoodEstimate
+            ``log_likelihood``, ``standard_error`` and ``effective_sample_size``; for a
+            mixture, the last is the least over components that matter.
+        """
+        if n_draws < 2 or degrees < 0:
+            raise ValueError(
+                f"n_draws must be >= 2 and degrees >= 0, got {n_draws!r}, {degrees!r}"
+            )
+        Y = self._standardised(X)
+        model, params = self._fitted_model()
+        found = [
+            model.importance(Y, params, t, n_draws, 0, degrees)
+            for t in range(len(self.weights_))
+        ]
+        logs, errors, sizes = (
+            np.stack(part, axis=1) for part in zip(*found, strict=True)
+        )
+        logs = logs + np.log(self.weights_)
+        total = logsumexp(logs, axis=1)
+        shares = np.exp(logs - total[:, None])
+        observed = (~np.isnan(Y)).sum(axis=1)
+        return LikelihoodEstimate(
+            total - observed * np.log(self._scale),
+            np.sqrt(((shares * errors) ** 2).sum(axis=1)),
+            np.where(shares > 0.01, sizes, np.inf).min(axis=1),
+        )
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the mean log-likelihood per image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean.
+
+        Returns
+        -------
+        float
+            Mean of ``score_samples``.
+        """
+        return float(np.average(self.score_samples(X), weights=sample_weight))
+
+    def predict_proba(self, X):
+        """Return the probabilities of the components for each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Posterior probabilities, by Laplace's approximation.
+        """
+        check_is_fitted(self, "coefficients_")
+        logs = self._component_log_likelihoods(X) + np.log(self.weights_)
+        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+
+    def predict(self, X):
+        """Return the most probable component of each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels.
+        """
+        return self.predict_proba(X).argmax(axis=1)

@@ -9,9 +9,11 @@ from sktem.estimators.kept_rows import KeptRows
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
-from sktem.template.attributes import JUDGED
 
 __all__ = ["TemplateStream"]
+
+#: Images whose modes are sought for folds, where there are no chains.
+JUDGED = 50
 
 #: Images per component from which a start is made, and images per step on a stream.
 IMAGES_OF_A_START, STREAM_BATCH = 20, 20
