@@ -6,7 +6,11 @@ from pathlib import Path
 
 import numpy as np
 from scipy.ndimage import gaussian_filter
+from sklearn.datasets import load_digits
+from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
@@ -164,6 +168,66 @@ def classifier_distance(seed, name, n, n_new=150):
     return (1 - own.score(test, truth)) / min(errors)
 
 
+def classes_of_shapes(seed, kinds, shape, n, scale=1.0, offset=0.0, lost=0.0, **how):
+    """Return training and test images of drawn shapes, and their labels."""
+    parts = [
+        images(k, shape, n + 30, 10 * seed + t, **how) for t, k in enumerate(kinds)
+    ]
+    stacks = np.array([stack for *_, stack in parts]).reshape(len(kinds), n + 30, -1)
+    stacks = offset + scale * stacks
+    stacks[np.random.default_rng(seed).random(stacks.shape) < lost] = np.nan
+    train, test = stacks[:, :n], stacks[:, n:]
+    labels = np.arange(len(kinds))
+    return (
+        (train.reshape(len(kinds) * n, -1), np.repeat(labels, n)),
+        (test.reshape(len(kinds) * 30, -1), np.repeat(labels, 30)),
+        shape,
+    )
+
+
+def classes_of_digits(seed, n_classes, n):
+    X, y = load_digits(n_class=n_classes, return_X_y=True)
+    order = np.random.default_rng(seed).permutation(len(X))
+    X, y = X[order], y[order]
+    first = np.concatenate([np.flatnonzero(y == k)[:n] for k in range(n_classes)])
+    rest = np.setdiff1d(np.arange(len(X)), first)[:150]
+    return (X[first], y[first]), (X[rest], y[rest]), (8, 8)
+
+
+def excess_error(seed, load_parts):
+    """Return how much larger the error is than that of the better of two peers."""
+    (X, y), (new, truth), shape = load_parts(seed)
+    own = DeformableTemplateClassifier(shape, random_state=seed).fit(X, y)
+    peers = [KNeighborsClassifier(1), SVC(C=10)]
+    scores = [
+        make_pipeline(SimpleImputer(), StandardScaler(with_std=False), peer)
+        .fit(X, y)
+        .score(new, truth)
+        for peer in peers
+    ]
+    return max(scores) - own.score(new, truth)
+
+
+def shapes_case(name, kinds, shape, n, *, slow=True, **how):
+    load_parts = partial(classes_of_shapes, kinds=kinds, shape=shape, n=n, **how)
+    sides = " x ".join(map(str, shape))
+    return class_case(f"{name}, {sides}", n, load_parts, slow=slow)
+
+
+def class_case(name, n, load_parts, *, slow=True, may_warn=False):
+    # The difference of two errors on a hundred images has a standard error of .02.
+    return Case(
+        name=f"{name}, {n} a class",
+        estimator="DeformableTemplateClassifier",
+        reference="nearest neighbour or SVC",
+        unit="more errors, share of images",
+        limit=0.04,
+        distance=partial(excess_error, load_parts=load_parts),
+        may_warn=may_warn,
+        slow=slow,
+    )
+
+
 def drawn_case(name, kind, shape, n, *, slow=False, limit=1.0, **how):
     return Case(
         name=f"{name}, {' x '.join(map(str, shape))}, n={n}",
@@ -227,6 +291,27 @@ CASES = [
     drawn_case("peaks", "peaks", (400,), 20),
     drawn_case("ball", "ball", (12, 12, 12), 10, slow=True, displacement=0.1),
     drawn_case("ball", "ball", (24, 24, 24), 8, slow=True, displacement=0.1),
+]
+ROUND, SHARP = ("ring", "face"), ("cross", "triangle", "star")
+CASES += [
+    shapes_case("round", ROUND, (16, 16), 2, slow=False, displacement=0.15),
+    shapes_case("sharp", SHARP, (16, 16), 1, slow=False, displacement=0.15),
+    shapes_case("sharp", SHARP, (12, 12), 5, displacement=0.15),
+    shapes_case("sharp, wide", SHARP, (12, 20), 3, displacement=0.15),
+    shapes_case("sharp, noisy", SHARP, (16, 16), 5, displacement=0.1, noise=0.5),
+    shapes_case("five", ROUND + SHARP, (16, 16), 3, displacement=0.2),
+    shapes_case("sharp, large values", SHARP, (16, 16), 3, scale=1e5, offset=-4e6),
+    shapes_case("sharp, a third lost", SHARP, (16, 16), 4, lost=0.3),
+    shapes_case("sharp", SHARP, (32, 32), 3, displacement=0.15),
+    shapes_case("five", ROUND + SHARP, (24, 24), 10, displacement=0.2),
+    class_case(
+        "digits 0 to 3", 1, partial(classes_of_digits, n_classes=4, n=1), may_warn=True
+    ),
+    class_case(
+        "digits 0 to 3", 10, partial(classes_of_digits, n_classes=4, n=10), slow=False
+    ),
+    class_case("digits", 3, partial(classes_of_digits, n_classes=10, n=3)),
+    class_case("digits", 30, partial(classes_of_digits, n_classes=10, n=30)),
 ]
 if DATA.exists():
     CASES += [
