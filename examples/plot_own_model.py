@@ -106,9 +106,9 @@ samplers = {
 }
 solvers = {
     "saem": {"step_size": BurnInThenDecay(n_burn_in=20)},
-    "isaem": {},
-    "vrttem": {"rho": 0.1},
-    "fittem": {"rho": 0.1},
+    "isaem": {"batch_size": 100},
+    "vrttem": {"batch_size": 100, "rho": 0.1},
+    "fittem": {"batch_size": 100, "rho": 0.1},
 }
 
 fits = {}
@@ -118,7 +118,6 @@ for sampler_name, sampler in samplers.items():
             RandomRateModel(),
             solver=solver,
             sampler=sampler,
-            batch_size=100,
             max_iter=50,
             tol=0,
             random_state=len(fits),
@@ -174,7 +173,6 @@ for solver, settings in solvers.items():
         RandomRateModelWithLikelihood(),
         solver=solver,
         sampler=samplers["MALA"],
-        batch_size=100,
         tol=1e-5,
         n_iter_no_change=5,
         random_state=0,
