@@ -19,7 +19,7 @@ from sktem import (
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
 )
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.loop import run as run_loop
 from sktem.loop.state import RunSettings, RunState
 from sktem.models import ARDLogisticModel, RobustPoissonModel
@@ -43,7 +43,7 @@ def saem(model, X, start, sampler, n_first, n_iterations, seed):
         batch_size=1, sampling="fixed", max_passes=n_iterations, tol=0.0,
         monitor=False,
     )  # fmt: skip
-    state = RunState(start, spawn_streams(seed))
+    state = RunState(start, spawn_generators(seed))
     run_loop(settings, X, state)
     return state.params, state.history
 

@@ -17,15 +17,15 @@ class Settled:
 
     n_first = 0
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move the chains."""
-        fresh = streams.adaptation.of_rows("fresh", len(X))
+        fresh = generators.adaptation.of_rows("fresh", len(X))
         if not fresh.any():
-            return super().draw(model, X, Z, params, streams, iteration)
-        streams.adaptation.put_rows("fresh", np.zeros(len(X)))
+            return super().draw(model, X, Z, params, generators, iteration)
+        generators.adaptation.put_rows("fresh", np.zeros(len(X)))
         events: Counter = Counter()
         for _ in range(self.n_first + 1):
-            Z, info = super().draw(model, X, Z, params, streams, iteration)
+            Z, info = super().draw(model, X, Z, params, generators, iteration)
             events.update(info.events)
         return Z, SamplerInfo(info.acceptance_rate, events)
 
@@ -37,10 +37,10 @@ class SettledULA(Settled, ULA):
 class BareULA(Settled, ULA):
     """ULA without a guard, which may end anywhere."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, gradient = state
         root, square, _ = self._scaled(model, X, params)
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(all="ignore"):
             drift = self.step * square(gradient)
             Z = Z + drift + np.sqrt(2 * self.step) * root(noise)
@@ -54,11 +54,11 @@ class SettledMALA(Settled, MALA):
 class JointMALA(Settled, MALA):
     """MALA with one accept test for the latents of all rows, as the authors have it."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
         root, square, inverse = self._scaled(model, X, params)
         step = np.asarray(self.step, dtype=float)
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
             log_proposed = model.log_joint(X, proposed, params)
@@ -66,7 +66,9 @@ class JointMALA(Settled, MALA):
             back = inverse(Z - proposed - step * square(gradient_proposed))
             log_ratio = (log_proposed - log_joint).sum()
             log_ratio += (noise**2 / 2 - back**2 / (4 * step)).sum()
-        accepted = np.log1p(-streams.acceptance.random()) < log_ratio  # False for NaN
+        accepted = (
+            np.log1p(-generators.acceptance.random()) < log_ratio
+        )  # False for NaN
         moved = (proposed, log_proposed, gradient_proposed)
         return (moved if accepted else state), np.full(len(Z), accepted), {}
 

@@ -29,7 +29,7 @@ from machine import describe
 from scipy import special
 from scipy.optimize import root
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.mixture.model import GaussianMixtureParams
@@ -139,7 +139,7 @@ def run_method(name, X, n_epochs, seed):
         means.append(sorted_means(state.params))
         return len(means) > n_epochs
 
-    state = RunState(start(), spawn_streams(seed))
+    state = RunState(start(), spawn_generators(seed))
     began = time.process_time()
     run(settings, X, state, on_epoch=on_epoch)
     cpu_time = time.process_time() - began

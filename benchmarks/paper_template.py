@@ -31,7 +31,7 @@ from machine import describe
 from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateEstimator
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.loop import run as run_loop
 from sktem.loop.state import RunState
 from sktem.schedules import BurnInThenDecay, Polynomial
@@ -104,12 +104,12 @@ def run(solver, seed, options):
         options.last,
     }
     found = {}
-    state, seconds = RunState(start, spawn_streams(seed)), 0.0
+    state, seconds = RunState(start, spawn_generators(seed)), 0.0
     for passes in sorted(shown):
         # One run, stopped and resumed after exactly so many visits. (A run without an
         # iteration would fill its memory again: it starts anew.)
         if state.solver.iteration == 0:
-            state, seconds = RunState(start, spawn_streams(seed)), 0.0
+            state, seconds = RunState(start, spawn_generators(seed)), 0.0
         began = time.process_time()
         run_loop(replace(settings, max_passes=passes), Y, state)
         seconds += time.process_time() - began

@@ -72,14 +72,14 @@ PUBLISHED = {
 class SettledWalk(ComponentWalk):
     """A walk whose first draw of a row is preceded by some sweeps."""
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain."""
-        fresh = streams.adaptation.of_rows("fresh", len(X))
+        fresh = generators.adaptation.of_rows("fresh", len(X))
         if fresh.any():
             for _ in range(SWEEPS):
-                Z, _ = super().draw(model, X, Z, params, streams, iteration)
-            streams.adaptation.put_rows("fresh", np.zeros(len(X)))
-        return super().draw(model, X, Z, params, streams, iteration)
+                Z, _ = super().draw(model, X, Z, params, generators, iteration)
+            generators.adaptation.put_rows("fresh", np.zeros(len(X)))
+        return super().draw(model, X, Z, params, generators, iteration)
 
 
 class Regressor(NonlinearMixedEffectsRegressor):

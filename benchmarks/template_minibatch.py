@@ -32,7 +32,7 @@ from image_data import Report, picture
 from machine import describe
 from threadpoolctl import threadpool_limits
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.samplers import DeformationMALA
@@ -133,14 +133,14 @@ def estimates(model, X, long_run, fraction, seeds, options):
     parts = settings(
         model, ISAEM(), Polynomial(alpha=0.6, offset=OFFSET), passes, batch, options
     )
-    first = RunState(long_run.params, spawn_streams(0))
+    first = RunState(long_run.params, spawn_generators(0))
     run(parts, X, first, on_epoch=lambda state: True)
     first.params, first.stopped = long_run.params, False
     first.solver.s = first.solver.S_tts = long_run.solver.s
     found = []
     for seed in seeds:
         state = copy.deepcopy(first)
-        state.streams = spawn_streams(seed)
+        state.generators = spawn_generators(seed)
         records = _Records(model, options.iterations)
         run(parts, X, state, on_epoch=records)
         if state.solver.iteration < options.iterations:
@@ -151,12 +151,12 @@ def estimates(model, X, long_run, fraction, seeds, options):
 
 def correlation(model, X, params, options):
     """Return the correlation of statistics between consecutive visits."""
-    streams = spawn_streams(99)
+    generators = spawn_generators(99)
     sampler = DeformationMALA(n_steps=options.steps)
     Z = sampler.start(model, X, params, None)
     draws = []
     for k in range(400):
-        Z, _ = sampler.draw(model, X, Z, params, streams)
+        Z, _ = sampler.draw(model, X, Z, params, generators)
         if k >= 100:
             draws.append(
                 [model.mean_statistics(X[i : i + 1], Z[i : i + 1, 0]) for i in range(8)]
@@ -183,7 +183,7 @@ def main():
     report()
     model = new_model(options.images)
     X, truth = simulate(model, options.images)
-    long_run = RunState(truth, spawn_streams(1))
+    long_run = RunState(truth, spawn_generators(1))
     run(
         settings(
             model, FullBatch(), BurnInThenDecay(n_burn_in=100), 400, len(X), options

@@ -1,5 +1,5 @@
-"""Random streams: the public path of :mod:`sktem.e_step.random`."""
+"""Random generators: the public path of :mod:`sktem.e_step.random`."""
 
-from sktem.e_step.random import Streams, seed_sequence, spawn_streams
+from sktem.e_step.random import Generators, seed_sequence, spawn_generators
 
-__all__ = ["Streams", "seed_sequence", "spawn_streams"]
+__all__ = ["Generators", "seed_sequence", "spawn_generators"]

@@ -9,7 +9,7 @@ import copy
 import numpy as np
 from scipy import stats
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.models import LatentModel, RandomInterceptModel
@@ -331,8 +331,8 @@ class GaussianTarget(Target):
 class DrawsByIteration(ExactDraws):
     """Draws whose noise depends on the iteration only, the same for every solver."""
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
-        keyed = copy.copy(streams)
+    def draw(self, model, X, Z, params, generators, iteration=1):
+        keyed = copy.copy(generators)
         keyed.sampling = np.random.default_rng([17, iteration])
         return super().draw(model, X, Z, params, keyed, iteration)
 
@@ -364,7 +364,7 @@ def start_run(
         tol=tol,
         average=average,
     )
-    return settings, RunState(params, spawn_streams(seed))
+    return settings, RunState(params, spawn_generators(seed))
 
 
 def run_solver(solver, X, *, sample_weight=None, on_epoch=None, **options):

@@ -158,25 +158,25 @@ class ForgetsTheMean(FITTEM):
 
 
 class NoAcceptStep(RandomWalk):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint = state
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         pull = 0.3 * (X.mean(axis=1, keepdims=True) - Z)
         return (Z + pull + self.scale * noise, log_joint), np.ones(len(Z), bool), {}
 
 
 class StaleDensity(RandomWalk):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         (Z, _), accepted, events = super()._transition(
-            model, X, state, params, streams, move
+            model, X, state, params, generators, move
         )
         return (Z, state[1]), accepted, events
 
 
 class StaleGradient(MALA):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         new, accepted, events = super()._transition(
-            model, X, state, params, streams, move
+            model, X, state, params, generators, move
         )
         return (new[0], new[1], state[2]), accepted, events
 

@@ -27,7 +27,7 @@ from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
-from sktem.e_step.random import seed_sequence, spawn_streams
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import CallbackSupportMixin, with_callbacks
 from sktem.history import History
 from sktem.links import DocumentationLinkMixin
@@ -330,13 +330,13 @@ class LatentBoltzmannMachine(
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
                 return self._stream.goes_on(params, history, shape)
-            streams = spawn_streams(seed_sequence(self.random_state))
+            generators = spawn_generators(seed_sequence(self.random_state))
             if warm:
-                return ContrastiveState(params, streams)
-            params = model.initial_params(units.logits, streams.initialisation)
+                return ContrastiveState(params, generators)
+            params = model.initial_params(units.logits, generators.initialisation)
             if self.pretrain:
-                pretrained(settings, inputs, units, params, streams)
-            return ContrastiveState(params, streams)
+                pretrained(settings, inputs, units, params, generators)
+            return ContrastiveState(params, generators)
 
         def attributes(state):
             return self._attributes(model, units, state)

@@ -98,7 +98,7 @@ class ContrastiveEpochs:
         done, span = state.epoch - state.begin - begin, end - begin
         state.fraction = done / max(span - 1, 1)
         state.progress = (done + 1) / span
-        order = state.streams.indices.permutation(X.shape[0])
+        order = state.generators.indices.permutation(X.shape[0])
         n_updates = len(self.edges) - 1
         for batch_number, (first, after) in enumerate(pairwise(self.edges)):
             rows = order[first:after]
@@ -142,7 +142,7 @@ def update(settings, state, batch, *, missing=False, rows=None) -> None:
     rows : ndarray of int or None, default=None
         Numbers of the rows, whose chains are remembered; None on a stream.
     """
-    model, rng = settings.model, state.streams.sampling
+    model, rng = settings.model, state.generators.sampling
     X, observed = _visible(model, batch, missing, settings.binarize, rng)
     state.n_updates += 1
     moments = _expect(settings, state, X, observed, rows)
@@ -203,7 +203,11 @@ def _visible(model, batch, missing, binarize, rng):
 
 def _expect(settings, state, X, observed, rows):
     """Return the mean statistics of a batch; its chains move."""
-    model, posterior, rng = settings.model, settings.posterior, state.streams.sampling
+    model, posterior, rng = (
+        settings.model,
+        settings.posterior,
+        state.generators.sampling,
+    )
     progress = state.progress
     if not posterior.keeps_chains:
         return posterior.expect(model, state.params, X, observed, None, rng, progress)
@@ -242,7 +246,7 @@ def _move_centre(model, state, moments):
 
 def _negative_start(settings, state, X, observed, moments):
     """Return the chains that the M-step moves."""
-    model, rng = settings.model, state.streams.sampling
+    model, rng = settings.model, state.generators.sampling
     if settings.solver.persistent:
         if state.chains is None:
             state.chains = model.new_chains(settings.n_chains, rng, state.params)

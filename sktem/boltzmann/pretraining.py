@@ -54,7 +54,7 @@ class DoubledMachine(LayeredMachine):
         return super().even_fields(params, odd, first) * self.down
 
 
-def pretrained(settings, X, units, params, streams) -> None:
+def pretrained(settings, X, units, params, generators) -> None:
     """Replace a start by one whose layers were learned one after the other.
 
     Parameters
@@ -67,7 +67,7 @@ def pretrained(settings, X, units, params, streams) -> None:
         Base rates of the visible units.
     params : ndarray of shape (n_parameters,)
         The start; it is changed.
-    streams : Streams
+    generators : Generators
         Sources of randomness.
     """
     model = settings.model
@@ -107,8 +107,8 @@ def pretrained(settings, X, units, params, streams) -> None:
             n_gibbs_m=1,
             binarize=settings.binarize and lower == 0,
         )
-        start = machine.initial_params(logits, streams.initialisation)
-        state = ContrastiveState(start, streams)
+        start = machine.initial_params(logits, generators.initialisation)
+        state = ContrastiveState(start, generators)
         run_epochs(own, data, state)
         if state.interrupted:
             raise KeyboardInterrupt

@@ -92,7 +92,7 @@ def _watch(settings, units, inputs, state, n_mean_field):
     if settings.tol is None or not settings.n_epochs:
         return None
     if state.watch_seed is None:
-        state.watch_seed = int(state.streams.monitoring.integers(2**63))
+        state.watch_seed = int(state.generators.monitoring.integers(2**63))
     return Objective(settings, units, inputs, state.watch_seed, n_mean_field)
 
 

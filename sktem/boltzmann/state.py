@@ -10,7 +10,7 @@ import numpy as np
 from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.rounds import Measure
 from sktem.boltzmann.solvers import ContrastiveSolver, StepRule
-from sktem.e_step.random import Streams
+from sktem.e_step.random import Generators
 from sktem.history import History
 
 __all__ = ["ContrastiveSettings", "ContrastiveState"]
@@ -77,7 +77,7 @@ class ContrastiveState:
     ----------
     params : ndarray of shape (n_parameters,)
         Parameters theta.
-    streams : Streams
+    generators : Generators
         Sources of randomness.
     chains : ndarray or None
         Chains of the model.
@@ -132,7 +132,7 @@ class ContrastiveState:
     """
 
     params: np.ndarray
-    streams: Streams
+    generators: Generators
     chains: np.ndarray | None = None
     posterior_chains: np.ndarray | None = None
     started: np.ndarray | None = None

@@ -14,7 +14,7 @@ from sktem.boltzmann.loop import has_missing, update
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.history import History
 
 __all__ = ["BoltzmannStream"]
@@ -32,7 +32,7 @@ class BoltzmannStream:
     Parameters
     ----------
     seed : numpy.random.SeedSequence
-        Root of the random streams.
+        Root of the random generators.
     """
 
     def __init__(self, seed):
@@ -145,11 +145,11 @@ class BoltzmannStream:
 
     def _start(self, estimator, rows):
         units = VisibleUnits.of(rows, estimator.visible == "gaussian")
-        streams = spawn_streams(
+        generators = spawn_generators(
             np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
         )
-        params = self.model.initial_params(units.logits, streams.initialisation)
-        return units, ContrastiveState(params, streams)
+        params = self.model.initial_params(units.logits, generators.initialisation)
+        return units, ContrastiveState(params, generators)
 
     def goes_on(self, params, history, shape):
         """Return the state from which a fit goes on.

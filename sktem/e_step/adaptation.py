@@ -12,7 +12,7 @@ __all__ = ["Adaptation"]
 class Adaptation:
     """Tuning of a Markov kernel in one run, such as scales and halved steps.
 
-    It travels with the random streams of the run, so that a checkpoint holds it and a
+    It travels with the generators of the run, so that a checkpoint holds it and a
     sampler that is used again starts afresh.
 
     Parameters

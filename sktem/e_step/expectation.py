@@ -70,8 +70,8 @@ class Expectation:
         The data.
     sample_weight : ndarray of shape (n,) or None
         Positive weights of the rows.
-    streams : Streams
-        Random streams.
+    generators : Generators
+        Random generators.
 
     Attributes
     ----------
@@ -88,11 +88,11 @@ class Expectation:
         Whether the shapes of what the model returns have been looked at.
     """
 
-    def __init__(self, model, sampler, X, sample_weight, streams):
+    def __init__(self, model, sampler, X, sample_weight, generators):
         self.model = model
         self.sampler = sampler
         self.X = X
-        self.streams = streams
+        self.generators = generators
         self.n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         self.weights = (
             None if sample_weight is None else sample_weight / sample_weight.sum()
@@ -133,16 +133,16 @@ class Expectation:
         if self.chains is None:
             self.chains = LatentMemory(self.n_rows)
         X = self.take(rows)
-        Z = self.sampler.start(self.model, X, params, self.streams.initialisation)
+        Z = self.sampler.start(self.model, X, params, self.generators.initialisation)
         check_latents(self.model, "initial_latents", Z, len(X))
         self._say_rows(rows)
         for _ in range(self.sampler.warm_up):
-            Z, _ = self.sampler.draw(self.model, X, Z, params, self.streams, 1)
+            Z, _ = self.sampler.draw(self.model, X, Z, params, self.generators, 1)
         self.chains.put(rows, Z)
 
     def _say_rows(self, rows):
         """Let kernels that tune single rows know which ones they are to draw."""
-        adaptation = self.streams.adaptation
+        adaptation = self.generators.adaptation
         adaptation.n_rows, adaptation.rows = self.n_rows, rows
 
     def _chunks(self):
@@ -191,7 +191,9 @@ class Expectation:
         X = self.take(rows)
         Z = None if self.chains is None else self.chains.get(rows)
         self._say_rows(rows)
-        Z, info = self.sampler.draw(self.model, X, Z, params, self.streams, iteration)
+        Z, info = self.sampler.draw(
+            self.model, X, Z, params, self.generators, iteration
+        )
         self.rows_visited += len(X)
         if not self.checked:
             self._check(X, Z, params, iteration)

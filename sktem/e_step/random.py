@@ -1,6 +1,6 @@
-"""Random streams, one for each purpose.
+"""Random generators, one for each purpose.
 
-A fit uses several independent streams spawned from one seed, so that for example
+A fit uses several independent generators spawned from one seed, so that for example
 the rows that are visited do not change when the sampler draws more numbers.
 """
 
@@ -13,11 +13,11 @@ from sklearn.utils import check_random_state
 
 from sktem.e_step.adaptation import Adaptation
 
-__all__ = ["Streams", "seed_sequence", "spawn_streams"]
+__all__ = ["Generators", "seed_sequence", "spawn_generators"]
 
 
 @dataclass
-class Streams:
+class Generators:
     """Independent generators of one fit.
 
     Attributes
@@ -35,7 +35,7 @@ class Streams:
     monitoring : numpy.random.Generator
         The rows on which progress is measured.
     adaptation : Adaptation
-        Not a stream: what Markov kernels have learnt in this fit.
+        Not a generator: what Markov kernels have learnt in this fit.
     """
 
     initialisation: np.random.Generator
@@ -78,7 +78,7 @@ def seed_sequence(random_state) -> np.random.SeedSequence:
     Returns
     -------
     numpy.random.SeedSequence
-        The root from which the streams are spawned.
+        The root from which the generators are spawned.
     """
     if isinstance(random_state, np.random.Generator):
         return Seed(random_state.integers(2**32, size=4, dtype=np.uint32).tolist())
@@ -88,8 +88,8 @@ def seed_sequence(random_state) -> np.random.SeedSequence:
     return Seed(legacy.randint(0, 2**32, size=4, dtype=np.uint32).tolist())
 
 
-def spawn_streams(random_state) -> Streams:
-    """Spawn the streams of one fit.
+def spawn_generators(random_state) -> Generators:
+    """Spawn the generators of one fit.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def spawn_streams(random_state) -> Streams:
 
     Returns
     -------
-    Streams
+    Generators
         One independent generator for each purpose.
     """
     if not isinstance(random_state, np.random.SeedSequence):
         random_state = seed_sequence(random_state)
-    names = [field.name for field in fields(Streams)]
+    names = [field.name for field in fields(Generators)]
     children = random_state.spawn(len(names))
-    return Streams(
+    return Generators(
         **{
             name: np.random.default_rng(child)
             for name, child in zip(names, children, strict=True)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.progress import print_chunk
@@ -208,13 +208,13 @@ class StochasticEM(LoopEstimator):
         warm = self.warm_start and hasattr(self, "params_")
 
         def new_run(progress):
-            streams = spawn_streams(self.random_state)
+            generators = spawn_generators(self.random_state)
             params = (
                 self.params_
                 if warm
-                else self.model.initial_params(X, streams.initialisation)
+                else self.model.initial_params(X, generators.initialisation)
             )
-            return RunState(params, streams)
+            return RunState(params, generators)
 
         def finish(state):
             self.__dict__.pop("_stream_state", None)
@@ -262,14 +262,14 @@ class StochasticEM(LoopEstimator):
         stream = Stream(self._stream_settings())
         if first:
             warn_of_unused(self, stream.settings, 2, on_stream=True)
-            streams = spawn_streams(self.random_state)
+            generators = spawn_generators(self.random_state)
             params = getattr(self, "params_", None)
             if params is None:
-                params = self.model.initial_params(X, streams.initialisation)
+                params = self.model.initial_params(X, generators.initialisation)
             self._stream_state = StreamState(
                 params=params,
                 s=getattr(self, "statistics_", None),
-                streams=streams,
+                generators=generators,
                 iterates=IterateRule(check_average(self.average)),
                 mass=getattr(self, "_fitted_mass", 0.0),
             )

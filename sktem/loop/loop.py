@@ -40,7 +40,7 @@ def run(
     X : array-like
         The data.
     state : RunState
-        A fresh state with starting parameters and streams, or one to be resumed.
+        A fresh state with starting parameters and generators, or one to be resumed.
     sample_weight : ndarray of shape (n,) or None, default=None
         Positive weights.
     on_epoch : callable or None, default=None
@@ -67,7 +67,7 @@ class _Loop:
         self.state = state
         self.merge = merge
         self.expectation = Expectation(
-            settings.model, settings.sampler, X, sample_weight, state.streams
+            settings.model, settings.sampler, X, sample_weight, state.generators
         )
         self.expectation.chains = state.chains
         self.expectation.rows_visited = state.rows_visited
@@ -98,7 +98,7 @@ class _Loop:
                 f"the starting parameters of {type(settings.model).__name__} are NaN: "
                 f"{state.params!r}"
             )
-        state.monitor = Monitor(self.n, state.streams.monitoring)
+        state.monitor = Monitor(self.n, state.generators.monitoring)
         if state.phase is None:
             state.iterates = IterateRule(settings.average)
         state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
@@ -180,7 +180,7 @@ class _Loop:
         state, settings = self.state, self.settings
         step_size = in_phase(settings.step_size, state.phase)
         gammas = steps_from(step_size, state.solver.iteration + 1, count)
-        taken = state.iterates.segment(gammas, state.streams.termination)
+        taken = state.iterates.segment(gammas, state.generators.termination)
         averaging = state.iterates.averaging(len(state.history))
         self.advance(gammas[:taken], averaging)
         if taken is not None:
@@ -207,12 +207,14 @@ class _Loop:
 
     def visits(self, n_iterations: int):
         """Draw what the next iterations of a sweep visit."""
-        settings, streams = self.settings, self.state.streams
+        settings, generators = self.settings, self.state.generators
         sampler, n_sets = settings.sampler, settings.solver.n_index_sets
         n_draws = 0
         if not sampler.deterministic:
             n_draws = sampler.draws_at(self.state.solver.iteration + 1)
-        return draw_visits(self.expectation.X, n_sets, n_draws, n_iterations, streams)
+        return draw_visits(
+            self.expectation.X, n_sets, n_draws, n_iterations, generators
+        )
 
     def swept(self, sweep, visits, gammas: np.ndarray, averaging: bool) -> int:
         """Sweep over rows, do the steps of the last one, and return their number."""
@@ -231,7 +233,7 @@ class _Loop:
         state, settings = self.state, self.settings
         state.solver.iteration += 1
         batches = tuple(
-            selector.next(state.streams.indices) for selector in state.selectors
+            selector.next(state.generators.indices) for selector in state.selectors
         )
         proxy = self.ask(settings.solver.proxy, batches, state.params)
         self.update(proxy, gamma)

@@ -124,11 +124,11 @@ class Monitor:
         X = expectation.take(rows)
         if expectation.fused:
             return model.expected_statistics(X, params, share)
-        streams = expectation.streams
+        generators = expectation.generators
         own = replace(
-            streams, sampling=streams.monitoring, acceptance=streams.monitoring
+            generators, sampling=generators.monitoring, acceptance=generators.monitoring
         )
-        own.adaptation = streams.adaptation.snapshot(rows)
+        own.adaptation = generators.adaptation.snapshot(rows)
         chains = expectation.chains
         Z = None if chains is None else chains.get(rows)
         Z, _ = sampler.draw(model, X, Z, params, own, iteration)

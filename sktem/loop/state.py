@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.batches import RowSelector
-from sktem.e_step.random import Streams
+from sktem.e_step.random import Generators
 from sktem.history import History
 from sktem.loop.iterates import IterateRule
 from sktem.loop.monitor import Monitor
@@ -84,8 +84,8 @@ class RunState:
     ----------
     params : object
         Current parameters.
-    streams : Streams
-        Random streams.
+    generators : Generators
+        Random generators.
     solver : SolverState
         State of the recursion.
     phase : Phase or None
@@ -99,7 +99,7 @@ class RunState:
     """
 
     params: Any
-    streams: Streams
+    generators: Generators
     solver: SolverState = field(default_factory=SolverState)
     selectors: list[RowSelector] = field(default_factory=list)
     monitor: Monitor | None = None

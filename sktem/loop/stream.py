@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sktem.e_step.expectation import Batch, Expectation
-from sktem.e_step.random import Streams
+from sktem.e_step.random import Generators
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
@@ -28,8 +28,8 @@ class StreamState:
         Parameters of the running model.
     s : ndarray or None
         Averaged statistics; None until the first batch is full.
-    streams : Streams
-        Random streams.
+    generators : Generators
+        Random generators.
     mass : float
         Weight of the rows that have entered ``s``.
     pending : ndarray or None
@@ -47,7 +47,7 @@ class StreamState:
 
     params: Any
     s: np.ndarray | None
-    streams: Streams
+    generators: Generators
     iterates: IterateRule
     mass: float = 0.0
     pending: np.ndarray | None = None
@@ -135,7 +135,7 @@ class Stream:
         state.s = s
         state.mass += mass
         state.n_steps += 1
-        taken = state.iterates.segment(np.array([gamma]), state.streams.termination)
+        taken = state.iterates.segment(np.array([gamma]), state.generators.termination)
         if taken is not None:
             state.iterates.chosen = s.copy()
         if state.iterates.averaging(state.n_steps - 1):
@@ -144,7 +144,7 @@ class Stream:
     def _update_batches(self, state, X, sample_weight):
         settings = self.settings
         expectation = Expectation(
-            settings.model, settings.sampler, X, None, state.streams
+            settings.model, settings.sampler, X, None, state.generators
         )
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
         expectation.checked = state.n_steps > 0
@@ -182,7 +182,7 @@ class Stream:
             average=False,
             monitor=False,
         )
-        inner = RunState(state.params, state.streams)
+        inner = RunState(state.params, state.generators)
         inner = run(
             chunk,
             X,

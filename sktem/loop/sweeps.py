@@ -51,7 +51,7 @@ class SweepVisits(NamedTuple):
         return SweepVisits(*(part[n_iterations:] for part in self))
 
 
-def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, streams):
+def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, generators):
     """Draw the rows of iterations with a batch of one, and the uniforms they use.
 
     Blocks give the same numbers as drawing them iteration by iteration.
@@ -64,8 +64,8 @@ def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, streams):
         Index sets of the solver, draws of the sampler.
     n_iterations : int
         How many are left; a block may have fewer.
-    streams : Streams
-        The streams ``indices`` and ``sampling`` are used.
+    generators : Generators
+        The generators ``indices`` and ``sampling`` are used.
 
     Returns
     -------
@@ -74,8 +74,8 @@ def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, streams):
     """
     width = (X.shape[1] + n_draws) * n_sets
     size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
-    rows = streams.indices.integers(len(X), size=(size, n_sets))
-    uniforms = streams.sampling.random((size, n_sets, n_draws))
+    rows = generators.indices.integers(len(X), size=(size, n_sets))
+    uniforms = generators.sampling.random((size, n_sets, n_draws))
     return SweepVisits(rows, np.take(X, rows, axis=0), uniforms)
 
 

@@ -15,7 +15,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
-from sktem.e_step.random import seed_sequence, spawn_streams
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     USER_FRAME,
     LoopEstimator,
@@ -373,7 +373,7 @@ default="constant"
         settings = self._settings_of(problem)
 
         def new_run(progress):
-            state = RunState(problem.model.start, spawn_streams(self.random_state))
+            state = RunState(problem.model.start, spawn_generators(self.random_state))
             longest = max(self.n_burn_in, self.max_iter // 2)
             state.trace = MixedEffectsRun(problem, self.n_burn_in, longest, self.tol)
             state.enter(state.trace.phase)
@@ -467,7 +467,7 @@ default="constant"
             state = StreamState(
                 params=getattr(self, "params_", problem.model.start),
                 s=getattr(self, "statistics_", None),
-                streams=spawn_streams(self.random_state),
+                generators=spawn_generators(self.random_state),
                 iterates=IterateRule(False),
                 mass=0.0 if fresh else float(len(self._fitted.rows)),
             )

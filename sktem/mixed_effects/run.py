@@ -168,7 +168,7 @@ class MixedEffectsRun:
             self.problem.model,
             self.problem.rows,
             params,
-            state.streams.monitoring,
+            state.generators.monitoring,
             _chain_means(state),
         )
         if gain < WORTHWHILE_GAIN:
@@ -188,7 +188,7 @@ class MixedEffectsRun:
         if not self._can_climb():
             return
         model, rows = self.problem.model, self.problem.rows
-        rng = state.streams.monitoring
+        rng = state.generators.monitoring
         options = {
             "most_steps": MOST_LAST_STEPS,
             "least_gain": LEAST_LAST_GAIN,

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.choices import check_choice
-from sktem.e_step.random import seed_sequence, spawn_streams
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import USER_FRAME, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.progress import print_chunk
@@ -352,8 +352,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
                 params, s = self._start(model, X, sample_weight, given, progress.random)
             # By number, so that a fit that goes on from a checkpoint has the same.
             own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
-            state = RunState(params, spawn_streams(own))
-            state.streams.monitoring = np.random.default_rng(seed)
+            state = RunState(params, spawn_generators(own))
+            state.generators.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
             if warm:
                 state.best_objective = self._bound_to_beat(settings)
@@ -772,7 +772,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
                 )
 
     def _seed(self):
-        """Return the root of the streams and the random state of the starts."""
+        """Return the root of the generators and the random state of the starts."""
         seed = seed_sequence(self.random_state)
         if self.random_state is None or isinstance(
             self.random_state, np.random.Generator

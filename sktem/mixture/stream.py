@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.estimators.fit_warnings import event_message, warn_of_unused
 from sktem.estimators.kept_rows import KeptRows
 from sktem.exceptions import FitWarning
@@ -35,7 +35,7 @@ class MixtureStream:
     Parameters
     ----------
     seed : numpy.random.SeedSequence
-        Root of the streams.
+        Root of the generators.
     starts : numpy.random.RandomState
         Random state of the start.
     """
@@ -77,7 +77,7 @@ class MixtureStream:
         stream.state = StreamState(
             params=state.params,
             s=state.returned,
-            streams=state.streams,
+            generators=state.generators,
             iterates=IterateRule(_stream_average(estimator)),
             mass=total_weight,
         )
@@ -133,7 +133,7 @@ class MixtureStream:
         self.state = StreamState(
             params=params,
             s=s,
-            streams=spawn_streams(self.seed),
+            generators=spawn_generators(self.seed),
             iterates=IterateRule(_stream_average(estimator)),
             # Time starts at one row per parameter, so that the first steps are not so
             # long that what they average over cannot determine the parameters.
@@ -150,7 +150,7 @@ class MixtureStream:
             model, params, s = self._started(estimator, rows, weights, self.starts)
             if _is_given(estimator):
                 return model, params, s
-            state = RunState(params, spawn_streams(self.seed))
+            state = RunState(params, spawn_generators(self.seed))
             state.solver.s = state.solver.S_tts = s
             settings = RunSettings(
                 model,

@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.estimators import base
 from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.exceptions import FitWarning
@@ -255,8 +255,11 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             # The statistics of which the start is the M-step: chains do not lose it.
             solver = SolverState(s=start, S_tts=start)
             trace = RelevanceTrace(columns, data, X, model, settings.sampler)
-            params, streams = ARDLogisticParams(start), spawn_streams(self.random_state)
-            return RunState(params, streams, solver=solver, trace=trace)
+            params, generators = (
+                ARDLogisticParams(start),
+                spawn_generators(self.random_state),
+            )
+            return RunState(params, generators, solver=solver, trace=trace)
 
         state = self._fit(settings, data, None, new_run)
         self._warn(state, settings)

@@ -82,12 +82,12 @@ class RelevanceTrace:
     def _draw(self, state, n_draws):
         model, params = self.model, state.params
         if state.chains is None:
-            start = state.streams.initialisation
+            start = state.generators.initialisation
             Z = self.sampler.start(model, self.data, params, start)
         else:
             Z = state.chains.values
         self.draws, Z = draw_coefficients(
-            model, self.sampler, self.data, Z, params, state.streams, n_draws
+            model, self.sampler, self.data, Z, params, state.generators, n_draws
         )
         if state.chains is not None:
             state.chains.put(slice(None), Z)
@@ -129,12 +129,12 @@ def n_draws_of(n_posterior_draws, variances):
     return max(n_posterior_draws, FEWEST_DRAWS, DRAWS_PER_VARIANCE * len(variances))
 
 
-def draw_coefficients(model, sampler, data, Z, params, streams, n_draws):
+def draw_coefficients(model, sampler, data, Z, params, generators, n_draws):
     """Return draws at fixed variances, and where the chains ended."""
     found = []
     n_rounds = -(-n_draws // Z.shape[1])
     for k in range(n_rounds + SETTLING):
-        Z, _ = sampler.draw(model, data, Z, params, streams)
+        Z, _ = sampler.draw(model, data, Z, params, generators)
         if k >= SETTLING:
             found.append(Z[0])
     return np.concatenate(found)[:n_draws], Z

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunState
@@ -188,11 +188,11 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         climbs = settings.tol > 0 and settings.sampler.deterministic
 
         def new_run(progress):
-            streams = spawn_streams(self.random_state)
+            generators = spawn_generators(self.random_state)
             start = best_start(rows, weights)
             if climbs:
                 start = ascend(rows, start, weights)[0]
-            return RunState(start, streams, trace=scaling)
+            return RunState(start, generators, trace=scaling)
 
         def finish(state):
             """Climb by Newton steps for what solvers with noise leave to gain."""

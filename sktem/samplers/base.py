@@ -84,7 +84,7 @@ class Sampler(BaseEstimator, ABC):
 
     @abstractmethod
     def draw(
-        self, model, X, Z, params: Any, streams, iteration: int = 1
+        self, model, X, Z, params: Any, generators, iteration: int = 1
     ) -> tuple[np.ndarray, SamplerInfo]:
         """Draw the latents of rows.
 
@@ -98,8 +98,8 @@ class Sampler(BaseEstimator, ABC):
             Their chain states, None for exact samplers.
         params : object
             Current parameters.
-        streams : Streams
-            The streams ``sampling`` and ``acceptance`` are used.
+        generators : Generators
+            The generators ``sampling`` and ``acceptance`` are used.
         iteration : int, default=1
             Iteration number k, for a number of draws that grows with it.
 

@@ -157,12 +157,12 @@ class ComponentWalk(Sampler):
             group,
         )
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` sweeps."""
         n, m, d = Z.shape
         if d == 0 or n == 0:
             return Z, SamplerInfo()
-        learnt = streams.adaptation.values
+        learnt = generators.adaptation.values
         scales = learnt.get("walk_scales")
         if scales is None:
             scales = np.append(np.broadcast_to(self.scale, d), np.mean(self.scale))
@@ -171,8 +171,8 @@ class ComponentWalk(Sampler):
             root = model.prior_moments(X, params)[1]
             units = np.sqrt((root**2).sum(axis=1))
         moves = self.moves(scales, units)
-        noise = streams.sampling.standard_normal((n, m, moves.n_normals))
-        uniforms = streams.acceptance.random((n, m, len(moves.group)))
+        noise = generators.sampling.standard_normal((n, m, moves.n_normals))
+        uniforms = generators.acceptance.random((n, m, len(moves.group)))
         log_uniforms = np.log1p(-uniforms)
         arguments = (X, Z, params, moves, noise, log_uniforms)
         found = model.walk(*arguments) if hasattr(model, "walk") else None

@@ -56,24 +56,24 @@ class HMC(MarkovSampler):
         """Draws with which new chains begin: some where the step is learned."""
         return WARM_UP if is_auto(self.step) else 0
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         if self.n_leapfrog < 1:
             raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
         if is_auto(self.step):
-            return self._draw_tuned(model, X, Z, params, streams)
-        return super().draw(model, X, Z, params, streams, iteration)
+            return self._draw_tuned(model, X, Z, params, generators)
+        return super().draw(model, X, Z, params, generators, iteration)
 
-    def _draw_tuned(self, model, X, Z, params, streams):
+    def _draw_tuned(self, model, X, Z, params, generators):
         dimension = max(int(np.prod(Z.shape[2:])), 1)
         n_steps = int(5 * np.ceil(dimension**0.25))
 
         def drawn(length, units):
             step = 0.5 * length * units
-            moved, info = self._moved(model, X, Z, params, streams, step, n_steps)
+            moved, info = self._moved(model, X, Z, params, generators, step, n_steps)
             return moved, info, info.acceptance_rate
 
-        return tuned(self, 0.651, Z, streams, drawn)
+        return tuned(self, 0.651, Z, generators, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return the leapfrog step."""
@@ -87,9 +87,9 @@ class HMC(MarkovSampler):
             self._gradient(model, X, Z, params),
         )
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
-        momentum = streams.sampling.standard_normal(Z.shape)
+        momentum = generators.sampling.standard_normal(Z.shape)
         position, slope, velocity = Z, gradient, momentum
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(self.n_leapfrog):
@@ -101,7 +101,7 @@ class HMC(MarkovSampler):
             kinetic = 0.5 * (momentum**2 - velocity**2)
             log_ratio = log_proposed - log_joint
             log_ratio = log_ratio + kinetic.reshape(len(Z), -1).sum(axis=1)
-        new, accepted = accept_or_reject(Z, position, log_ratio, streams.acceptance)
+        new, accepted = accept_or_reject(Z, position, log_ratio, generators.acceptance)
         mask = accepted.reshape((-1,) + (1,) * (Z.ndim - 1))
         state = (
             new,

@@ -61,18 +61,18 @@ class _Langevin(MarkovSampler):
         """Draws with which new chains begin: some where the step is learned."""
         return WARM_UP if is_auto(self.step) else 0
 
-    def _draw_tuned(self, target, model, X, Z, params, streams):
+    def _draw_tuned(self, target, model, X, Z, params, generators):
         """Move with a step that is learned from the acceptance of its proposals."""
         n_steps = int(5 * np.ceil(np.cbrt(np.prod(Z.shape[2:]))))
 
         def drawn(length, units):
             units = units if self.preconditioner is None else 1.0
             move = self._move_by(0.5 * (length * units) ** 2, model, X, params)
-            moved, info = self._moved(model, X, Z, params, streams, move, n_steps)
+            moved, info = self._moved(model, X, Z, params, generators, move, n_steps)
             biased = np.isfinite(info.bias)
             return moved, info, 1 - info.bias if biased else info.acceptance_rate
 
-        return tuned(self, target, Z, streams, drawn)
+        return tuned(self, target, Z, generators, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return a move by the given step."""
@@ -185,14 +185,14 @@ class ULA(_Langevin):
 
     accepts = False
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
         if not is_auto(self.step):
-            return super().draw(model, X, Z, params, streams, iteration)
+            return super().draw(model, X, Z, params, generators, iteration)
         if callable(getattr(model, "log_joint", None)):
-            return self._draw_tuned(0.98, model, X, Z, params, streams)
+            return self._draw_tuned(0.98, model, X, Z, params, generators)
         move = self._move_by(DEFAULT_STEP, model, X, params)
-        return self._moved(model, X, Z, params, streams, move)
+        return self._moved(model, X, Z, params, generators, move)
 
     @property
     def requires(self):  # type: ignore[override]
@@ -203,12 +203,12 @@ class ULA(_Langevin):
         with np.errstate(over="ignore", invalid="ignore"):
             return Z, self._gradient(model, X, Z, params), None
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, gradient, _ = state
         _, root, square, inverse = move
-        halved = streams.adaptation.of_rows("ula_step", len(Z))
+        halved = generators.adaptation.of_rows("ula_step", len(Z))
         step = move.step * _column(halved, Z.ndim)
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
             gradient_proposed = model.grad_log_joint(X, proposed, params)
@@ -219,7 +219,7 @@ class ULA(_Langevin):
         restored = int(len(Z) - sound.sum())
         if not restored:
             return (proposed, gradient_proposed, last), sound, {}
-        streams.adaptation.put_rows("ula_step", np.where(sound, halved, halved / 2))
+        generators.adaptation.put_rows("ula_step", np.where(sound, halved, halved / 2))
         mask = _column(sound, Z.ndim)
         state = (
             np.where(mask, proposed, Z),
@@ -304,17 +304,17 @@ class MALA(_Langevin):
         self.adapt = adapt
         self.target = target
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
         if is_auto(self.step):
-            return self._draw_tuned(self.target, model, X, Z, params, streams)
+            return self._draw_tuned(self.target, model, X, Z, params, generators)
         if self.adapt is None:
-            return super().draw(model, X, Z, params, streams, iteration)
-        learnt = streams.adaptation.values
+            return super().draw(model, X, Z, params, generators, iteration)
+        learnt = generators.adaptation.values
         scale = learnt.get("mala_scale", 1.0)
         step = np.asarray(self._step_at(iteration), dtype=float) * scale
         move = self._move_by(step, model, X, params)
-        Z, info = self._moved(model, X, Z, params, streams, move)
+        Z, info = self._moved(model, X, Z, params, generators, move)
         if np.isfinite(info.acceptance_rate):
             visits = learnt.get("mala_draws", 0) + 1
             excess = info.acceptance_rate - self.target
@@ -329,10 +329,10 @@ class MALA(_Langevin):
             self._gradient(model, X, Z, params),
         )
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
         step, root, square, _ = move
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
             log_proposed = model.log_joint(X, proposed, params)
@@ -341,7 +341,7 @@ class MALA(_Langevin):
             log_ratio = log_ratio + _log_reversal(
                 Z, proposed, gradient_proposed, noise, step, move
             )
-        Z, accepted = accept_or_reject(Z, proposed, log_ratio, streams.acceptance)
+        Z, accepted = accept_or_reject(Z, proposed, log_ratio, generators.acceptance)
         mask = _column(accepted, Z.ndim)
         state = (
             Z,

@@ -64,19 +64,19 @@ class MarkovSampler(Sampler):
             axis=1,
         )
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         move = self._move(model, X, params, iteration)
-        return self._moved(model, X, Z, params, streams, move)
+        return self._moved(model, X, Z, params, generators, move)
 
-    def _moved(self, model, X, Z, params, streams, move, n_steps="auto"):
+    def _moved(self, model, X, Z, params, generators, move, n_steps="auto"):
         """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
         n, m = Z.shape[:2]
         if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
             # All chains at once, as chains of their own of repeated rows.
             chains = Z.reshape(n * m, 1, *Z.shape[2:])
             Z, info = self._moved(
-                model, X.repeat(m), chains, params, streams, move, n_steps
+                model, X.repeat(m), chains, params, generators, move, n_steps
             )
             return Z.reshape(n, m, *Z.shape[2:]), info
         Z_new = np.empty_like(Z)
@@ -89,7 +89,7 @@ class MarkovSampler(Sampler):
             state = self._start_chain(model, X, Z[:, m], params)
             for _ in range(1 if is_auto(n_steps) else n_steps):
                 state, accepted, mended = self._transition(
-                    model, X, state, params, streams, move
+                    model, X, state, params, generators, move
                 )
                 rates.append(np.mean(accepted) if len(accepted) else np.nan)
                 events.update(mended)
@@ -124,5 +124,5 @@ class MarkovSampler(Sampler):
         """Return the chain state (position and what is cached at these parameters)."""
 
     @abstractmethod
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         """Return (new chain state, accepted, events) for a move of the draw."""

@@ -45,19 +45,19 @@ class RandomWalk(MarkovSampler):
         """Draws with which new chains begin: some where the scale is learned."""
         return WARM_UP if is_auto(self.scale) else 0
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the scale."""
         if not is_auto(self.scale):
-            return super().draw(model, X, Z, params, streams, iteration)
+            return super().draw(model, X, Z, params, generators, iteration)
         dimension = max(int(np.prod(Z.shape[2:])), 1)
         n_steps = min(2 + 3 * dimension, 50)
 
         def drawn(length, units):
             scale = 2.4 / np.sqrt(dimension) * length * units
-            moved, info = self._moved(model, X, Z, params, streams, scale, n_steps)
+            moved, info = self._moved(model, X, Z, params, generators, scale, n_steps)
             return moved, info, info.acceptance_rate
 
-        return tuned(self, 0.234 + 0.206 / dimension, Z, streams, drawn)
+        return tuned(self, 0.234 + 0.206 / dimension, Z, generators, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return the scale."""
@@ -66,12 +66,12 @@ class RandomWalk(MarkovSampler):
     def _start_chain(self, model, X, Z, params):
         return Z, self._log_joint(model, X, Z, params)
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint = state
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         proposed = Z + move * noise
         with np.errstate(over="ignore", invalid="ignore"):
             log_proposed = model.log_joint(X, proposed, params)
             log_ratio = log_proposed - log_joint
-        Z, accepted = accept_or_reject(Z, proposed, log_ratio, streams.acceptance)
+        Z, accepted = accept_or_reject(Z, proposed, log_ratio, generators.acceptance)
         return (Z, np.where(accepted, log_proposed, log_joint)), accepted, {}

@@ -138,7 +138,7 @@ def is_auto(value) -> bool:
     return isinstance(value, str)
 
 
-def tuned(sampler, target: float, Z: np.ndarray, streams, drawn):
+def tuned(sampler, target: float, Z: np.ndarray, generators, drawn):
     """Draw with the learned length of moves, and learn of it.
 
     Parameters
@@ -149,8 +149,8 @@ def tuned(sampler, target: float, Z: np.ndarray, streams, drawn):
         Acceptance rate aimed at.
     Z : ndarray of shape (n, n_chains, ...)
         Chain states.
-    streams : Streams
-        Streams of the run, which carry the tuning.
+    generators : Generators
+        Generators of the run, which carry the tuning.
     drawn : callable
         ``drawn(length, units)`` draws with moves of this length; it returns chain
         states, a :class:`sktem.samplers.SamplerInfo` and the rate that counts.
@@ -162,7 +162,7 @@ def tuned(sampler, target: float, Z: np.ndarray, streams, drawn):
     info : SamplerInfo
         What happened.
     """
-    values, name = streams.adaptation.values, type(sampler).__name__
+    values, name = generators.adaptation.values, type(sampler).__name__
     tuning = values.get(name, Tuning()).seen(Z)
     Z, info, rate = drawn(tuning.length, tuning.units)
     values[name] = tuning.learned(rate, target)

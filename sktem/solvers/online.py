@@ -41,7 +41,7 @@ class OnlineEM(Solver):
             return
         n_rows = expectation.n_rows
         size = min(n_rows, max(batch_size, ROWS_OF_THE_START))
-        rng = expectation.streams.initialisation
+        rng = expectation.generators.initialisation
         rows = rng.choice(n_rows, size, replace=False, shuffle=False)
         shares = expectation.shares(rows)
         batch = Batch(rows, shares / shares.sum())

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from sktem.e_step.random import seed_sequence, spawn_streams
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.progress import print_chunk
@@ -390,11 +390,11 @@ class DeformableTemplateEstimator(
         settings = self._settings(model, len(X))
 
         def new_run(progress):
-            streams = spawn_streams(self.random_state)
+            generators = spawn_generators(self.random_state)
             params = start
             if params is None:
-                params = self._start(model, Y, sample_weight, streams.initialisation)
-            return RunState(params, streams)
+                params = self._start(model, Y, sample_weight, generators.initialisation)
+            return RunState(params, generators)
 
         warn_of_unused(self, settings, USER_FRAME + 1)
         # The matrices are small: more threads of BLAS would only wait for each other.

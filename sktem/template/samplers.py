@@ -55,13 +55,13 @@ class DeformationSampler(Sampler):
             model.start_chains(X, params, rng)[:, None], self.n_chains, axis=1
         )
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         Z_new = np.empty_like(Z)
         rates: list[float] = []
         events: Counter = Counter()
         for m in range(Z.shape[1]):
-            seed = int(streams.sampling.integers(2**63))
+            seed = int(generators.sampling.integers(2**63))
             Z_new[:, m], rate, restored = model.move_chains(
                 X, Z[:, m], params, seed, self._kernel(), self.n_steps,
                 adapt=self._adapted_to(), start=self._first_step(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.estimators.kept_rows import KeptRows
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
@@ -42,7 +42,7 @@ class TemplateStream:
         return StreamState(
             params=estimator._params(),
             s=estimator._statistics,
-            streams=spawn_streams(estimator.random_state),
+            generators=spawn_generators(estimator.random_state),
             iterates=IterateRule(check_average(estimator.average)),
             mass=estimator._mass,
         )

@@ -16,7 +16,7 @@ from sktem.boltzmann.loop import run_epochs
 from sktem.boltzmann.model import Moments
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveSettings, ContrastiveState
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph
 
@@ -51,7 +51,7 @@ def settings(solver="apcd", posterior=None, **changes):
 
 def start(seed=0):
     params = np.random.default_rng(1).normal(size=MODEL.n_parameters)
-    return ContrastiveState(params, spawn_streams(seed))
+    return ContrastiveState(params, spawn_generators(seed))
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_algorithm_1(momentum, decay, centering, monkeypatch):
     options = dict(momentum=momentum, weight_decay=decay, centering=centering)
     run_epochs(settings(**options), X, state)
 
-    theta, streams = start().params, spawn_streams(0)
-    rng = streams.sampling
+    theta, generators = start().params, spawn_generators(0)
+    rng = generators.sampling
     hidden, model_chains, mu, velocity = {}, None, None, 0.0
     centre, n_updates = np.zeros(MODEL.n_units), 0
     a, b = [1.0, 0.6, 0.2], [0.2, 0.15, 0.1]
     for epoch in range(3):
-        order = streams.indices.permutation(30)
+        order = generators.indices.permutation(30)
         for rows in np.split(order, 3):
             if rows[0] in hidden:
                 chains = np.stack([hidden[row] for row in rows], axis=1)
@@ -188,11 +188,11 @@ def test_the_algorithm_as_printed():
     draws = dict(posterior=GibbsPosterior(4, False), rao_blackwell=False)
     run_epochs(settings(batch_size=30, **draws), X, state)
 
-    theta, streams = start().params, spawn_streams(0)
-    rng = streams.sampling
+    theta, generators = start().params, spawn_generators(0)
+    rng = generators.sampling
     chains_of, mu, model_chains = {}, {}, None
     for a, b in ((1.0, 0.2), (0.6, 0.15), (0.2, 0.1)):
-        order = streams.indices.permutation(30)
+        order = generators.indices.permutation(30)
         visible = X[order].astype(np.float32)
         if chains_of:
             chains = np.stack([chains_of[row] for row in order], axis=1)

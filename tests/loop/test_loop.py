@@ -229,7 +229,7 @@ def test_empty_first_batch_of_online_em():
             return np.ones_like(values) if self.empty >= 0 else values
 
     settings, state = start_run(OnlineEM(), X, step_size=0.5, **INCLUSION)
-    state.streams.indices = Never(np.random.PCG64(0))
+    state.generators.indices = Never(np.random.PCG64(0))
     run(settings, X, state, on_epoch=stop_after(1))
     assert np.isfinite(state.returned).all()
     assert state.history.n_iterations == [N]
@@ -240,7 +240,7 @@ def test_an_empty_batch_teaches_online_em_nothing():
     run_solver(OnlineEM(), X, model=model, step_size=0.5, max_passes=3, **INCLUSION)
     s = np.array(model.seen)
     settings, state = start_run(OnlineEM(), X, step_size=0.5, max_passes=3, **INCLUSION)
-    included = [(state.streams.indices.random(N) < 1 / N).any() for _ in s]
+    included = [(state.generators.indices.random(N) < 1 / N).any() for _ in s]
     assert 0.2 < np.mean(included[1:]) < 0.9
     still = (np.diff(s, axis=0) == 0).all(axis=1)
     first = included.index(True)

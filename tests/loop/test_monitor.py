@@ -7,7 +7,7 @@ import pytest
 
 import sktem.loop.monitor
 from sktem.e_step.expectation import Expectation
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.monitor import Monitor, objective_of
 from sktem.models import RandomInterceptModel
 from sktem.samplers import ExactDraws, ExactExpectation, RandomWalk
@@ -45,12 +45,12 @@ def estimates(data, sampler, seed, *, model=None, weights=None, n=300):
     model = RandomInterceptModel() if model is None else model
     found, naive = np.empty(n), np.empty(n)
     for i, child in enumerate(np.random.SeedSequence(seed).spawn(n)):
-        streams = spawn_streams(child)
-        expectation = Expectation(model, sampler, data, weights, streams)
-        monitor = Monitor(len(data), streams.monitoring)
+        generators = spawn_generators(child)
+        expectation = Expectation(model, sampler, data, weights, generators)
+        monitor = Monitor(len(data), generators.monitoring)
         _, found[i] = monitor.measure(expectation, m_step(S), S, 1)
         rows = monitor.rows
-        Z, _ = sampler.draw(model, data[rows], None, m_step(S), streams)
+        Z, _ = sampler.draw(model, data[rows], None, m_step(S), generators)
         s = np.mean(
             [model.mean_statistics(data[rows], Z[:, m]) for m in range(Z.shape[1])],
             axis=0,
@@ -83,9 +83,9 @@ def test_unbiased_with_draws_on_all_rows(global_random_seed):
 @pytest.mark.parametrize("model", [RandomInterceptModel(), Fused()])
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
 def test_exact_without_noise(model, weights):
-    streams = spawn_streams(0)
-    expectation = Expectation(model, ExactExpectation(), X, weights, streams)
-    monitor = Monitor(len(X), streams.monitoring)
+    generators = spawn_generators(0)
+    expectation = Expectation(model, ExactExpectation(), X, weights, generators)
+    monitor = Monitor(len(X), generators.monitoring)
     objective, mean_field = monitor.measure(expectation, m_step(S), S, 1)
     assert mean_field == pytest.approx(exact_field(X, weights), rel=1e-10)
     values = model.log_likelihood(X, m_step(S))
@@ -97,9 +97,9 @@ def test_exact_without_noise(model, weights):
 def test_fused_and_plain_agree_on_a_sample(small_sample):
     results = []
     for model in (RandomInterceptModel(), Fused()):
-        streams = spawn_streams(0)
-        expectation = Expectation(model, ExactExpectation(), X, None, streams)
-        monitor = Monitor(len(X), streams.monitoring)
+        generators = spawn_generators(0)
+        expectation = Expectation(model, ExactExpectation(), X, None, generators)
+        monitor = Monitor(len(X), generators.monitoring)
         assert monitor.rows_visited == 0
         results.append(monitor.measure(expectation, m_step(S), S, 1))
         assert monitor.rows_visited == 60
@@ -141,22 +141,22 @@ def test_chains_and_streams_are_left_alone():
 
 def test_measuring_twice_does_not_move_the_run():
     sampler = RandomWalk()
-    streams = spawn_streams(0)
-    expectation = Expectation(RandomInterceptModel(), sampler, X, None, streams)
+    generators = spawn_generators(0)
+    expectation = Expectation(RandomInterceptModel(), sampler, X, None, generators)
     expectation.start_chains(START)
     before = expectation.chains.get(slice(0, len(X))).copy()
     uses = [
-        streams.sampling.bit_generator.state["state"],
-        streams.acceptance.bit_generator.state["state"],
-        streams.indices.bit_generator.state["state"],
+        generators.sampling.bit_generator.state["state"],
+        generators.acceptance.bit_generator.state["state"],
+        generators.indices.bit_generator.state["state"],
     ]
-    monitor = Monitor(len(X), streams.monitoring)
+    monitor = Monitor(len(X), generators.monitoring)
     monitor.measure(expectation, START, S, 1)
     np.testing.assert_array_equal(expectation.chains.get(slice(0, len(X))), before)
     assert uses == [
-        streams.sampling.bit_generator.state["state"],
-        streams.acceptance.bit_generator.state["state"],
-        streams.indices.bit_generator.state["state"],
+        generators.sampling.bit_generator.state["state"],
+        generators.acceptance.bit_generator.state["state"],
+        generators.indices.bit_generator.state["state"],
     ]
 
 
@@ -212,7 +212,7 @@ def test_penalty_enters_the_objective(base):
 
 
 def test_streams_of_monitoring_are_swapped_not_shared():
-    streams = spawn_streams(0)
-    own = replace(streams, sampling=streams.monitoring)
-    assert own.sampling is streams.monitoring
-    assert streams.sampling is not streams.monitoring
+    generators = spawn_generators(0)
+    own = replace(generators, sampling=generators.monitoring)
+    assert own.sampling is generators.monitoring
+    assert generators.sampling is not generators.monitoring

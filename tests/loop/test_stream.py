@@ -1,4 +1,4 @@
-"""Streams: cuts make no difference, memory is constant, weights are repetition."""
+"""Generators: cuts make no difference, memory is constant, weights are repetition."""
 
 import pickle
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sktem import StochasticEM
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
 from sktem.models import RandomInterceptModel
@@ -36,7 +36,7 @@ POPULATION = pytest.mark.parametrize(
 def new_stream(solver=None, *, average=False, **options):
     options = {"step_size": STEPS, "batch_size": 64, **options}
     settings, state = start_run(OnlineEM() if solver is None else solver, X, **options)
-    state = StreamState(START, None, state.streams, IterateRule(average))
+    state = StreamState(START, None, state.generators, IterateRule(average))
     return Stream(settings), state
 
 
@@ -353,4 +353,4 @@ def test_settings_are_left_alone():
     same = replace(stream.settings)
     feed(stream, state, cut(500))
     assert stream.settings == same
-    assert spawn_streams(0) is not state.streams
+    assert spawn_generators(0) is not state.generators

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     MixedEffectsParams,
@@ -139,9 +139,9 @@ def test_walk_equals_numpy(n_jobs, monkeypatch):
     Z = sampler.start(model, X, model.start, rng)
     found = []
     for one in (model, without_kernels(model)):
-        chains, streams = Z, spawn_streams(1)
+        chains, generators = Z, spawn_generators(1)
         for k in range(4):
-            chains, info = sampler.draw(one, X, chains, one.start, streams, k + 1)
+            chains, info = sampler.draw(one, X, chains, one.start, generators, k + 1)
         found.append((chains, info.acceptance_rate))
     np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-8)
     assert found[0][1] == found[1][1]

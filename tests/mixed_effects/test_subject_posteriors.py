@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
 from sktem.samplers import HMC, MALA, ComponentWalk
 from tests.oracles import LIMIT, standard_errors
@@ -45,10 +45,10 @@ def deviations(kernel, oral, seed, sigma=0.7):
     """Largest distance of moments over chains from the exact ones, in their errors."""
     model, rows, params, mean, variance = oral
     params = params._replace(sigma=np.array([sigma, 0.0]))
-    streams = spawn_streams(seed)
-    Z = kernel.start(model, rows, params, streams.initialisation)
+    generators = spawn_generators(seed)
+    Z = kernel.start(model, rows, params, generators.initialisation)
     for k in range(40):
-        Z, _ = kernel.draw(model, rows, Z, params, streams, k + 1)
+        Z, _ = kernel.draw(model, rows, Z, params, generators, k + 1)
     rest = Z.transpose(1, 0, 2) - mean
     return max(
         standard_errors(rest, 0.0).max(), standard_errors(rest**2, variance).max()

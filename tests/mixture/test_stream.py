@@ -1,4 +1,4 @@
-"""Streams: chunks, offsets, memory, forgetting, weights, small beginnings."""
+"""Generators: chunks, offsets, memory, forgetting, weights, small beginnings."""
 
 import pickle
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import ARDLogisticClassifier
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.regression.ard_logistic_ascent import ascent_from, without_negligible
 from sktem.regression.ard_logistic_model import (
     ARDLogisticModel,
@@ -115,7 +115,7 @@ def test_whole_data_is_a_row():
     assert len(data) == 1 and len(data.repeat(3)) == 3
     assert len(data[0:1]) == 1 and len(data[np.array([0])]) == 1
     Z = ARDLogisticModel().initial_latents(
-        data, ARDLogisticParams(np.ones(2)), spawn_streams(0).initialisation
+        data, ARDLogisticParams(np.ones(2)), spawn_generators(0).initialisation
     )
     assert Z.shape == (1, 3)
 

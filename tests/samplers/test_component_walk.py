@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
 from sktem.samplers import ComponentWalk
 from sktem.samplers import component_walk as module
@@ -45,10 +45,10 @@ class CountsWithPrior(Target):
 def off(sampler, seed, n_draws=60, n_rows=3000):
     """Return the error of means and covariances in standard errors."""
     target = CountsWithPrior()
-    streams, X = spawn_streams(seed), np.zeros((n_rows, 1))
-    Z = sampler.start(target, X, None, streams.initialisation)
+    generators, X = spawn_generators(seed), np.zeros((n_rows, 1))
+    Z = sampler.start(target, X, None, generators.initialisation)
     for k in range(n_draws):
-        Z, info = sampler.draw(target, X, Z, None, streams, k + 1)
+        Z, info = sampler.draw(target, X, Z, None, generators, k + 1)
     mean, covariance = target.moments()
     centred = Z[:, 0] - mean
     products = centred[:, :, None] * centred[:, None]
@@ -94,14 +94,14 @@ def test_scales_adapt_to_the_target(scale, global_random_seed):
 
 
 def test_adaptation_vanishes():
-    sampler, streams = ComponentWalk(n_prior=0), spawn_streams(0)
+    sampler, generators = ComponentWalk(n_prior=0), spawn_generators(0)
     target, X = CountsWithPrior(), np.zeros((10, 1))
-    Z = sampler.start(target, X, None, streams.initialisation)
+    Z = sampler.start(target, X, None, generators.initialisation)
     changes = []
     for k in range(400):
-        before = streams.adaptation.values.get("walk_scales", np.full(3, 0.5))
-        Z, _ = sampler.draw(target, X, Z, None, streams, k + 1)
-        after = streams.adaptation.values["walk_scales"]
+        before = generators.adaptation.values.get("walk_scales", np.full(3, 0.5))
+        Z, _ = sampler.draw(target, X, Z, None, generators, k + 1)
+        after = generators.adaptation.values["walk_scales"]
         changes.append(np.abs(np.log(after / before)).max())
         assert changes[-1] <= 0.6 * (k + 1) ** -0.6 + 1e-12
     assert max(changes[-50:]) < 0.03 < max(changes[:5])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
 from sktem.models.base import average_statistics
 from sktem.samplers import (
@@ -31,7 +31,7 @@ MODEL = RandomInterceptModel()
 
 
 def test_expectations_are_exact():
-    Z, info = ExactExpectation().draw(MODEL, X, None, START, spawn_streams(0))
+    Z, info = ExactExpectation().draw(MODEL, X, None, START, spawn_generators(0))
     found = average_statistics(MODEL, X, Z)
     np.testing.assert_allclose(found, expected_statistics(X, START), rtol=1e-12)
     weights = np.arange(1.0, 51.0)
@@ -42,8 +42,8 @@ def test_expectations_are_exact():
 
 
 def test_draws_have_the_posterior_moments(global_random_seed):
-    streams = spawn_streams(global_random_seed)
-    Z, _ = ExactDraws(4000).draw(MODEL, X[:3], None, START, streams)
+    generators = spawn_generators(global_random_seed)
+    Z, _ = ExactDraws(4000).draw(MODEL, X[:3], None, START, generators)
     assert Z.shape == (3, 4000, 1)
     mean, variance = posterior_moments(X[:3], START)
     for row in range(3):
@@ -65,7 +65,7 @@ def test_average_over_draws_of_other_containers():
             values = X.values if isinstance(X, Frame) else X
             return super().mean_statistics(values, Z, sample_weight)
 
-    Z, _ = ExactDraws(4).draw(MODEL, X, None, START, spawn_streams(0))
+    Z, _ = ExactDraws(4).draw(MODEL, X, None, START, spawn_generators(0))
     weights = np.arange(1.0, 51.0)
     for w in (None, weights):
         found = average_statistics(OfFrames(), Frame(X), Z, w)
@@ -86,7 +86,7 @@ def test_growing_draws(draws, expected):
     for iteration, count in expected.items():
         assert sampler.draws_at(iteration) == count
         if count < 50:
-            Z, _ = sampler.draw(MODEL, X, None, START, spawn_streams(0), iteration)
+            Z, _ = sampler.draw(MODEL, X, None, START, spawn_generators(0), iteration)
             assert Z.shape[1] == count
     same = pickle.loads(pickle.dumps(draws))
     assert same == draws
@@ -98,7 +98,7 @@ def test_growing_draws(draws, expected):
 @pytest.mark.parametrize("wrong", [0, -1, 2.5, None, "ten", lambda iteration: 0])
 def test_wrong_number_of_draws(wrong):
     with pytest.raises(ValueError, match="n_draws must be a positive integer"):
-        ExactDraws(wrong).draw(MODEL, X, None, START, spawn_streams(0))
+        ExactDraws(wrong).draw(MODEL, X, None, START, spawn_generators(0))
 
 
 def test_numpy_integers_are_integers():
@@ -107,19 +107,19 @@ def test_numpy_integers_are_integers():
 
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_protocol(name):
-    sampler, streams = SAMPLERS[name](), spawn_streams(0)
+    sampler, generators = SAMPLERS[name](), spawn_generators(0)
     assert isinstance(sampler, Sampler)
     settings = dict(vars(sampler))
-    Z = sampler.start(MODEL, X, START, streams.initialisation)
+    Z = sampler.start(MODEL, X, START, generators.initialisation)
     assert (Z is not None) == sampler.markov
-    found, info = sampler.draw(MODEL, X, Z, START, streams, 3)
+    found, info = sampler.draw(MODEL, X, Z, START, generators, 3)
     assert isinstance(info, SamplerInfo)
     assert found.shape[0] == len(X)
     assert found.shape[2:] == (1,)
     assert np.isfinite(found).all()
     assert np.isnan(info.acceptance_rate) != sampler.markov
     assert vars(sampler) == settings  # a sampler holds settings only
-    again, _ = sampler.draw(MODEL, X, Z, START, streams, 3)
+    again, _ = sampler.draw(MODEL, X, Z, START, generators, 3)
     assert (again == found).all() == sampler.deterministic
 
 
@@ -131,9 +131,9 @@ def test_what_is_required_is_used(name):
         model = RandomInterceptModel()
         setattr(model, method, None)
         with pytest.raises(TypeError, match="not callable"):
-            streams = spawn_streams(0)
-            Z = sampler.start(model, X, START, streams.initialisation)
-            sampler.draw(model, X, Z, START, streams)
+            generators = spawn_generators(0)
+            Z = sampler.start(model, X, START, generators.initialisation)
+            sampler.draw(model, X, Z, START, generators)
 
 
 @pytest.mark.parametrize("name", SAMPLERS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
 from sktem.samplers import HMC, MALA, ULA
 from sktem.schedules import Polynomial
@@ -22,10 +22,10 @@ from tests.oracles import (
 def intercept_chains(sampler, seed, n_draws, n_rows=4000):
     row = random_intercept_data(0, n_rows=1)
     X = np.repeat(row, n_rows, axis=0)
-    streams, model = spawn_streams(seed), RandomInterceptModel()
-    Z = sampler.start(model, X, START, streams.initialisation)
+    generators, model = spawn_generators(seed), RandomInterceptModel()
+    Z = sampler.start(model, X, START, generators.initialisation)
     for k in range(n_draws):
-        Z, info = sampler.draw(model, X, Z, START, streams, k + 1)
+        Z, info = sampler.draw(model, X, Z, START, generators, k + 1)
     mean, variance = posterior_moments(row, START)
     return Z[:, 0, 0], mean[0], variance, info
 
@@ -54,12 +54,12 @@ def expected_bias(variance, step):
 
 
 class HalfDrift(ULA):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         class Halved:
             def grad_log_joint(self, X, Z, params):
                 return model.grad_log_joint(X, Z, params) / 2
 
-        return super()._transition(Halved(), X, state, params, streams, move)
+        return super()._transition(Halved(), X, state, params, generators, move)
 
 
 def test_estimated_bias_of_ula(global_random_seed):
@@ -89,7 +89,7 @@ def test_bias_needs_a_log_joint():
             return -Z
 
     X, Z = np.zeros((6, 1)), np.ones((6, 1, 2))
-    info = ULA(0.1).draw(GradientOnly(), X, Z, None, spawn_streams(0))[1]
+    info = ULA(0.1).draw(GradientOnly(), X, Z, None, spawn_generators(0))[1]
     assert np.isnan(info.bias) and info.acceptance_rate == 1
 
 
@@ -108,9 +108,9 @@ def test_a_callable_step_is_called_with_the_iteration(kernel):
     steps = {1: 0.3, 5: [0.1, 0.02]}
     sampler = kernel(step=lambda k: steps[k])
     for k, step in steps.items():
-        found, _ = sampler.draw(GaussianTarget(), X, Z, None, spawn_streams(0), k)
+        found, _ = sampler.draw(GaussianTarget(), X, Z, None, spawn_generators(0), k)
         fixed, _ = kernel(step=step).draw(
-            GaussianTarget(), X, Z, None, spawn_streams(0)
+            GaussianTarget(), X, Z, None, spawn_generators(0)
         )
         np.testing.assert_array_equal(found, fixed)
     assert callable(sampler.step)
@@ -125,15 +125,15 @@ def test_wrong_steps(kernel, step):
             np.zeros((2, 1)),
             np.zeros((2, 1, 2)),
             None,
-            spawn_streams(0),
+            spawn_generators(0),
         )
 
 
 def test_one_leapfrog_step_is_langevin():
     X, Z = np.zeros((50, 1)), np.random.default_rng(0).normal(size=(50, 1, 2))
     args = (GaussianTarget(), X, Z, None)
-    leap, _ = HMC(step=0.4, n_leapfrog=1, n_steps=5).draw(*args, spawn_streams(0))
-    drift, _ = MALA(step=0.08, n_steps=5).draw(*args, spawn_streams(0))
+    leap, _ = HMC(step=0.4, n_leapfrog=1, n_steps=5).draw(*args, spawn_generators(0))
+    drift, _ = MALA(step=0.08, n_steps=5).draw(*args, spawn_generators(0))
     np.testing.assert_allclose(leap, drift, rtol=1e-10)
 
 
@@ -149,14 +149,14 @@ def test_wrong_number_of_leapfrog_steps():
 def test_the_step_of_mala_adapts_to_its_target(step, global_random_seed):
     row = random_intercept_data(0, n_rows=1)
     X = np.repeat(row, 200, axis=0)
-    streams, model = spawn_streams(global_random_seed), RandomInterceptModel()
+    generators, model = spawn_generators(global_random_seed), RandomInterceptModel()
     kernel = MALA(step, n_chains=2, adapt=0.6)
-    Z = kernel.start(model, X, START, streams.initialisation)
+    Z = kernel.start(model, X, START, generators.initialisation)
     rates, scales = [], []
     for k in range(400):
-        Z, info = kernel.draw(model, X, Z, START, streams, k + 1)
+        Z, info = kernel.draw(model, X, Z, START, generators, k + 1)
         rates.append(info.acceptance_rate)
-        scales.append(streams.adaptation.values["mala_scale"])
+        scales.append(generators.adaptation.values["mala_scale"])
     moves = np.abs(np.diff(np.log(scales)))
     assert abs(rates[0] - 0.574) > 0.3
     assert np.mean(rates[-100:]) == pytest.approx(0.574, abs=0.02)
@@ -167,7 +167,7 @@ def test_the_step_of_mala_adapts_to_its_target(step, global_random_seed):
     assert standard_errors(z, mean[0])[()] < LIMIT
     assert standard_errors((z - mean[0]) ** 2, variance)[()] < LIMIT
     assert kernel.step == step
-    plain = spawn_streams(0)
+    plain = spawn_generators(0)
     MALA(0.1).draw(model, X, Z, START, plain)
     assert plain.adaptation.values == {}
 
@@ -187,9 +187,9 @@ def test_a_preconditioner_is_a_change_of_coordinates():
     X, U = np.zeros((30, 1)), np.random.default_rng(0).normal(size=(30, 1, 2))
     for kernel in (ULA, MALA):
         plain = kernel(step=0.2, n_steps=4)
-        u, _ = plain.draw(Whitened(), X, U, None, spawn_streams(0))
+        u, _ = plain.draw(Whitened(), X, U, None, spawn_generators(0))
         sampler = kernel(step=0.2, n_steps=4, preconditioner=gamma)
-        z, _ = sampler.draw(GaussianTarget(), X, U @ root.T, None, spawn_streams(0))
+        z, _ = sampler.draw(GaussianTarget(), X, U @ root.T, None, spawn_generators(0))
         np.testing.assert_allclose(z, u @ root.T, rtol=1e-8)
 
 
@@ -200,13 +200,13 @@ def test_a_diagonal_preconditioner_and_the_prior():
 
     args = (WithPrior(), np.zeros((9, 1)), np.ones((9, 1, 2)), None)
     found = [
-        MALA(preconditioner=what).draw(*args, spawn_streams(0))[0]
+        MALA(preconditioner=what).draw(*args, spawn_generators(0))[0]
         for what in ("prior", [0.25, 0.04], np.diag([0.25, 0.04]))
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
     np.testing.assert_allclose(found[0], found[2], rtol=1e-12)
     with pytest.raises(ValueError, match='preconditioner must be None, "prior"'):
-        MALA(preconditioner="posterior").draw(*args, spawn_streams(0))
+        MALA(preconditioner="posterior").draw(*args, spawn_generators(0))
 
 
 # ------------------------------------------------------------------------- the guard
@@ -215,16 +215,16 @@ def test_a_diagonal_preconditioner_and_the_prior():
 def test_the_step_of_a_row_is_halved_until_it_is_stable(global_random_seed):
     """A step beyond stability explodes; halved often enough it samples the target."""
     sampler = ULA(step=3.0)
-    streams, target = spawn_streams(global_random_seed), PoissonTarget()
+    generators, target = spawn_generators(global_random_seed), PoissonTarget()
     X = np.zeros((500, 1))
-    Z = sampler.start(target, X, None, streams.initialisation)
+    Z = sampler.start(target, X, None, generators.initialisation)
     restored = 0
     for k in range(300):
-        Z, info = sampler.draw(target, X, Z, None, streams, k + 1)
+        Z, info = sampler.draw(target, X, Z, None, generators, k + 1)
         restored += info.events["ula_restored"]
     assert restored > 500
     assert np.isfinite(Z).all()
-    halved = streams.adaptation.row_values["ula_step"]
+    halved = generators.adaptation.row_values["ula_step"]
     assert restored == -np.log2(halved).sum()
     assert not info.events
     mean, variance = target.moments()
@@ -240,17 +240,19 @@ def test_halved_steps_belong_to_their_rows():
             gradient[X[:, 0] == 1] *= 1e6
             return gradient
 
-    streams = spawn_streams(0)
-    streams.adaptation.n_rows = 8
+    generators = spawn_generators(0)
+    generators.adaptation.n_rows = 8
     X = np.zeros((8, 1))
     X[5] = 1
     for rows in (np.array([5, 1]), np.array([0, 2]), slice(4, 6)):
-        streams.adaptation.rows = rows
+        generators.adaptation.rows = rows
         Z = np.ones((2, 1, 2))
-        ULA(step=0.01).draw(Steep(), X[rows], Z, None, streams)
+        ULA(step=0.01).draw(Steep(), X[rows], Z, None, generators)
     expected = np.ones(8)
     expected[5] = 0.25
-    np.testing.assert_array_equal(streams.adaptation.row_values["ula_step"], expected)
-    copied = streams.adaptation.snapshot(np.array([5]))
+    np.testing.assert_array_equal(
+        generators.adaptation.row_values["ula_step"], expected
+    )
+    copied = generators.adaptation.snapshot(np.array([5]))
     copied.put_rows("ula_step", np.array([0.125]))
-    assert streams.adaptation.row_values["ula_step"][5] == 0.25
+    assert generators.adaptation.row_values["ula_step"][5] == 0.25

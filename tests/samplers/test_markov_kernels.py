@@ -8,7 +8,7 @@ away, it comes to it.
 import numpy as np
 import pytest
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
 from sktem.samplers import HMC, MALA, ULA, ComponentWalk, RandomWalk
 from sktem.samplers.base import accept_or_reject
@@ -79,14 +79,14 @@ def rows_of(target, n_rows=N_CHAINS):
 def moved(kernel, name, seed, *, n_steps, stationary=True, n_rows=N_CHAINS):
     """Return the chains after some transitions, one value per row and coordinate."""
     target, params = TARGETS[name]
-    streams = spawn_streams(seed)
+    generators = spawn_generators(seed)
     X = rows_of(target, n_rows)
     if stationary:
-        Z = target.exact(streams.initialisation, n_rows)[:, None, :]
+        Z = target.exact(generators.initialisation, n_rows)[:, None, :]
     else:
-        Z = kernel.start(target, X, params, streams.initialisation)
+        Z = kernel.start(target, X, params, generators.initialisation)
     kernel.set_params(n_steps=n_steps)
-    Z, info = kernel.draw(target, X, Z, params, streams)
+    Z, info = kernel.draw(target, X, Z, params, generators)
     return Z[:, 0], info
 
 
@@ -119,18 +119,18 @@ def test_chains_come_to_the_target(kernel, target, global_random_seed):
 
 
 class NoAcceptStep(RandomWalk):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint = state
-        proposed = Z + self.scale * streams.sampling.standard_normal(Z.shape)
+        proposed = Z + self.scale * generators.sampling.standard_normal(Z.shape)
         return (proposed, log_joint), np.ones(len(Z), bool), {}
 
 
 class StaleDensity(RandomWalk):
     """Compares with the log-density of the state before last."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         (Z, _), accepted, events = super()._transition(
-            model, X, state, params, streams, move
+            model, X, state, params, generators, move
         )
         return (Z, state[1]), accepted, events
 
@@ -145,9 +145,9 @@ class DensityOfOtherParameters(RandomWalk):
 class StaleGradient(MALA):
     """Proposes with the gradient of the state before last."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         new, accepted, events = super()._transition(
-            model, X, state, params, streams, move
+            model, X, state, params, generators, move
         )
         return (new[0], new[1], state[2]), accepted, events
 
@@ -155,29 +155,29 @@ class StaleGradient(MALA):
 class NoKineticEnergy(HMC):
     """Accepts by the density alone."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
-        position, velocity = Z, streams.sampling.standard_normal(Z.shape)
+        position, velocity = Z, generators.sampling.standard_normal(Z.shape)
         for _ in range(self.n_leapfrog):
             velocity = velocity + 0.5 * self.step * gradient
             position = position + self.step * velocity
             gradient = model.grad_log_joint(X, position, params)
             velocity = velocity + 0.5 * self.step * gradient
         log_ratio = model.log_joint(X, position, params) - log_joint
-        Z, accepted = accept_or_reject(Z, position, log_ratio, streams.acceptance)
+        Z, accepted = accept_or_reject(Z, position, log_ratio, generators.acceptance)
         return self._start_chain(model, X, Z, params), accepted, {}
 
 
 class NoBackwardMove(MALA):
     """Treats the proposal as if it were symmetric."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
-        noise = streams.sampling.standard_normal(Z.shape)
+        noise = generators.sampling.standard_normal(Z.shape)
         proposed = Z + self.step * gradient + np.sqrt(2 * self.step) * noise
         log_proposed = model.log_joint(X, proposed, params)
         Z, accepted = accept_or_reject(
-            Z, proposed, log_proposed - log_joint, streams.acceptance
+            Z, proposed, log_proposed - log_joint, generators.acceptance
         )
         return self._start_chain(model, X, Z, params), accepted, {}
 
@@ -228,23 +228,23 @@ def test_ula_has_its_known_stationary_variance(step, global_random_seed):
 
 
 class WrongSign(ULA):
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         class Flipped:
             def grad_log_joint(self, X, Z, params):
                 return -model.grad_log_joint(X, Z, params)
 
-        return super()._transition(Flipped(), X, state, params, streams, move)
+        return super()._transition(Flipped(), X, state, params, generators, move)
 
 
 class HalfDrift(ULA):
     """Drift of half the step with the noise of the whole."""
 
-    def _transition(self, model, X, state, params, streams, move):
+    def _transition(self, model, X, state, params, generators, move):
         class Halved:
             def grad_log_joint(self, X, Z, params):
                 return model.grad_log_joint(X, Z, params) / 2
 
-        return super()._transition(Halved(), X, state, params, streams, move)
+        return super()._transition(Halved(), X, state, params, generators, move)
 
 
 @pytest.mark.parametrize("wrong", [WrongSign, HalfDrift])
@@ -266,12 +266,12 @@ def test_ula_keeps_rows_that_would_leave_the_numbers():
     X = np.zeros((6, 1))
     Z = np.random.default_rng(0).normal(size=(6, 1, 2))
     sampler = ULA(step=0.01, n_steps=3)
-    healthy, info = sampler.draw(Explodes(), X, Z, None, spawn_streams(1))
+    healthy, info = sampler.draw(Explodes(), X, Z, None, spawn_generators(1))
     assert not info.events
     X[2] = 1
     for start in (Z[2], 100.0):
         Z[2] = start
-        found, info = sampler.draw(Explodes(), X, Z, None, spawn_streams(1))
+        found, info = sampler.draw(Explodes(), X, Z, None, spawn_generators(1))
         assert info.events["ula_restored"] == 3
         assert info.acceptance_rate == pytest.approx(5 / 6)
         np.testing.assert_array_equal(found[2], Z[2])
@@ -320,9 +320,9 @@ def test_an_accident_in_one_row_does_not_move_the_others(kernel):
     Z = np.random.default_rng(0).normal(size=(8, 1, 2))
     X = np.zeros((8, 1))
     kernel.set_params(n_steps=5)
-    healthy, _ = kernel.draw(Accident(), X, Z, None, spawn_streams(0))
+    healthy, _ = kernel.draw(Accident(), X, Z, None, spawn_generators(0))
     X[3] = 1
-    found, _ = kernel.draw(Accident(), X, Z, None, spawn_streams(0))
+    found, _ = kernel.draw(Accident(), X, Z, None, spawn_generators(0))
     np.testing.assert_array_equal(found[3], Z[3])
     others = np.arange(8) != 3
     np.testing.assert_array_equal(found[others], healthy[others])
@@ -340,8 +340,8 @@ def test_a_chain_may_start_outside_the_support(kernel, global_random_seed):
 
     Z = np.full((2000, 1, 1), -0.3)
     kernel.set_params(n_steps=200)
-    streams = spawn_streams(global_random_seed)
-    Z, _ = kernel.draw(HardWall(), np.zeros((2000, 1)), Z, None, streams)
+    generators = spawn_generators(global_random_seed)
+    Z, _ = kernel.draw(HardWall(), np.zeros((2000, 1)), Z, None, generators)
     inside = Z[:, 0] > 0
     assert inside.all()
     assert off(Z[:, 0], HardWall().moments()) < LIMIT
@@ -361,12 +361,12 @@ OF_KERNEL = pytest.mark.parametrize("kernel", ALL, ids=lambda k: type(k).__name_
 
 @OF_KERNEL
 def test_chains_of_a_row_are_independent(kernel, global_random_seed):
-    target, streams = TARGETS["poisson"][0], spawn_streams(global_random_seed)
+    target, generators = TARGETS["poisson"][0], spawn_generators(global_random_seed)
     kernel.set_params(n_chains=3, n_steps=40)
     X = rows_of(target)
-    Z = kernel.start(target, X, None, streams.initialisation)
+    Z = kernel.start(target, X, None, generators.initialisation)
     assert Z.shape == (N_CHAINS, 3, 1)
-    Z, _ = kernel.draw(target, X, Z, None, streams)
+    Z, _ = kernel.draw(target, X, Z, None, generators)
     correlation = np.corrcoef(Z[:, :, 0].T)[np.triu_indices(3, 1)]
     assert np.abs(correlation).max() < LIMIT / np.sqrt(N_CHAINS)
     kernel.set_params(n_chains=1, n_steps=1)
@@ -377,7 +377,9 @@ def test_the_given_state_is_not_changed(kernel):
     Z = np.random.default_rng(0).normal(size=(10, 2, 2))
     before = Z.copy()
     kernel.set_params(n_steps=2)
-    new, _ = kernel.draw(GaussianTarget(), np.zeros((10, 1)), Z, None, spawn_streams(0))
+    new, _ = kernel.draw(
+        GaussianTarget(), np.zeros((10, 1)), Z, None, spawn_generators(0)
+    )
     np.testing.assert_array_equal(Z, before)
     assert new.shape == Z.shape
     assert (new != Z).any()
@@ -387,13 +389,13 @@ def test_the_given_state_is_not_changed(kernel):
 def test_steps_are_transitions(kernel):
     """Three draws of one transition are one draw of three."""
     X = np.zeros((10, 1))
-    streams, Z = spawn_streams(0), np.ones((10, 1, 2))
+    generators, Z = spawn_generators(0), np.ones((10, 1, 2))
     kernel.set_params(n_steps=1)
     for _ in range(3):
-        Z, _ = kernel.draw(GaussianTarget(), X, Z, None, streams)
+        Z, _ = kernel.draw(GaussianTarget(), X, Z, None, generators)
     kernel.set_params(n_steps=3)
     at_once, _ = kernel.draw(
-        GaussianTarget(), X, np.ones((10, 1, 2)), None, spawn_streams(0)
+        GaussianTarget(), X, np.ones((10, 1, 2)), None, spawn_generators(0)
     )
     np.testing.assert_allclose(at_once, Z, rtol=1e-12)
 

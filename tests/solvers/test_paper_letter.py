@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.samplers import ExactDraws
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM
@@ -41,7 +41,7 @@ def path_of_the_package(solver, schedule, seed):
 
 
 def path_of_the_paper(line, schedule, seed, **options):
-    streams = spawn_streams(seed)
+    generators = spawn_generators(seed)
     return two_timescale_em(
         line,
         X,
@@ -49,8 +49,8 @@ def path_of_the_paper(line, schedule, seed, **options):
         schedule(np.arange(1, N_ITERATIONS + 1)),
         LINES[line][1],
         N_DRAWS,
-        streams.indices,
-        streams.sampling,
+        generators.indices,
+        generators.sampling,
         **{"period": len(X), **options},
     )
 

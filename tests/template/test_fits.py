@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sktem import DeformableTemplateEstimator
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
@@ -105,11 +105,11 @@ def saem_by_hand(X, gammas, first_pass, **settings):
     start = template(max_iter=0, **settings).fit(X)
     model = start._new_model(start.grid_, float(len(X)))
     Y = (X - start._offset) / start._scale
-    streams, sampler = spawn_streams(start.random_state), DeformationMALA()
+    generators, sampler = spawn_generators(start.random_state), DeformationMALA()
     params = model.params_of(Y, np.ones((len(X), 1)))
     Z, s = sampler.start(model, Y, params, None), None
     for gamma in [None, *gammas] if first_pass else gammas:
-        Z, _ = sampler.draw(model, Y, Z, params, streams)
+        Z, _ = sampler.draw(model, Y, Z, params, generators)
         new = model.mean_statistics(Y, Z[:, 0])
         s = new if s is None else s + gamma * (new - s)
         if gamma is not None:
@@ -119,7 +119,7 @@ def saem_by_hand(X, gammas, first_pass, **settings):
 
 @pytest.mark.parametrize("sampling", ["fixed", "shuffle"])
 def test_full_batches_of_isaem_are_saem(images, sampling):
-    """The same streams, the same trajectory, to rounding; by hand and from both."""
+    """The same generators, the same trajectory, to rounding; by hand and from both."""
     settings = {"sampling": sampling, "step_size": Constant(0.5)}
     saem, isaem = {"solver": "saem"}, {"solver": "isaem", "batch_size": 40}
     for steps in (1, 2, 4):

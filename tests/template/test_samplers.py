@@ -7,7 +7,7 @@ independent and the error of the mean over rows is known.
 import numpy as np
 import pytest
 
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.models import TemplateParams
 from sktem.samplers import (
     DEFORMATION_SAMPLERS,
@@ -50,11 +50,11 @@ def target():
 
 def row_means(sampler, model, params, Y, seed, kept=KEPT):
     """Return the mean of the features over each row's chain."""
-    streams = spawn_streams(seed)
-    Z = sampler.start(model, Y, params, streams.initialisation)
+    generators = spawn_generators(seed)
+    Z = sampler.start(model, Y, params, generators.initialisation)
     total, info = 0.0, None
     for k in range(BURN_IN + kept):
-        Z, info = sampler.draw(model, Y, Z, params, streams, k + 1)
+        Z, info = sampler.draw(model, Y, Z, params, generators, k + 1)
         if k >= BURN_IN:
             total = total + features(Z[:, 0, :2])
     return total / kept, info
@@ -79,30 +79,30 @@ def test_moments(name, target, global_random_seed):
 class TooLittleNoise(DeformationMALA):
     """Samples with a noise variance that is not the model's."""
 
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         wrong = TemplateParams(
             params.weights,
             params.coefficients,
             params.covariances,
             params.noise_variances * 0.7,
         )
-        return super().draw(model, X, Z, wrong, streams, iteration)
+        return super().draw(model, X, Z, wrong, generators, iteration)
 
 
 class WrongPrior(DeformationGibbs):
-    def draw(self, model, X, Z, params, streams, iteration=1):
+    def draw(self, model, X, Z, params, generators, iteration=1):
         wrong = TemplateParams(
             params.weights,
             params.coefficients,
             params.covariances * 1.6,
             params.noise_variances,
         )
-        return super().draw(model, X, Z, wrong, streams, iteration)
+        return super().draw(model, X, Z, wrong, generators, iteration)
 
 
 class ForgetsTheData(DeformationMALA):
-    def draw(self, model, X, Z, params, streams, iteration=1):
-        return super().draw(model, X * np.nan, Z, params, streams, iteration)
+    def draw(self, model, X, Z, params, generators, iteration=1):
+        return super().draw(model, X * np.nan, Z, params, generators, iteration)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +157,10 @@ def test_bias_of_unadjusted_langevin(step, target, global_random_seed):
 )
 def test_steps_are_adapted_to_an_acceptance_rate(sampler, goal, target):
     model, params, Y, _ = target
-    streams = spawn_streams(0)
+    generators = spawn_generators(0)
     Z, steps, rates = sampler.start(model, Y, params, None), [], []
     for _ in range(40):
-        Z, info = sampler.draw(model, Y, Z, params, streams)
+        Z, info = sampler.draw(model, Y, Z, params, generators)
         steps.append(Z[:, 0, 2].copy())
         rates.append(info.acceptance_rate)
     assert np.mean(rates[10:]) == pytest.approx(goal, abs=0.02)
@@ -175,7 +175,7 @@ def test_given_steps_are_kept(name, target):
     model, params, Y, _ = target
     sampler = SAMPLERS[name]
     Z = sampler.start(model, Y[:3], params, None)
-    Z, _ = sampler.draw(model, Y[:3], Z, params, spawn_streams(0))
+    Z, _ = sampler.draw(model, Y[:3], Z, params, spawn_generators(0))
     np.testing.assert_allclose(Z[:, 0, 2], np.log(sampler.step))
     assert (Z[:, 0, 3] == sampler.n_steps).all()
 
@@ -187,11 +187,11 @@ def test_chains_of_a_row(name, target):
     Z = sampler.start(model, Y, params, None)
     assert Z.shape == (N_ROWS, 3, 5)
     before = Z.copy()
-    new, info = sampler.draw(model, Y, Z, params, spawn_streams(0))
+    new, info = sampler.draw(model, Y, Z, params, spawn_generators(0))
     np.testing.assert_array_equal(Z, before)
     correlation = np.corrcoef(new[:, :, 0].T)[np.triu_indices(3, 1)]
     assert np.abs(correlation).max() < LIMIT / np.sqrt(N_ROWS)
-    again, _ = sampler.draw(model, Y, Z, params, spawn_streams(0))
+    again, _ = sampler.draw(model, Y, Z, params, spawn_generators(0))
     np.testing.assert_array_equal(new, again)
     assert 0 < info.acceptance_rate <= 1
 
@@ -212,7 +212,7 @@ def test_wrong_steps(name, step, target):
     sampler = DEFORMATION_SAMPLERS[name](step=step)
     Z = sampler.start(model, Y, params, None)
     with pytest.raises(ValueError, match='step must be "auto" or > 0'):
-        sampler.draw(model, Y, Z, params, spawn_streams(0))
+        sampler.draw(model, Y, Z, params, spawn_generators(0))
 
 
 def test_wrong_proposal(target):
@@ -220,14 +220,14 @@ def test_wrong_proposal(target):
     sampler = DeformationRandomWalk("normal")
     Z = sampler.start(model, Y, params, None)
     with pytest.raises(ValueError, match="proposal must be one of"):
-        sampler.draw(model, Y, Z, params, spawn_streams(0))
+        sampler.draw(model, Y, Z, params, spawn_generators(0))
 
 
 def test_ula_counts_what_it_restores(target):
     model, params, Y, _ = target
     sampler = DeformationULA(step=1e300, n_steps=2)
     Z = sampler.start(model, Y[:4], params, None)
-    new, info = sampler.draw(model, Y[:4], Z, params, spawn_streams(0))
+    new, info = sampler.draw(model, Y[:4], Z, params, spawn_generators(0))
     assert info.events["ula_restored"] == 8
     np.testing.assert_array_equal(new[:, 0, :2], 0)
     assert info.acceptance_rate == 0

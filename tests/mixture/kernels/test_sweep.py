@@ -1,4 +1,4 @@
-"""Compiled sweeps give the numbers of the general loop on the same streams."""
+"""Compiled sweeps give the numbers of the general loop on the same generators."""
 
 from dataclasses import fields
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sktem.loop.loop
-from sktem.e_step.random import spawn_streams
+from sktem.e_step.random import spawn_generators
 from sktem.loop import sweeps
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
@@ -75,7 +75,7 @@ def run_loop(
         average=average,
     )
     params = start_at(model, X) if params is None else params
-    state = RunState(params, spawn_streams(0))
+    state = RunState(params, spawn_generators(0))
     if settled and isinstance(solver, OnlineEM):
         # From the statistics of one row all components would begin at that row, and
         # rounding errors alone would tell them apart.
@@ -146,8 +146,8 @@ def assert_same(swept, general):
             np.array(getattr(general.history, name)),
         )
     # Not one number more was drawn from any stream.
-    for stream in fields(swept.streams):
-        mine, other = (getattr(run.streams, stream.name) for run in (swept, general))
+    for stream in fields(swept.generators):
+        mine, other = (getattr(run.generators, stream.name) for run in (swept, general))
         assert mine.bit_generator.state == other.bit_generator.state
 
 
