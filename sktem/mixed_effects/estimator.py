@@ -476,8 +476,7 @@ default="constant"
         params, self.statistics_ = self._stream.update(
             problem, settings, self.batch_size, self.step_size
         )
-        for name, value in self._of_params(problem, params, None).items():
-            setattr(self, name, value)
+        self._publish(self._of_params(problem, params, None))
         print_chunk(self, len(problem.rows), "subjects")
         return self
 

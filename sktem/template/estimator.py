@@ -375,8 +375,7 @@ class DeformableTemplateEstimator(
             self._offset, self._scale = self._standards(X, sample_weight)
         start = self._params() if warm else None
         state, settings, interrupted = self._run(X, sample_weight, mass, start)
-        for name, value in self._fitted_attributes(settings, state, X).items():
-            setattr(self, name, value)
+        self._publish(self._fitted_attributes(settings, state, X))
         self._statistics = state.returned
         if interrupted:
             raise KeyboardInterrupt
@@ -484,6 +483,7 @@ class DeformableTemplateEstimator(
             "_offset": self._offset,
             "_scale": self._scale,
             "_mass": settings.model.n_rows,
+            "_strength": settings.model.priors.strength,
             "n_features_in_": self.n_features_in_,
         }
 
@@ -834,7 +834,7 @@ class DeformableTemplateEstimator(
             self.covariances_[component],
         )
         count = self._mass * self.weights_[component]
-        share = count / (count + self._prior_strength())
+        share = count / (count + self._strength)
         values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
         return vectors * np.sqrt(np.maximum(values, 0.0))
 

@@ -72,10 +72,7 @@ class TemplateStream:
         stream.update(self.state, Y, sample_weight)
         params, estimator._statistics = stream.published(self.state)
         estimator._mass = self.state.mass
-        for name, value in estimator._attributes_of(
-            stream.settings.model, params
-        ).items():
-            setattr(estimator, name, value)
+        estimator._publish(estimator._attributes_of(stream.settings.model, params))
         new = estimator._folds(stream.settings.model, params, Y[-JUDGED:], None)
         step = min(len(Y) / JUDGED, 1.0)
         estimator.fold_rate_ += step * (new[0] - estimator.fold_rate_)
@@ -100,8 +97,7 @@ class TemplateStream:
         estimator.grid_ = estimator._new_grid()
         estimator._offset, estimator._scale = estimator._standards(rows, weights)
         state, settings, interrupted = estimator._run(rows, weights, mass, None)
-        for name, value in estimator._fitted_attributes(settings, state, rows).items():
-            setattr(estimator, name, value)
+        estimator._publish(estimator._fitted_attributes(settings, state, rows))
         estimator._statistics = state.returned
         if interrupted:
             raise KeyboardInterrupt

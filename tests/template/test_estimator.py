@@ -1,6 +1,7 @@
 """The face of the template estimator: what its methods return and what they refuse."""
 
 import pickle
+from copy import copy
 
 import joblib
 import numpy as np
@@ -294,6 +295,9 @@ def test_modes(fitted, images):
     expected = fitted.covariances_[0] - n / (n + 50) * np.outer(mean, mean)
     np.testing.assert_allclose(Z.T @ Z, expected, atol=1e-8)
     np.testing.assert_allclose(np.diag(gram) / np.trace(gram), shares, atol=1e-10)
+    # A parameter that is set after the fit says nothing about it.
+    other = copy(fitted).set_params(prior_strength=1e9)
+    np.testing.assert_array_equal(other.principal_deformations(18)[0], Z)
     few, some = fitted.principal_deformations(3)
     np.testing.assert_allclose(few, Z[:3])
     assert some.sum() < 1
