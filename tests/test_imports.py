@@ -106,6 +106,7 @@ FAMILIES = {"boltzmann", "mixed_effects", "mixture", "regression", "template"}
 # The floors of the core, from the ground up: imports go down, never across.
 FLOORS = [
     {
+        "arrays",
         "choices",
         "exceptions",
         "kernels",

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sktem.arrays import arrays_of
 from sktem.boltzmann.annealing_paths import new_path
-from sktem.boltzmann.arrays import arrays_of
 
 __all__ = [
     "AISResult",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
 from sktem.boltzmann.layer_operations import operations_of
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy import optimize, sparse
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.loop import has_missing
 
 __all__ = ["ExactAscent"]

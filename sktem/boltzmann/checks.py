@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from sktem.boltzmann.arrays import arrays_of, input_arrays
+from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
 from sktem.choices import check_choice
 

@@ -14,8 +14,8 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.arrays import arrays_of
 from sktem.boltzmann.ais import AISResult, annealed_importance_sampling
-from sktem.boltzmann.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.checks import check_parameters, check_rows
 from sktem.boltzmann.fitted import FittedMachine

@@ -7,8 +7,8 @@ from typing import Any
 
 from scipy import sparse
 
+from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums
-from sktem.boltzmann.arrays import NUMPY, arrays_of
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.partition import LogPartition

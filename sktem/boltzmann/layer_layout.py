@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.model import BoltzmannModel
 
 __all__ = ["LayerLayout"]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sktem.boltzmann.arrays import NamespaceArrays, NumpyArrays, arrays_of
+from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
     draw_from_means,

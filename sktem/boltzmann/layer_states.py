@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.layer_layout import LayerLayout
 from sktem.boltzmann.layer_operations import operations_of
 from sktem.boltzmann.model import Moments

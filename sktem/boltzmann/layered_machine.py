@@ -7,7 +7,7 @@ import copy
 import numpy as np
 from scipy.special import logsumexp
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.elimination import (
     POSTERIOR_WIDTH,
     EliminationPlan,

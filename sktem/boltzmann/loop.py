@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from scipy import sparse
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.boltzmann.rounds import (
     FEWEST_UPDATES,

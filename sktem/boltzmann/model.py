@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
 

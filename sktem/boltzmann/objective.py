@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
-from sktem.boltzmann.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import ExactPartition

@@ -6,8 +6,8 @@ import warnings
 
 import numpy as np
 
+from sktem.arrays import arrays_of
 from sktem.boltzmann.ais import AISResult, reliable_log_partition
-from sktem.boltzmann.arrays import arrays_of
 from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.elimination import plan_elimination
 from sktem.exceptions import FitWarning

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from scipy import sparse
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import ExactPosterior
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.loop import has_missing, run_epochs

@@ -6,7 +6,7 @@ from numbers import Integral
 
 import numpy as np
 
-from sktem.boltzmann.arrays import NUMPY
+from sktem.arrays import NUMPY
 from sktem.boltzmann.e_steps import (
     ExactPosterior,
     GibbsPosterior,

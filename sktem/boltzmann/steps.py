@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.boltzmann.arrays import arrays_of
+from sktem.arrays import arrays_of
 from sktem.boltzmann.model import LARGEST_PARAMETER
 
 __all__ = ["m_step"]

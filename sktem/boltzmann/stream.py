@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 from scipy import sparse
 
-from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.loop import has_missing, update
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sktem.boltzmann.arrays import NUMPY, arrays_of
+from sktem.arrays import NUMPY, arrays_of
 
 __all__ = ["VisibleUnits"]
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from sktem.arrays import arrays_of
 from sktem.boltzmann import layer_operations
 from sktem.boltzmann.ais import posterior_log_sums
 from sktem.boltzmann.annealing_paths import LayerPath
-from sktem.boltzmann.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
 from sktem.boltzmann.layer_operations import NamespaceOperations, operations_of
 from sktem.boltzmann.layered_machine import LayeredMachine

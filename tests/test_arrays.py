@@ -7,8 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn import config_context
 
-from sktem.boltzmann import arrays as module
-from sktem.boltzmann.arrays import NUMPY, NamespaceArrays, arrays_of, input_arrays
+from sktem import arrays as module
+from sktem.arrays import NUMPY, NamespaceArrays, arrays_of, input_arrays
 from tests.oracles import to_numpy
 
 
