@@ -51,24 +51,7 @@ def check_choice(name: str, value, known: Collection[str], other: str = "") -> A
 
 
 def check_names(name: str, given: Iterable, known: Collection, what: str) -> None:
-    """Raise if some given names are not known.
-
-    Parameters
-    ----------
-    name : str
-        Name of the parameter.
-    given : iterable
-        The names.
-    known : collection
-        The known ones.
-    what : str
-        What they name, in the plural, such as "parameters".
-
-    Raises
-    ------
-    ValueError
-        Naming the unknown ones, the known ones and the closest of these.
-    """
+    """Raise if some given names are not known."""
     unknown = [one for one in given if one not in known]
     if unknown:
         raise ValueError(

@@ -80,18 +80,7 @@ class Adaptation:
         table[self.rows] = values.reshape(-1, max(n_chains, 1)).min(axis=1)
 
     def snapshot(self, rows) -> Adaptation:
-        """Return a copy for draws that must leave the run as it is.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            The rows that will be drawn.
-
-        Returns
-        -------
-        Adaptation
-            The copy.
-        """
+        """Return a copy for draws that must leave the run as it is."""
         copied = Adaptation(self.n_rows, rows)
         copied.values = dict(self.values)
         copied.row_values = {name: v.copy() for name, v in self.row_values.items()}

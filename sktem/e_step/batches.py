@@ -18,18 +18,6 @@ def batch_edges(n_rows: int, batch_size: int) -> np.ndarray:
     A batch takes a whole step, so that one of the few rows that are left over would
     bring far more noise than the others: five rows more than a thousand make two
     batches of half the size, not one of five.
-
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    batch_size : int
-        Rows per batch, at most.
-
-    Returns
-    -------
-    ndarray of int of shape (n_batches + 1,)
-        Batch k has the rows from ``edges[k]`` to ``edges[k + 1]``.
     """
     n_batches = -(-n_rows // batch_size)
     return np.arange(n_batches + 1) * n_rows // n_batches
@@ -78,18 +66,7 @@ class RowSelector:
         return self.n_rows / (len(self.edges) - 1)
 
     def next(self, rng: np.random.Generator) -> Batch:
-        """Draw the next batch.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-            Stream of the indices.
-
-        Returns
-        -------
-        Batch
-            Distinct rows and their coefficients.
-        """
+        """Draw the next batch."""
         if self.scheme == "inclusion":
             return self._included(rng)
         if self.cumulative is not None:

@@ -31,15 +31,7 @@ class LatentMemory:
         self.n_draws: np.ndarray | None = None
 
     def put(self, rows, Z: np.ndarray) -> None:
-        """Remember ``Z`` for ``rows``.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            Which rows.
-        Z : ndarray
-            Their latents, one entry per row.
-        """
+        """Remember ``Z`` for ``rows``."""
         if self.values is None:
             self.values = np.zeros((self.n_rows, *Z.shape[1:]), dtype=Z.dtype)
             if self.ragged:
@@ -61,18 +53,7 @@ class LatentMemory:
         self.n_draws[rows] = length
 
     def get(self, rows) -> np.ndarray:
-        """Return the latents of ``rows``, which must have equally many draws.
-
-        Parameters
-        ----------
-        rows : slice or ndarray of int
-            Which rows.
-
-        Returns
-        -------
-        ndarray
-            Their latents.
-        """
+        """Return the latents of ``rows``, which must have equally many draws."""
         if self.values is None:
             raise ValueError("nothing has been remembered yet")
         if self.n_draws is None:
@@ -84,20 +65,7 @@ class LatentMemory:
         return self.values[rows, :length]
 
     def groups(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Split ``rows`` into groups with equally many draws.
-
-        Parameters
-        ----------
-        rows : ndarray of int
-            Which rows.
-
-        Yields
-        ------
-        positions : ndarray of int
-            Positions within ``rows``.
-        Z : ndarray
-            Their latents.
-        """
+        """Split ``rows`` into groups with equally many draws."""
         if self.n_draws is None:
             yield np.arange(len(rows)), self.get(rows)
             return

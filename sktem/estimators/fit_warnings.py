@@ -27,19 +27,7 @@ ADVICE = {
 
 
 def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> None:
-    """Warn of parameters that were set and have no effect with this solver.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        Holds the parameters.
-    settings : RunSettings
-        The parts that follow from them.
-    stacklevel : int
-        Frames from here to the user.
-    on_stream : bool, default=False
-        Whether rows come in chunks, which all solvers gather in batches.
-    """
+    """Warn of parameters that were set and have no effect with this solver."""
     solver, sampler = settings.solver, settings.sampler
     unused = []
     if not isinstance(solver, VarianceReducedSolver):
@@ -70,17 +58,7 @@ def _same(value, default):
 
 
 def warn_of_run(state, settings, stacklevel: int) -> None:
-    """Warn of what went wrong in a run.
-
-    Parameters
-    ----------
-    state : RunState
-        Its final state.
-    settings : RunSettings
-        Its settings.
-    stacklevel : int
-        Frames from here to the user.
-    """
+    """Warn of what went wrong in a run."""
     stacklevel += 1
     if state.failure:
         warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)

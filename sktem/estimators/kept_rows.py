@@ -16,24 +16,7 @@ class KeptRows:
         self.count = 0
 
     def add(self, X, sample_weight, enough):
-        """Keep rows until there are enough.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n_samples, n_features)
-            Rows; copied, since the caller may reuse its buffer.
-        sample_weight : ndarray of shape (n_samples,) or None
-            Their weights.
-        enough : int
-            How many rows to keep in all.
-
-        Returns
-        -------
-        X : ndarray of shape (n_left, n_features)
-            The rows that are left over.
-        sample_weight : ndarray of shape (n_left,) or None
-            Their weights.
-        """
+        """Keep rows until there are enough."""
         needed = max(enough - self.count, 0)
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
         self.rows.append(np.array(X[:needed]))
@@ -43,14 +26,6 @@ class KeptRows:
         return X[needed:], rest
 
     def joined(self):
-        """Return all rows, and their weights or None if all are one.
-
-        Returns
-        -------
-        X : ndarray of shape (count, n_features)
-            Rows.
-        sample_weight : ndarray of shape (count,) or None
-            Weights.
-        """
+        """Return all rows, and their weights or None if all are one."""
         rows, weights = np.concatenate(self.rows), np.concatenate(self.weights)
         return rows, None if (weights == 1).all() else weights

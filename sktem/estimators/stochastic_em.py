@@ -345,27 +345,7 @@ class StochasticEM(LoopEstimator):
 
 
 def drop_weightless(X, sample_weight):
-    """Leave out rows of weight zero, which are as if they were not there.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-    sample_weight : ndarray of shape (n_samples,)
-        Non-negative weights.
-
-    Returns
-    -------
-    X : ndarray
-        Rows with a positive weight.
-    sample_weight : ndarray or None
-        Their weights, None if all are one.
-
-    Raises
-    ------
-    ValueError
-        If all weights are zero.
-    """
+    """Leave out rows of weight zero, which are as if they were not there."""
     positive = sample_weight > 0
     if not positive.any():
         raise ValueError("sample_weight is zero for all samples")

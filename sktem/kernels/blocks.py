@@ -11,13 +11,7 @@ _VALUES_PER_BLOCK = 2**20
 
 
 def rows_per_block(values_per_row):
-    """Return the number of rows of a block, a multiple of 128.
-
-    Parameters
-    ----------
-    values_per_row : int
-        How many numbers a row of the inputs holds.
-    """
+    """Return the number of rows of a block, a multiple of 128."""
     fitting = _VALUES_PER_BLOCK // max(values_per_row, 1) // 128 * 128
     return max(min(_ROWS_PER_BLOCK, fitting), 128)
 

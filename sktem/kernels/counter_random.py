@@ -13,13 +13,7 @@ _TO_UNIT = 2.0**-53
 
 @njit(cache=True, nogil=True)
 def stream_key(seed, row):
-    """Return the key of the stream of one row.
-
-    Parameters
-    ----------
-    seed : uint64
-    row : int
-    """
+    """Return the key of the stream of one row."""
     return mixed(
         np.uint64(seed) ^ mixed(_NONE, np.uint64(row) + _ONE, _NONE), _NONE, _NONE
     )
@@ -27,35 +21,14 @@ def stream_key(seed, row):
 
 @njit(cache=True, nogil=True)
 def uniform(key, counter):
-    """Return a number in (0, 1), never 0 or 1.
-
-    Parameters
-    ----------
-    key : uint64
-        From `stream_key`.
-    counter : int
-        Which draw of the stream.
-    """
+    """Return the uniform draw in (0, 1) of a stream at a counter, never 0 or 1."""
     bits = mixed(key, np.uint64(counter) + _ONE, _NONE)
     return (np.float64(bits >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
 @njit(cache=True, nogil=True)
 def fill_normals(key, counter, out):
-    """Fill a vector with standard normal draws (Box and Muller 1958).
-
-    Parameters
-    ----------
-    key : uint64
-    counter : int
-        First draw of the stream that is used.
-    out : ndarray of shape (n,)
-
-    Returns
-    -------
-    counter : int
-        The first draw that has not been used.
-    """
+    """Fill a vector with normal draws (Box and Muller 1958); return the counter."""
     n = out.shape[0]
     i = 0
     while i < n:

@@ -14,19 +14,7 @@ PACES = np.geomspace(0.02, 4.0, 18)
 
 
 def check_change(state, settings, objective, mean_field, exact) -> None:
-    """Set ``converged`` when the objective (or, without one, the mean field) stands.
-
-    Parameters
-    ----------
-    state : RunState
-        The state, with the last epoch recorded.
-    settings : RunSettings
-        Holds ``tol`` and ``patience``.
-    objective, mean_field : float
-        What was measured.
-    exact : bool
-        Whether that is over all rows and without noise.
-    """
+    """Set ``converged`` when the objective (or, without one, the mean field) stands."""
     if np.isnan(objective):
         scale = float(state.solver.s @ state.solver.s)
         # The estimate has noise and can be negative: far below zero it says as
@@ -58,15 +46,6 @@ def check_gap(state, settings, monotone: bool) -> None:
     Where the noise could hide ``tol`` (the standard error is above half of it), that
     must hold for every exponential that the epochs do not exclude; otherwise it is
     not known, and ``hidden_by_noise`` says so.
-
-    Parameters
-    ----------
-    state : RunState
-        The state, with the last epoch recorded.
-    settings : RunSettings
-        Holds ``tol`` and ``patience``.
-    monotone : bool
-        Whether every epoch is an iteration of EM.
     """
     values = np.array(state.history.objective)
     if monotone:

@@ -14,23 +14,7 @@ TAIL = 3
 
 
 def check_average(average) -> bool | int | str:
-    """Check the parameter ``average``.
-
-    Parameters
-    ----------
-    average : bool, int, "tail" or "random"
-        See :class:`IterateRule`.
-
-    Returns
-    -------
-    bool, int or str
-        The same.
-
-    Raises
-    ------
-    ValueError
-        If it is something else.
-    """
+    """Check the parameter ``average``."""
     valid = isinstance(average, (bool, np.bool_)) or (
         isinstance(average, str) and average in ("tail", "random")
     )
@@ -67,18 +51,7 @@ class IterateRule:
         self.chosen: np.ndarray | None = None
 
     def averaging(self, epoch: int) -> bool:
-        """Return whether iterates of an epoch enter the average.
-
-        Parameters
-        ----------
-        epoch : int
-            Finished epochs.
-
-        Returns
-        -------
-        bool
-            Whether they do.
-        """
+        """Return whether iterates of an epoch enter the average."""
         if self.average == "tail":
             return True
         if self.average is False or isinstance(self.average, str):
@@ -90,19 +63,6 @@ class IterateRule:
 
         The decision depends on the steps only, not on the data, so that it can be
         taken before the iterations are run.
-
-        Parameters
-        ----------
-        gammas : ndarray
-            Steps of the coming iterations.
-        rng : numpy.random.Generator
-            Stream of the termination.
-
-        Returns
-        -------
-        int or None
-            Number of iterations to do before the iterate is taken, None to keep the
-            earlier choice.
         """
         if self.average != "random":
             return None
@@ -112,15 +72,7 @@ class IterateRule:
         return int(taken[-1]) + 1 if len(taken) else None
 
     def add(self, s: np.ndarray, count: int = 1) -> None:
-        """Add iterates to the average.
-
-        Parameters
-        ----------
-        s : ndarray
-            Statistics, or the sum of ``count`` of them.
-        count : int, default=1
-            How many iterates.
-        """
+        """Add iterates to the average."""
         self.count += count
         if self.sum is None:
             self.sum = s.copy()
@@ -133,18 +85,7 @@ class IterateRule:
             self.sum = self.sum + s
 
     def result(self, last: np.ndarray | None) -> np.ndarray | None:
-        """Return the statistics from which the returned parameters follow.
-
-        Parameters
-        ----------
-        last : ndarray or None
-            The last iterate.
-
-        Returns
-        -------
-        ndarray or None
-            The chosen statistics.
-        """
+        """Return the statistics from which the returned parameters follow."""
         if self.chosen is not None:
             return self.chosen
         if self.sum is not None and self.count:
@@ -153,22 +94,7 @@ class IterateRule:
 
 
 def towards(value, target: np.ndarray, step: float) -> np.ndarray:
-    """Go a step from a value, None for none yet, towards a target.
-
-    Parameters
-    ----------
-    value : ndarray or None
-        Where to begin.
-    target : ndarray
-        Where a step of 1 leads, without a rounding.
-    step : float
-        The step.
-
-    Returns
-    -------
-    ndarray
-        ``value + step * (target - value)``.
-    """
+    """Go a step from a value, None for none yet, towards a target."""
     if value is None or step == 1:
         return target
     return value + step * (target - value)

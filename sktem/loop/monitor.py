@@ -16,22 +16,7 @@ LEAST_ROWS, SHARE_OF_ROWS = 2000, 20
 
 
 def objective_of(model, log_likelihood: float, params) -> float:
-    """Return the mean log-likelihood less the model's penalty.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    log_likelihood : float
-        Mean log-likelihood.
-    params : object
-        Parameters.
-
-    Returns
-    -------
-    float
-        What EM increases.
-    """
+    """Return the mean log-likelihood less the model's penalty."""
     return log_likelihood - model.penalty(params)
 
 

@@ -77,11 +77,6 @@ class Stream:
     running statistics merged with the chunk's, and the chunk's final statistics are
     merged for good. A chunk merges with the weight that its batches would have had one
     after the other, so that here too the weight depends on the rows.
-
-    Parameters
-    ----------
-    settings : RunSettings
-        Parts and settings; ``max_passes`` counts passes over each chunk.
     """
 
     def __init__(self, settings: RunSettings):
@@ -89,17 +84,7 @@ class Stream:
         self.settings = settings
 
     def update(self, state: StreamState, X, sample_weight=None) -> None:
-        """Learn from a chunk.
-
-        Parameters
-        ----------
-        state : StreamState
-            State of the stream, updated.
-        X : array-like
-            Rows.
-        sample_weight : ndarray of shape (n,) or None, default=None
-            Positive weights; a weight means repetition.
-        """
+        """Update the state with a chunk of rows; weights are repetitions."""
         if self.settings.solver.remembers_rows:
             self._update_population(state, X, sample_weight)
         else:
@@ -201,20 +186,7 @@ class Stream:
         self._advance(state, merged, mass, gamma)
 
     def published(self, state: StreamState) -> tuple[Any, np.ndarray | None]:
-        """Return parameters and statistics that count every row seen.
-
-        Parameters
-        ----------
-        state : StreamState
-            State of the stream, left as it is.
-
-        Returns
-        -------
-        params : object
-            Parameters of the returned iterate.
-        s : ndarray
-            Its statistics.
-        """
+        """Return parameters and statistics that count every row seen."""
         s = state.s
         if state.pending is not None:
             gamma = self._step(state, state.pending_mass)

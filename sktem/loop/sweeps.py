@@ -55,22 +55,6 @@ def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, generators):
     """Draw the rows of iterations with a batch of one, and the uniforms they use.
 
     Blocks give the same numbers as drawing them iteration by iteration.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_features)
-        The data.
-    n_sets, n_draws : int
-        Index sets of the solver, draws of the sampler.
-    n_iterations : int
-        How many are left; a block may have fewer.
-    generators : Generators
-        The generators ``indices`` and ``sampling`` are used.
-
-    Returns
-    -------
-    SweepVisits
-        One block.
     """
     width = (X.shape[1] + n_draws) * n_sets
     size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))

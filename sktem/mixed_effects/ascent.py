@@ -40,22 +40,7 @@ MOST_SUBJECTS = 200
 
 
 def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
-    """Return quadrature nodes per random effect, 0 for draws, and points per subject.
-
-    Parameters
-    ----------
-    n : int
-        Subjects.
-    d : int
-        Random effects.
-    most : int, default=300
-        Points of a subject, at most.
-
-    Returns
-    -------
-    tuple of int
-        Nodes and points.
-    """
+    """Return nodes per random effect, 0 for draws, and points per subject."""
     if LEAST_NODES**d > N_DRAWS:
         return 0, N_DRAWS
     nodes = int((min(ENOUGH_POINTS / n, most)) ** (1 / d) + 1e-9)
@@ -64,22 +49,7 @@ def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
 
 
 def can_climb(n: int, d: int, k: int = 0) -> bool:
-    """Return whether a climb is worth its time: never without random effects.
-
-    Parameters
-    ----------
-    n : int
-        Subjects.
-    d : int
-        Random effects.
-    k : int, default=0
-        Parameters without a closed form, which take differences of pairs.
-
-    Returns
-    -------
-    bool
-        Whether the points are not too many.
-    """
+    """Return whether a climb is worth its time: never without random effects."""
     if d == 0:
         return False
     points = n * n_points(n, d)[1]
@@ -87,26 +57,10 @@ def can_climb(n: int, d: int, k: int = 0) -> bool:
 
 
 def hidden_share(model, rows, params, start=None) -> float:
-    """Return the largest share of a variance that observations say nothing of.
+    """Return the largest fraction of a variance left unexplained by the data.
 
     EM comes nearer to a variance by about ``(1 - share) ** 2`` of its distance per
     step.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    rows : GroupedRows
-        Subjects; at most 200, evenly spaced, are looked at.
-    params : MixedEffectsParams
-        Where.
-    start : ndarray of shape (n, d) or None, default=None
-        Where the search for the modes begins; None means at the means of the subjects.
-
-    Returns
-    -------
-    float
-        Mean conditional variance divided by the variance, the largest of them.
     """
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
     chosen = np.unique(chosen)
@@ -148,28 +102,7 @@ class Ascent(NamedTuple):
 
 
 def climb(model, rows, params, rng, start=None):
-    """Do Newton steps on the likelihood while it gains, see :func:`ascend`.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    rows : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Where to begin.
-    rng : numpy.random.Generator
-        Source of importance draws.
-    start : ndarray of shape (n, d) or None, default=None
-        Where the search for the modes begins; None means at the means of the subjects.
-
-    Returns
-    -------
-    params : MixedEffectsParams
-        Where it ended.
-    gain : float
-        What the log-likelihood has gained.
-    """
+    """Do Newton steps on the likelihood while it gains, see :func:`ascend`."""
     found = ascend(model, rows, params, rng, start)
     return found.params, found.gain
 
@@ -190,30 +123,6 @@ def ascend(
     (importance draws, for more than five random effects). The covariance moves by its
     Cholesky factor, and scales by their logarithms. A step that does not raise the
     likelihood is halved, and if that does not help, an EM step takes its place.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    rows : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Where to begin.
-    rng : numpy.random.Generator
-        Source of importance draws.
-    start : ndarray of shape (n, d) or None, default=None
-        Where the search for the modes begins; None means at the means of the subjects.
-    most_steps : int, default=12
-        Steps, at most.
-    least_gain : float, default=0.02
-        Gain in log-likelihood for which it goes on.
-    most_points : int, default=300
-        Quadrature points of a subject, at most.
-
-    Returns
-    -------
-    Ascent
-        Where it ended, and what it has gained.
     """
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start

@@ -25,24 +25,6 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
 
     Newton steps approach such a bound for ever. A variance, or what others leave of it,
     goes to its least value if the likelihood does not fall, and the rest moves on.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    rows : GroupedRows
-        Subjects.
-    found : Ascent
-        Where Newton steps have ended.
-    rng : numpy.random.Generator
-        Source of importance draws.
-    **options
-        As for :func:`ascend`.
-
-    Returns
-    -------
-    Ascent
-        The same, or the end of other steps.
     """
     seed, most_points = rng.integers(2**63), options["most_points"]
     for j in model.design.free_variances:

@@ -32,29 +32,7 @@ def listed(columns):
 
 
 def input_columns(estimator, structure, names, n_columns):
-    """Return the columns that a model of the library takes.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    structure : StructuralModel
-        The model.
-    names : tuple of str or None
-        Names of the columns of X.
-    n_columns : int
-        Their number.
-
-    Returns
-    -------
-    list of int
-        Positions, in the order of ``structure.inputs``.
-
-    Raises
-    ------
-    ValueError
-        If there are too few columns, or their names do not tell which ones to take.
-    """
+    """Return the columns of the inputs of a library model."""
     wanted = structure.inputs
     given = estimator.inputs
     if given is None:
@@ -90,20 +68,7 @@ def _by_name(estimator, wanted, names):
 
 
 def columns_used(estimator, names):
-    """Return the names of the columns that a model of the library reads.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    names : list of str
-        Names of the columns of a data frame.
-
-    Returns
-    -------
-    set of str or None
-        Inputs and covariates; None for all, as for a function of the user's own.
-    """
+    """Return the names of the columns that a library model reads, None for all."""
     if not isinstance(estimator.model, str) or estimator.inputs is None:
         return None
     keys = list(estimator.inputs)
@@ -113,21 +78,9 @@ def columns_used(estimator, names):
 
 
 def blank_columns(estimator, X):
-    """Replace columns of a data frame that are not read by zeros.
+    """Return a data frame with zeros in the columns that are not read.
 
     A column of labels may stay in X then.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    X : object
-        What the user passed.
-
-    Returns
-    -------
-    object
-        A copy of the data frame, or what was passed.
     """
     if not (hasattr(X, "columns") and hasattr(X, "assign")):
         return X
@@ -139,27 +92,7 @@ def blank_columns(estimator, X):
 
 
 def subjects_of(groups, n_rows):
-    """Return labels and the number of the subject of each row.
-
-    Parameters
-    ----------
-    groups : array-like of shape (n_rows,)
-        Labels.
-    n_rows : int
-        Rows of X.
-
-    Returns
-    -------
-    labels : ndarray of shape (n_subjects,)
-        Sorted labels.
-    numbers : ndarray of int of shape (n_rows,)
-        Position of the label of each row.
-
-    Raises
-    ------
-    ValueError
-        For another shape, or a label that is missing.
-    """
+    """Return labels and the number of the subject of each row."""
     labels = np.asarray(groups)
     if labels.shape != (n_rows,):
         raise ValueError(

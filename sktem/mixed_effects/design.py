@@ -120,37 +120,13 @@ class MixedEffectsDesign(NamedTuple):
         return np.setdiff1d(np.arange(len(self.random)), self.held_variances)
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
-        """Return the coefficients as a matrix, 0 where there is none.
-
-        Parameters
-        ----------
-        coefficients : ndarray of shape (n_coefficients,)
-            Coefficients of the random parameters.
-
-        Returns
-        -------
-        ndarray of shape (d, n_covariates)
-            Means are ``covariates @ matrix.T``.
-        """
+        """Return the coefficients as a matrix, 0 where there is none."""
         matrix = np.zeros((len(self.random), self.constant.shape[1]))
         matrix[self.positions, self.columns] = coefficients
         return matrix
 
     def base(self, covariates: np.ndarray, numeric: np.ndarray) -> np.ndarray:
-        """Return Gaussian parameters of subjects, without those that are random.
-
-        Parameters
-        ----------
-        covariates : ndarray of shape (n_subjects, n_covariates)
-            Covariates.
-        numeric : ndarray of shape (k,) or (n_subjects, k)
-            Parameters without a closed-form M-step.
-
-        Returns
-        -------
-        ndarray of shape (n_subjects, n_parameters)
-            Parameters; 0 for random ones.
-        """
+        """Return Gaussian parameters of subjects, without those that are random."""
         base = covariates @ self.constant.T
         for e, entry in enumerate(self.numeric):
             if entry.kind == "subject":
@@ -160,22 +136,7 @@ class MixedEffectsDesign(NamedTuple):
         return base
 
     def shifts(self, row_covariates, numeric, subject_of_row) -> dict[int, np.ndarray]:
-        """Return what covariates that vary by row add to Gaussian parameters.
-
-        Parameters
-        ----------
-        row_covariates : ndarray of shape (n_rows, n_row_covariates)
-            Covariates.
-        numeric : ndarray of shape (k,) or (n_subjects, k)
-            Parameters without a closed-form M-step.
-        subject_of_row : ndarray of int of shape (n_rows,)
-            Subjects of the rows.
-
-        Returns
-        -------
-        dict
-            Arrays of shape (n_rows,) by the number of the parameter.
-        """
+        """Return effects of covariates that vary by row, by index of the parameter."""
         shifts: dict[int, np.ndarray] = {}
         for e, entry in enumerate(self.numeric):
             if entry.kind == "row":

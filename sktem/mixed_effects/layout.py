@@ -100,29 +100,7 @@ class Layout(NamedTuple):
 
 
 def structure_of(model, parameters):
-    """Return (StructuralModel or callable, names in its order).
-
-    Parameters
-    ----------
-    model : str, callable or None
-        What the user passed.
-    parameters : dict
-        Start values by name.
-
-    Returns
-    -------
-    structure : StructuralModel, callable or None
-        The function.
-    names : tuple of str
-        Names of the parameters.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name of a model, or wrong names of parameters.
-    TypeError
-        For a model that is neither.
-    """
+    """Return (StructuralModel or callable, names in its order)."""
     if not isinstance(parameters, dict) or not parameters:
         raise ValueError(
             "parameters must be a dict of start values by name, such as "
@@ -268,28 +246,7 @@ def _fixed(estimator, coefficients, variances, residual, pattern):
 
 
 def layout_of(estimator, X, names, groups, structure, parameter_names):
-    """Check the settings of the estimator and return how columns are used.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    X : ndarray of shape (n_rows, n_columns)
-        Data.
-    names : tuple of str or None
-        Names of the columns.
-    groups : ndarray of int of shape (n_rows,) or None
-        Indices of the subjects.
-    structure : StructuralModel, callable or None
-        The model function.
-    parameter_names : tuple of str
-        Names of the parameters.
-
-    Returns
-    -------
-    Layout
-        Columns and coefficients.
-    """
+    """Check the settings of the estimator and return how columns are used."""
     inputs = None
     if isinstance(structure, StructuralModel):
         inputs = input_columns(estimator, structure, names, X.shape[1])
@@ -403,24 +360,7 @@ def is_constant(values, groups):
 
 
 def group_rows(layout: Layout, X, y, groups) -> GroupedRows:
-    """Sort rows by subject.
-
-    Parameters
-    ----------
-    layout : Layout
-        How columns are used.
-    X : ndarray of shape (n_rows, n_columns)
-        Data.
-    y : ndarray of shape (n_rows,)
-        Observations.
-    groups : ndarray of int of shape (n_rows,)
-        Numbers of the subjects, 0 to their number less one.
-
-    Returns
-    -------
-    GroupedRows
-        Subjects.
-    """
+    """Return rows sorted by subject, and the subjects' labels."""
     order = np.argsort(groups, kind="stable")
     X, y, groups = X[order], y[order], groups[order]
     lengths = np.bincount(groups)

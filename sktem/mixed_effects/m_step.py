@@ -68,20 +68,7 @@ class Moments(NamedTuple):
 
     @classmethod
     def of(cls, s: np.ndarray, n_covariates: int, d: int, k: int) -> Moments:
-        """Split a vector of statistics.
-
-        Parameters
-        ----------
-        s : ndarray
-            Statistics.
-        n_covariates, d, k : int
-            Sizes.
-
-        Returns
-        -------
-        Moments
-            Views of the vector.
-        """
+        """Split a vector of statistics."""
         shapes = ((n_covariates,) * 2, (n_covariates, d), (d, d), (2,), (k,), (k, k))
         parts, start = [], 0
         for shape in shapes:
@@ -91,18 +78,7 @@ class Moments(NamedTuple):
         return cls(*parts)
 
     def spread(self, matrix: np.ndarray) -> np.ndarray:
-        """Return the mean of ``(phi - M c - centre) (phi - M c - centre)'``.
-
-        Parameters
-        ----------
-        matrix : ndarray of shape (d, n_covariates)
-            Coefficients M, relative to the centre.
-
-        Returns
-        -------
-        ndarray of shape (d, d)
-            Second moments of the random effects.
-        """
+        """Return the mean of ``(phi - M c - centre) (phi - M c - centre)'``."""
         product = matrix @ self.cross
         return self.second - product - product.T + matrix @ self.covariates @ matrix.T
 
@@ -117,32 +93,7 @@ def maximize_moments(
     closed_error: int | None,
     units: np.ndarray | float = 1.0,
 ) -> MixedEffectsParams:
-    """Do the M-step.
-
-    Parameters
-    ----------
-    moments : Moments
-        Averaged statistics.
-    params : MixedEffectsParams
-        Current parameters.
-    design : MixedEffectsDesign
-        Structure.
-    centre : ndarray of shape (d,)
-        What the statistics are relative to.
-    floors : tuple of (ndarray of shape (d,), float)
-        Least variances of the random effects, and of the residuals.
-    annealing : Annealing
-        Bounds at the start.
-    closed_error : int or None
-        Which residual parameter is the root of the mean squared residual, if one is.
-    units : ndarray of shape (k,) or float, default=1.0
-        Sizes of the parameters without a closed form.
-
-    Returns
-    -------
-    MixedEffectsParams
-        New parameters.
-    """
+    """Do the M-step."""
     coefficients, omega = params.coefficients, params.omega
     separable = _is_separable(design)
     if len(design.random):
@@ -207,20 +158,7 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
 
 
 def repaired_covariance(omega, floor):
-    """Return a covariance with variances above the floor, and definite.
-
-    Parameters
-    ----------
-    omega : ndarray of shape (d, d)
-        A symmetric matrix.
-    floor : ndarray of shape (d,)
-        Least variances.
-
-    Returns
-    -------
-    ndarray of shape (d, d)
-        Covariance whose correlations have eigenvalues of at least 1e-6.
-    """
+    """Return a covariance with variances above the floor, and definite."""
     variances = np.maximum(np.diag(omega), floor)
     if np.count_nonzero(omega) == len(omega):
         return np.diag(variances)
@@ -236,20 +174,7 @@ def repaired_covariance(omega, floor):
 
 
 def solve_scaled(matrix, right):
-    """Return a least-squares solution of normal equations of variables of any scale.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-        A matrix that is positive semidefinite.
-    right : ndarray of shape (p,) or (p, k)
-        Right-hand side.
-
-    Returns
-    -------
-    ndarray of the shape of the right-hand side
-        The solution; collinear variables share what they explain.
-    """
+    """Return a least-squares solution of normal equations of variables of any scale."""
     scale = np.sqrt(np.maximum(np.diag(matrix), 0.0))
     scale = np.where(scale > 0, scale, 1.0)
     shaped = scale if np.ndim(right) == 1 else scale[:, None]

@@ -20,13 +20,7 @@ LONGEST_JUMP = 4.0
 
 
 class Path:
-    """Estimates after each epoch.
-
-    Parameters
-    ----------
-    vector : ParameterVector
-        Order of the parameters.
-    """
+    """Estimates after each epoch."""
 
     def __init__(self, vector: ParameterVector):
         self.vector = vector

@@ -49,13 +49,6 @@ class PooledRegression:
     The vector has the free coefficients of the random parameters, and those of the
     parameters without a closed-form M-step that are not of the residual error, all on
     the Gaussian scale.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model, with its start.
-    rows : GroupedRows
-        Subjects.
     """
 
     def __init__(self, model, rows):
@@ -112,20 +105,7 @@ class PooledRegression:
         return self.model.predict_rows(self.rows, means, params.numeric)
 
     def terms(self, vector, shift=0.0):
-        """Return the residual or the log-density of each row; not finite if it fails.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (p,)
-            Parameters.
-        shift : float or ndarray of shape (d,), default=0.0
-            What is added to the random parameters of all subjects.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Residuals in units of their size, or log-densities.
-        """
+        """Return residuals or log-densities of the rows, not finite on failure."""
         model, rows = self.model, self.rows
         params, means = self._at(vector)
         try:
@@ -150,20 +130,7 @@ class PooledRegression:
         return float(total) if np.isfinite(total) else np.inf
 
     def slopes(self, vector, reach):
-        """Return derivatives of the terms, 0 where there is none.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (p,)
-            Where.
-        reach : ndarray of shape (p,)
-            Sizes of the parameters, of which a step is a small share.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, p)
-            Derivatives.
-        """
+        """Return derivatives of the terms, 0 where there is none."""
         found = np.empty((len(self.rows.y), len(vector)))
         for j, step in enumerate(1e-5 * reach):
             shift = np.zeros(len(vector))
@@ -176,18 +143,6 @@ class PooledRegression:
         """Return the nearest optimum by damped Gauss-Newton steps.
 
         Log-densities take the sum of squared slopes of rows as curvature.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (p,)
-            Where to begin.
-        chosen : ndarray of bool of shape (p,) or None, default=None
-            Which parameters move; None means all.
-
-        Returns
-        -------
-        Optimum
-            Where it ended.
         """
         vector = vector.copy()
         chosen = np.ones(len(vector), dtype=bool) if chosen is None else chosen
@@ -233,21 +188,7 @@ class PooledRegression:
         return step / max(1.0, longest / LONGEST)
 
     def units(self, vector):
-        """Return how far a random parameter moves the data by their scatter.
-
-        Parameters
-        ----------
-        vector : ndarray of shape (p,)
-            An optimum.
-
-        Returns
-        -------
-        random : ndarray of shape (d,)
-            Standard deviations of random effects that alone would make the residuals
-            that there are, up to a factor; NaN where there is no such effect.
-        numeric : ndarray of shape (k,)
-            The same for the parameters without a closed-form M-step.
-        """
+        """Return deviations that would explain the residuals, each alone, or NaN."""
         terms = self.terms(vector)
         reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
         means = self._at(vector)[1]
@@ -276,18 +217,7 @@ def _unit(slope, size):
 
 
 def optima(problem: PooledRegression) -> list[Optimum]:
-    """Return optima of a pooled regression, that of the given start first.
-
-    Parameters
-    ----------
-    problem : PooledRegression
-        The regression.
-
-    Returns
-    -------
-    list of Optimum
-        Different ones, at least one.
-    """
+    """Return optima of a pooled regression, that of the given start first."""
     start = problem.vector()
     intercepts = problem.is_intercept
     first = problem.descend(start, intercepts)
@@ -378,22 +308,7 @@ def _ranges(columns):
 
 
 def is_near(problem: PooledRegression, optimum: Optimum, factor: float) -> bool:
-    """Return whether an optimum is where the user expects it.
-
-    Parameters
-    ----------
-    problem : PooledRegression
-        The regression.
-    optimum : Optimum
-        One of its optima.
-    factor : float
-        Longest distance on a logarithmic scale.
-
-    Returns
-    -------
-    bool
-        Whether each value is within ``exp(factor)`` of its start.
-    """
+    """Return whether an optimum is where the user expects it."""
     start = problem.vector()[problem.is_intercept]
     found = optimum.vector[problem.is_intercept]
     plain = problem.plain[problem.is_intercept]

@@ -143,18 +143,7 @@ class GroupedRows:
         )
 
     def repeat(self, count: int) -> GroupedRows:
-        """Return ``count`` copies of each subject, one after the other.
-
-        Parameters
-        ----------
-        count : int
-            Copies.
-
-        Returns
-        -------
-        GroupedRows
-            The copies; the last ones are kept.
-        """
+        """Return ``count`` copies of each subject, one after the other."""
         if count == 1:
             return self
         if count not in self._repeated:
@@ -164,18 +153,7 @@ class GroupedRows:
         return self._repeated[count]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Add up values of rows within subjects.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,) or (n_rows, k)
-            One entry per row.
-
-        Returns
-        -------
-        ndarray of shape (n_subjects,) or (n_subjects, k)
-            Sums.
-        """
+        """Add up values of rows within subjects."""
         return np.add.reduceat(values, self.offsets[:-1], axis=0)
 
     def __getstate__(self):

@@ -34,30 +34,7 @@ SHARE = 0.3
 
 
 def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
-    """Return starting parameters, for the residual error from the first residuals.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    layout : Layout
-        How columns are used.
-    rows : GroupedRows
-        Subjects.
-    structure : StructuralModel, callable or None
-        The model function.
-
-    Returns
-    -------
-    MixedEffectsParams
-        The start.
-
-    Raises
-    ------
-    ValueError
-        If a start value lies outside of the support of its transform, or the model
-        function is not finite there.
-    """
+    """Return starting parameters, for the residual error from the first residuals."""
     design = layout.design
     starts = {one.label: one.value for one in layout.coefficients if one.is_intercept}
     phi = []
@@ -151,22 +128,6 @@ def start_from_data(estimator, model, rows):
     The variances of the random effects and the residual error come from its residuals.
     If it has several optima, that next to the user's start is taken where it is near
     and as good as the others; else a few Newton steps on the likelihood decide.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        Holds the settings.
-    model : NonlinearMixedEffectsModel
-        The model, with the user's start.
-    rows : GroupedRows
-        Subjects.
-
-    Returns
-    -------
-    params : MixedEffectsParams
-        The start.
-    numeric_units : ndarray of shape (k,)
-        Sizes of the parameters without a closed form.
     """
     problem = PooledRegression(model, rows)
     found = [one for one in optima(problem) if np.isfinite(one.value)]

@@ -8,22 +8,7 @@ __all__ = ["unusual"]
 
 
 def unusual(model, rows, state):
-    """Return messages on data and estimates that ask for a second look.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    rows : GroupedRows
-        Subjects.
-    state : RunState
-        The end of the run.
-
-    Returns
-    -------
-    list of str
-        One message for each.
-    """
+    """Return messages on data and estimates that ask for a second look."""
     design, params = model.design, state.params
     random = [design.names[p] for p in design.random]
     told = []

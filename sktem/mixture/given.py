@@ -23,20 +23,7 @@ LARGEST_VALUE = 1e150
 
 
 def check_magnitude(X, names=None) -> None:
-    """Refuse values whose squares overflow: a covariance could not hold them.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows, all finite.
-    names : ndarray of shape (n_features,) or None, default=None
-        Names of the features.
-
-    Raises
-    ------
-    ValueError
-        Naming the column.
-    """
+    """Refuse values whose squares overflow: a covariance could not hold them."""
     if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
         return
     largest = np.maximum(X.max(axis=0), -X.min(axis=0))
@@ -51,20 +38,7 @@ def check_magnitude(X, names=None) -> None:
 
 
 def as_dtype(values, dtype) -> np.ndarray:
-    """Convert to a dtype, unless the values are too large or too small for it.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        Values.
-    dtype : dtype
-        The dtype.
-
-    Returns
-    -------
-    ndarray
-        A copy, of float64 where ``dtype`` cannot hold the values.
-    """
+    """Convert to a dtype, or to float64 where values are out of its range."""
     limits = np.finfo(dtype)
     size = np.abs(values)
     fits = ((size <= limits.max) & ((size >= limits.tiny) | (size == 0))).all()
@@ -75,16 +49,6 @@ def central_point(X) -> np.ndarray:
     """Return a point among the bulk of the data.
 
     Statistics are held about it. The median is not moved by far outliers.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Medians of evenly spread rows.
     """
     step = max(1, len(X) // CENTRE_ROWS)
     return np.median(np.asarray(X[::step], dtype=np.float64), axis=0)
@@ -103,27 +67,7 @@ def _check_shape(value, shape, name):
 
 
 def check_given_parameters(weights, means, precisions, shape, covariance_type):
-    """Check ``weights_init``, ``means_init`` and ``precisions_init``.
-
-    Parameters
-    ----------
-    weights, means, precisions : array-like or None
-        What the user gave.
-    shape : tuple of (int, int)
-        Numbers of components and features.
-    covariance_type : str
-        Kind of covariances.
-
-    Returns
-    -------
-    tuple of (ndarray or None)
-        The checked values.
-
-    Raises
-    ------
-    ValueError
-        If one has a wrong shape or is not what it should be.
-    """
+    """Check ``weights_init``, ``means_init`` and ``precisions_init``."""
     K, n_features = shape
     if weights is not None:
         weights = _check_shape(weights, (K,), "weights")
@@ -172,24 +116,7 @@ def _check_precisions(precisions, kind):
 
 
 def override_start(model, params, given, X):
-    """Replace what the start found by what the user gave.
-
-    Parameters
-    ----------
-    model : GaussianMixtureModel
-        The model.
-    params : GaussianMixtureParams or None
-        What the start found; None if everything was given.
-    given : tuple
-        Checked weights, means and precisions, each possibly None.
-    X : ndarray of shape (n_samples, n_features)
-        The data.
-
-    Returns
-    -------
-    GaussianMixtureParams
-        Starting parameters.
-    """
+    """Replace what the start found by what the user gave."""
     weights, means, precisions = given
     structure = model.structure(X.shape[1])
     values = {} if params is None else params._asdict()

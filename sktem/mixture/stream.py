@@ -30,15 +30,7 @@ STREAM_BATCH = 256
 
 
 class MixtureStream:
-    """Rows kept for the start, then the state of the stream.
-
-    Parameters
-    ----------
-    seed : numpy.random.SeedSequence
-        Root of the generators.
-    starts : numpy.random.RandomState
-        Random state of the start.
-    """
+    """Rows kept for the start, then the state of the stream."""
 
     def __init__(self, seed, starts):
         self.seed = seed
@@ -53,24 +45,7 @@ class MixtureStream:
 
     @classmethod
     def after_fit(cls, estimator, model, state, total_weight):
-        """Return a stream that goes on from a fit.
-
-        Parameters
-        ----------
-        estimator : StochasticEMGaussianMixture
-            Holds the settings.
-        model : GaussianMixtureModel
-            The model of the fit.
-        state : RunState
-            Its final state.
-        total_weight : float
-            Weight of the rows of the fit.
-
-        Returns
-        -------
-        MixtureStream
-            The stream.
-        """
+        """Return a stream that goes on from a fit."""
         stream = cls(None, None)
         stream.model = model
         stream.n_rows = state.n_rows
@@ -94,17 +69,7 @@ class MixtureStream:
         return 0 if self.state is None else self.state.n_steps
 
     def update(self, estimator, X, sample_weight):
-        """Learn from a chunk.
-
-        Parameters
-        ----------
-        estimator : StochasticEMGaussianMixture
-            Holds the settings.
-        X : ndarray of shape (n_samples, n_features)
-            Rows.
-        sample_weight : ndarray of shape (n_samples,) or None
-            Positive weights.
-        """
+        """Learn from a chunk."""
         if self.state is not None:
             estimator._check_same(self.model, X.shape[1])
         self.n_rows += len(X)
@@ -194,20 +159,7 @@ class MixtureStream:
         )
 
     def published(self, estimator):
-        """Return the model and the parameters that count every row seen.
-
-        Parameters
-        ----------
-        estimator : StochasticEMGaussianMixture
-            Holds the settings.
-
-        Returns
-        -------
-        model : GaussianMixtureModel
-            The model.
-        params : GaussianMixtureParams
-            Its parameters.
-        """
+        """Return the model and the parameters that count every row seen."""
         if self.state is not None:
             params, _ = self._stream(estimator).published(self.state)
             return self.model, params
@@ -238,20 +190,7 @@ def _is_given(estimator):
 
 
 def rows_of_a_start(n_components, n_features):
-    """Return the rows from which a stream makes its start without starving anyone.
-
-    Parameters
-    ----------
-    n_components : int
-        Number of components.
-    n_features : int
-        Number of features.
-
-    Returns
-    -------
-    int
-        Rows.
-    """
+    """Return the rows from which a stream makes its start without starving anyone."""
     return max(1024, 20 * n_components * (n_features + 1))
 
 

@@ -187,24 +187,7 @@ class LatentModel(BaseEstimator, ABC):
 
 
 def average_statistics(model: LatentModel, X, Z, sample_weight=None) -> np.ndarray:
-    """Average the statistics over rows and, where there are several, over draws.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    X : array-like
-        Rows of the data.
-    Z : ndarray
-        Latents as a sampler returns them.
-    sample_weight : ndarray of shape (n,) or None, default=None
-        Weights of the rows.
-
-    Returns
-    -------
-    ndarray of shape (n_statistics,)
-        The Monte Carlo average (6) of Karimi and Li.
-    """
+    """Average the statistics over rows and, where there are several, over draws."""
     if model.averages_draws:
         return model.mean_statistics(X, Z, sample_weight)
     n_draws = Z.shape[1]

@@ -17,19 +17,7 @@ __all__ = [
 
 
 def has_nan(params: Any) -> bool:
-    """Return whether numbers in parameters are NaN.
-
-    Parameters
-    ----------
-    params : object
-        Arrays and numbers, or tuples, lists, dicts and dataclasses of them; what else
-        there may be is not looked at.
-
-    Returns
-    -------
-    bool
-        Whether one is.
-    """
+    """Return whether there is a NaN in (nested) parameters."""
     if isinstance(params, (float, complex, np.floating)):
         return params != params
     if isinstance(params, np.ndarray):
@@ -44,20 +32,7 @@ def has_nan(params: Any) -> bool:
 
 
 def nan_message(model, s) -> str:
-    """Return what to say of an M-step whose result is NaN.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    s : ndarray
-        Statistics of the M-step.
-
-    Returns
-    -------
-    str
-        The message, naming the method.
-    """
+    """Return what to say of an M-step whose result is NaN."""
     where = "statistics that are finite"
     if not np.isfinite(s).all():
         where = "statistics that are not finite: look at mean_statistics, too"
@@ -65,26 +40,7 @@ def nan_message(model, s) -> str:
 
 
 def check_each_row(model, name: str, values, n_rows: int, like=None) -> None:
-    """Check that a method has returned one number (or latent) for each row.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    name : str
-        Name of the method.
-    values : object
-        What it returned.
-    n_rows : int
-        Number of rows.
-    like : ndarray or None, default=None
-        What has the same shape; None for one number per row.
-
-    Raises
-    ------
-    ValueError
-        Naming the method and both shapes.
-    """
+    """Check that a method has returned one number (or latent) for each row."""
     expected = (n_rows,) if like is None else like.shape
     if np.shape(values) != expected:
         what = "(n,)" if like is None else "that of the latents"
@@ -95,26 +51,7 @@ def check_each_row(model, name: str, values, n_rows: int, like=None) -> None:
 
 
 def check_latents(model, name: str, Z, n_rows: int, n_draws: int | None = None):
-    """Check the shape of latents.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    name : str
-        Name of the method that returned them.
-    Z : object
-        What it returned.
-    n_rows : int
-        Number of rows.
-    n_draws : int or None, default=None
-        Number of draws, if the method was asked for some.
-
-    Raises
-    ------
-    ValueError
-        Naming the method and both shapes.
-    """
+    """Check the shape of latents."""
     shape = np.shape(Z)
     axes = "(n, ...)"
     fits = len(shape) >= 1 and shape[0] == n_rows
@@ -137,26 +74,7 @@ def check_latents(model, name: str, Z, n_rows: int, n_draws: int | None = None):
 
 
 def checked_mean_statistics(model, X, Z, source: str, came: tuple) -> None:
-    """Look at what ``mean_statistics`` returns.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    X : array-like
-        Rows.
-    Z : ndarray
-        One latent per row.
-    source : str
-        Method that the latents come from.
-    came : tuple of int
-        Shape in which they came from there.
-
-    Raises
-    ------
-    ValueError
-        Naming the methods and the shapes.
-    """
+    """Look at what ``mean_statistics`` returns."""
     given = (
         f"mean_statistics of {type(model).__name__}, called for {len(Z)} rows with "
         f"latents of shape {Z.shape} ({source} returned {came}, averages_draws = "

@@ -8,18 +8,7 @@ __all__ = ["load_pyplot", "make_panels"]
 
 
 def load_pyplot(caller):
-    """Import pyplot, or say how to install it.
-
-    Parameters
-    ----------
-    caller : str
-        What needs it.
-
-    Returns
-    -------
-    module
-        ``matplotlib.pyplot``.
-    """
+    """Import pyplot, or say how to install it."""
     try:
         from matplotlib import pyplot
     except ImportError as error:

@@ -64,18 +64,7 @@ class WholeData:
         return self._with_count(len(np.arange(self.count)[rows]))
 
     def repeat(self, count):
-        """Return the data set for several chains.
-
-        Parameters
-        ----------
-        count : int
-            Chains.
-
-        Returns
-        -------
-        WholeData
-            The same data.
-        """
+        """Return the data set for several chains."""
         return self._with_count(self.count * count)
 
     def _with_count(self, count):

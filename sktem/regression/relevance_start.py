@@ -197,20 +197,7 @@ def _ascend(X, y, variances):
 
 
 def find_start(X, y):
-    """Return the variances of the best of several maxima of Laplace's evidence.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Scaled features.
-    y : ndarray of shape (n_samples,)
-        Labels 0 and 1.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        Variances, zero for features that are dropped.
-    """
+    """Return the variances of the best of several maxima of Laplace's evidence."""
     n, p = X.shape
     found = [_ascend(X, y, np.zeros(p))]
     if n * p * min(n, p) <= AFFORDABLE:

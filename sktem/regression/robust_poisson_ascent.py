@@ -60,24 +60,7 @@ def _step(gradient, hessian, frozen):
 
 
 def ascend(rows, params, weights):
-    """Climb to the maximum; return the parameters and what is left to gain, in nats.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_samples, n_features + 2)
-        Counts, ones and scaled features.
-    params : RobustPoissonParams
-        Where to begin.
-    weights : ndarray of shape (n_samples,)
-        Weights of the rows.
-
-    Returns
-    -------
-    params : RobustPoissonParams
-        The last parameters.
-    left : float
-        What a Newton step would gain there.
-    """
+    """Climb to the maximum; return the parameters and what is left to gain, in nats."""
     value, gradient, hessian = _derivatives(rows, params, weights)
     left = np.inf
     for _ in range(N_STEPS):

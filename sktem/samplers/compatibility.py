@@ -14,40 +14,14 @@ __all__ = [
 
 
 def missing_methods(model, sampler) -> list[str]:
-    """Return the methods that a sampler needs and a model lacks.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    sampler : Sampler
-        The sampler.
-
-    Returns
-    -------
-    list of str
-        Their names.
-    """
+    """Return the methods that a sampler needs and a model lacks."""
     return [
         name for name in sampler.requires if not callable(getattr(model, name, None))
     ]
 
 
 def check_compatible(model, sampler) -> None:
-    """Raise if the model lacks a method that the sampler needs.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    sampler : Sampler
-        The sampler.
-
-    Raises
-    ------
-    TypeError
-        Naming both parts and what is missing.
-    """
+    """Raise if the model lacks a method that the sampler needs."""
     missing = missing_methods(model, sampler)
     if missing:
         raise TypeError(
@@ -58,25 +32,7 @@ def check_compatible(model, sampler) -> None:
 
 
 def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> None:
-    """Raise where the sampler that the name of a solver means cannot be taken.
-
-    Parameters
-    ----------
-    estimator : LoopEstimator
-        The estimator.
-    implied : str
-        Name of the sampler that the solver means.
-    sampler : str or Sampler
-        What the user asks for.
-    solvers : dict
-        Solvers by name, each a class, the name of its sampler or None, and a step.
-
-    Raises
-    ------
-    ValueError
-        If the estimator lacks it, naming the solvers that work, or if the user asks for
-        another one.
-    """
+    """Raise where the sampler implied by a solver's name is missing or contradicted."""
     known = estimator._samplers
     means = f"solver={estimator.solver!r} means the sampler {implied!r}"
     if implied not in known:
@@ -92,31 +48,7 @@ def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> No
 
 
 def resolve_part(part, known: dict, base: type, name: str):
-    """Look up a part given by name, or check an instance.
-
-    Parameters
-    ----------
-    part : str or object
-        What the user passed.
-    known : dict
-        Parts by name.
-    base : type
-        Class that an instance must have.
-    name : str
-        Name of the parameter.
-
-    Returns
-    -------
-    object
-        The entry of ``known``, or the instance.
-
-    Raises
-    ------
-    ValueError
-        For an unknown name; the message lists the known ones.
-    TypeError
-        For anything else.
-    """
+    """Look up a part given by name, or check an instance."""
     if isinstance(part, str):
         return known[check_choice(name, part, known)]
     if not isinstance(part, base):

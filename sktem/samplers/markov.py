@@ -15,18 +15,7 @@ __all__ = ["MarkovSampler", "check_counts"]
 
 
 def check_counts(sampler) -> None:
-    """Check the numbers of transitions and of chains.
-
-    Parameters
-    ----------
-    sampler : Sampler
-        Has ``n_steps`` and ``n_chains``.
-
-    Raises
-    ------
-    ValueError
-        If one is below 1.
-    """
+    """Check the numbers of transitions and of chains."""
     for name in ("n_steps", "n_chains"):
         value = getattr(sampler, name)
         if name == "n_steps" and is_auto(value):

@@ -44,18 +44,7 @@ class Tuning(NamedTuple):
     variance: np.ndarray = np.zeros(())
 
     def seen(self, Z: np.ndarray) -> Tuning:
-        """Return the tuning after a look at chain states.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, n_chains, ...)
-            Chain states.
-
-        Returns
-        -------
-        Tuning
-            With the moments of the latents, and a first length.
-        """
+        """Return the tuning after a look at chain states."""
         rows = np.asarray(Z, dtype=float).reshape(-1, *Z.shape[2:])
         if len(rows) == 0:
             return self
@@ -86,18 +75,6 @@ class Tuning(NamedTuple):
         the rate has crossed its target: the gain falls with the number of crossings
         (Kesten 1958), so that a start that is off by orders of magnitude costs a few
         draws, and the chains still converge.
-
-        Parameters
-        ----------
-        rate : float
-            Acceptance rate of the draw.
-        target : float
-            Rate aimed at.
-
-        Returns
-        -------
-        Tuning
-            The new one.
         """
         if not np.isfinite(rate):
             return self
@@ -116,23 +93,7 @@ def _typical(spread):
 
 
 def is_auto(value) -> bool:
-    """Return whether a setting is left to the run.
-
-    Parameters
-    ----------
-    value : object
-        The setting.
-
-    Returns
-    -------
-    bool
-        Whether it is "auto".
-
-    Raises
-    ------
-    ValueError
-        If it is another text.
-    """
+    """Return whether a setting is left to the run."""
     if isinstance(value, str) and value != "auto":
         raise ValueError(f'must be "auto" or a number, got {value!r}')
     return isinstance(value, str)

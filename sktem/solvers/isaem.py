@@ -30,41 +30,14 @@ class Remembered:
 
 
 def first_memory(state, expectation, params):
-    """Visit every row, and begin with the mean of the statistics.
-
-    Parameters
-    ----------
-    state : SolverState
-        Gets the statistics.
-    expectation : Expectation
-        The E-step.
-    params : object
-        Starting parameters.
-
-    Returns
-    -------
-    Remembered
-        The latents of all rows.
-    """
+    """Visit every row, and begin with the mean of the statistics."""
     latents = expectation.new_memory()
     state.s = state.S_tts = expectation.full_pass(params, 1, latents)
     return Remembered(latents, state.s)
 
 
 def refresh_memory(memory, expectation, rows, Z):
-    """Replace remembered latents and update the mean of their statistics.
-
-    Parameters
-    ----------
-    memory : Remembered
-        It is updated.
-    expectation : Expectation
-        The E-step.
-    rows : ndarray of int
-        Distinct rows.
-    Z : ndarray
-        Their new latents.
-    """
+    """Replace remembered latents and update the mean of their statistics."""
     batch = Batch(rows, expectation.shares(rows))
     change = expectation.of(batch, Z) - expectation.remembered(batch, memory.latents)
     memory.mean = memory.mean + change

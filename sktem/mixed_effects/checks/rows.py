@@ -57,33 +57,14 @@ class CheckedRows(NamedTuple):
         return None if self.labels is None else self.labels[self.subjects]
 
     def spread_out(self, values):
-        """Return values of all given rows, NaN where there is no observation.
-
-        Parameters
-        ----------
-        values : ndarray of shape (n_rows,)
-            One value for each of these rows.
-
-        Returns
-        -------
-        ndarray of shape (n_given_rows,)
-            Values.
-        """
+        """Return values of all given rows, NaN where there is no observation."""
         found = np.full(len(self.kept), np.nan)
         found[self.kept] = values
         return found
 
 
 def check_mixed_effects(estimator, attribute="params_"):
-    """Raise an error unless this is a fitted mixed-effects estimator.
-
-    Parameters
-    ----------
-    estimator : object
-        What was passed.
-    attribute : str, default="params_"
-        A fitted attribute that is needed.
-    """
+    """Raise an error unless this is a fitted mixed-effects estimator."""
     if not hasattr(estimator, "individual_parameters"):
         raise TypeError(
             "estimator must be a NonlinearMixedEffectsRegressor, got "
@@ -93,31 +74,7 @@ def check_mixed_effects(estimator, attribute="params_"):
 
 
 def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
-    """Check data of a fitted estimator and leave out rows with a missing observation.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
-    X : array-like of shape (n_rows, n_features)
-        Inputs and covariates.
-    y : array-like of shape (n_rows,)
-        Observations, NaN where there is none.
-    groups : array-like of shape (n_rows,) or None, default=None
-        Subjects; None only for a model without random effects.
-    known : bool, default=False
-        Whether all subjects must be among those of the fit.
-
-    Returns
-    -------
-    CheckedRows
-        The rows that are left.
-
-    Raises
-    ------
-    ValueError
-        If shapes do not agree, no row is left, or a subject is not known.
-    """
+    """Check data for a fitted estimator and drop rows with a missing observation."""
     check_mixed_effects(estimator)
     random = list(estimator.random_effects_)
     if groups is None and random:
@@ -149,26 +106,7 @@ def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
 
 
 def time_column(estimator, time=None) -> int:
-    """Return the position of the column that runs along the horizontal axis.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
-    time : str, int or None, default=None
-        Name or number of the column; None means the last input of a model of the
-        library (the time, if it has one), or the only column.
-
-    Returns
-    -------
-    int
-        Position.
-
-    Raises
-    ------
-    ValueError
-        If there is no such column, or None does not tell which.
-    """
+    """Return the position of the time column: by name or index, or the last input."""
     n_columns = estimator.n_features_in_
     names = list(getattr(estimator, "feature_names_in_", ()))
     if time is None:
@@ -193,21 +131,7 @@ def time_column(estimator, time=None) -> int:
 
 
 def column_name(estimator, column):
-    """Return what a column of X is called.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
-    column : int
-        Position.
-
-    Returns
-    -------
-    str
-        Its name in the data frame of the fit, else that of the input of a model of the
-        library which it is, else "column" and its number.
-    """
+    """Return the name of a column: of the data frame, of the input, or its index."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         return str(names[column])
@@ -225,53 +149,14 @@ def _library_inputs(estimator):
 
 
 def predicted(estimator, X, groups=None):
-    """Predict, from columns that have been checked already.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
-    X : ndarray of shape (n_rows, n_features)
-        Inputs and covariates.
-    groups : ndarray of shape (n_rows,) or None, default=None
-        Subjects; None predicts with random effects of zero.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Predictions.
-    """
+    """Predict, from columns that have been checked already."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return estimator.predict(X, groups=groups)
 
 
 def simulated(estimator, X, subjects, n_copies, rng):
-    """Draw several data sets of new subjects.
-
-    Parameters
-    ----------
-    estimator : NonlinearMixedEffectsRegressor
-        A fitted estimator.
-    X : ndarray of shape (n_rows, n_features)
-        Inputs and covariates.
-    subjects : ndarray of int of shape (n_rows,)
-        Number of the subject of each row.
-    n_copies : int
-        Data sets.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of shape (n_copies, n_rows)
-        Observations.
-
-    Raises
-    ------
-    ValueError
-        If some are not finite, or the estimator cannot simulate.
-    """
+    """Draw several data sets of new subjects."""
     first = np.arange(n_copies)[:, None] * (subjects.max() + 1)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")

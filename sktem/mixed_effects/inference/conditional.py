@@ -43,22 +43,6 @@ def conditional_modes(model, X, params, Z) -> ConditionalModes:
 
     Each search begins at the given place or at the prior mean, whichever has the larger
     density.
-
-    Parameters
-    ----------
-    model : LatentModel
-        A model with ``log_joint`` and ``prior_moments``.
-    X : GroupedRows
-        Subjects.
-    params : object
-        Parameters.
-    Z : ndarray of shape (n, d)
-        Where the search begins.
-
-    Returns
-    -------
-    ConditionalModes
-        Modes, covariances and which searches have converged.
     """
     n, d = Z.shape
     if d == 0:

@@ -48,25 +48,6 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
     a residual error with one parameter, have both in closed form; what else the
     observations depend on takes central differences at the draws.
 
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    X : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Where.
-    draws : ImportanceDraws
-        Points of the latents; they are weighted by their posterior densities.
-    log_joint : ndarray of shape (n_points, n) or None, default=None
-        Log-densities of observations and points, where they are known.
-
-    Returns
-    -------
-    LouisInformation
-        Information about the vector of
-        :class:`sktem.mixed_effects.vector.ParameterVector`.
-
     References
     ----------
     T. A. Louis, Finding the observed information matrix when using the EM algorithm,

@@ -40,56 +40,15 @@ class ImportanceDraws:
         self.random = random
 
     def part(self, which):
-        """Return some of the points.
-
-        Parameters
-        ----------
-        which : slice or ndarray of int
-            Which ones.
-
-        Returns
-        -------
-        ImportanceDraws
-            The points; weights are right up to a factor.
-        """
+        """Return some of the points."""
         return ImportanceDraws(self.points[which], self.log_weights[which], self.random)
 
     def log_conditional(self, model, X, params):
-        """Return the log-likelihood of the subjects at each point.
-
-        Parameters
-        ----------
-        model : LatentModel
-            The model.
-        X : GroupedRows
-            Subjects.
-        params : object
-            Parameters.
-
-        Returns
-        -------
-        ndarray of shape (n_points, n)
-            Log-likelihoods given the latents.
-        """
+        """Return the log-likelihood of the subjects at each point."""
         return self._in_chunks(model.log_conditional, X, params)
 
     def log_prior(self, model, X, params):
-        """Return the log-density of the points.
-
-        Parameters
-        ----------
-        model : LatentModel
-            The model.
-        X : GroupedRows
-            Subjects.
-        params : object
-            Parameters.
-
-        Returns
-        -------
-        ndarray of shape (n_points, n)
-            Log-densities.
-        """
+        """Return the log-density of the points."""
         return self._in_chunks(model.log_prior, X, params)
 
     def log_joint(self, model, X, params):
@@ -111,20 +70,7 @@ class ImportanceDraws:
         return found
 
     def log_likelihood(self, log_joint):
-        """Return log-likelihoods of the subjects and the error of their sum.
-
-        Parameters
-        ----------
-        log_joint : ndarray of shape (n_points, n)
-            Log-density of observations and points.
-
-        Returns
-        -------
-        values : ndarray of shape (n,)
-            Log-likelihoods.
-        error : float
-            Standard error of their sum, 0 for quadrature.
-        """
+        """Return log-likelihoods of the subjects and the error of their sum."""
         terms = log_joint + self.log_weights
         values = logsumexp(terms, axis=0)
         if not self.random:
@@ -136,26 +82,7 @@ class ImportanceDraws:
 
 
 def importance_draws(modes, covariances, n_draws, rng, df=5.0):
-    """Draw from t distributions with full covariances at the modes.
-
-    Parameters
-    ----------
-    modes : ndarray of shape (n, d)
-        Centres.
-    covariances : ndarray of shape (n, d, d)
-        Scale matrices.
-    n_draws : int
-        Draws per subject.
-    rng : numpy.random.Generator
-        Source of randomness.
-    df : float, default=5.0
-        Degrees of freedom.
-
-    Returns
-    -------
-    ImportanceDraws
-        Points with weights ``1 / (n_draws * density)``.
-    """
+    """Draw from t distributions with full covariances at the modes."""
     n, d = modes.shape
     roots = np.linalg.cholesky(covariances)
     normal = rng.standard_normal((n_draws, n, d))
@@ -170,22 +97,7 @@ def importance_draws(modes, covariances, n_draws, rng, df=5.0):
 
 
 def quadrature_draws(modes, covariances, n_nodes):
-    """Return adaptive Gauss-Hermite nodes about the modes.
-
-    Parameters
-    ----------
-    modes : ndarray of shape (n, d)
-        Centres.
-    covariances : ndarray of shape (n, d, d)
-        Matrices whose roots scale and turn the grid.
-    n_nodes : int
-        Nodes per dimension; ``n_nodes ** d`` in all.
-
-    Returns
-    -------
-    ImportanceDraws
-        Points with weights.
-    """
+    """Return adaptive Gauss-Hermite nodes about the modes."""
     d = modes.shape[1]
     nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
     log_weights = np.log(weights) + 0.5 * nodes**2
@@ -200,40 +112,12 @@ def quadrature_draws(modes, covariances, n_nodes):
 
 
 def single_point(n):
-    """Return the one point that latents without a coordinate have.
-
-    Parameters
-    ----------
-    n : int
-        Subjects.
-
-    Returns
-    -------
-    ImportanceDraws
-        One point with weight one.
-    """
+    """Return the one point that latents without a coordinate have."""
     return ImportanceDraws(np.empty((1, n, 0)), np.zeros((1, n)), False)
 
 
 def linearized_log_likelihood(model, X, params, modes):
-    """Return log-likelihoods with the model function made linear at the modes.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        A model with a residual error.
-    X : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Parameters.
-    modes : ndarray of shape (n, d)
-        Where the function is made linear.
-
-    Returns
-    -------
-    ndarray of shape (n,)
-        Log-likelihoods of Gaussian vectors with the same mean and covariance.
-    """
+    """Return log-likelihoods with the model function made linear at the modes."""
     means, root = model.prior_moments(X, params)
     f = model.predict_rows(X, modes, params.numeric)
     step = 1e-5 * np.sqrt((root**2).sum(axis=1))

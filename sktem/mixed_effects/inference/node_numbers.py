@@ -53,27 +53,7 @@ def _numbers(known, n, d):
 
 
 def log_likelihood_by_nodes(model, X, params, modes, covariances):
-    """Return log-likelihoods of the subjects by as many nodes as change them.
-
-    Parameters
-    ----------
-    model : LatentModel
-        The model.
-    X : GroupedRows
-        Subjects.
-    params : object
-        Parameters.
-    modes, covariances : ndarray
-        Modes of the latents, and inverse curvatures there.
-
-    Returns
-    -------
-    values : ndarray of shape (n,)
-        Log-likelihoods; NaN if there are too many random effects.
-    error : float
-        How much the last number of nodes has changed their sum; infinite if there is
-        but one.
-    """
+    """Return log-likelihoods of subjects, with nodes doubled until they are stable."""
     n, d = modes.shape
     values, error = np.full(n, np.nan), np.inf
     for n_nodes in _numbers(NODES, n, d):
@@ -88,26 +68,7 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
 
 
 def information_by_nodes(model, X, params, modes, covariances, held):
-    """Return the observed information by as many nodes as change standard errors.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    X : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Parameters.
-    modes, covariances : ndarray
-        Modes of the latents, and inverse curvatures there.
-    held : ndarray of bool of shape (p,)
-        Parameters that are at a bound, without a standard error.
-
-    Returns
-    -------
-    NodeInformation or None
-        None if there are too many random effects.
-    """
+    """Return the information, with nodes doubled until standard errors are stable."""
     found, errors = None, np.full(len(held), np.nan)
     for n_nodes in _numbers(INFORMATION_NODES, *modes.shape):
         draws = quadrature_draws(modes, covariances, n_nodes)
@@ -126,21 +87,7 @@ def information_by_nodes(model, X, params, modes, covariances, held):
 
 
 def covariance_of(information, held):
-    """Return the inverse of an information matrix, NaN where it has none.
-
-    Parameters
-    ----------
-    information : ndarray of shape (p, p)
-        Information.
-    held : ndarray of bool of shape (p,)
-        Parameters at a bound: the others' covariance is conditional on them.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Covariance; NaN for parameters at a bound or in directions in which the
-        information is not positive.
-    """
+    """Return the inverse of an information matrix, NaN where it has none."""
     covariance = np.full(information.shape, np.nan)
     free = np.flatnonzero(~held)
     inner = information[np.ix_(free, free)]

@@ -10,22 +10,7 @@ __all__ = ["numerical_hessian", "observed_information"]
 
 
 def numerical_hessian(function, vector, steps):
-    """Return a Hessian by central differences.
-
-    Parameters
-    ----------
-    function : callable
-        Maps a vector to a number.
-    vector : ndarray of shape (p,)
-        Where.
-    steps : ndarray of shape (p,)
-        Lengths of the differences.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        The Hessian.
-    """
+    """Return a Hessian by central differences."""
     p = len(vector)
     shifts = np.diag(steps)
     centre = function(vector)
@@ -48,22 +33,6 @@ def observed_information(model, X, params, draws):
 
     The same points serve for all differences, so that their noise cancels; only the
     parameters that the observations depend on ask for the model function again.
-
-    Parameters
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model.
-    X : GroupedRows
-        Subjects.
-    params : MixedEffectsParams
-        Where.
-    draws : ImportanceDraws
-        Points of the latents.
-
-    Returns
-    -------
-    ndarray of shape (p, p)
-        Information about the vector of :class:`ParameterVector`.
     """
     vector = ParameterVector(model)
     kept: dict[bytes, np.ndarray] = {}

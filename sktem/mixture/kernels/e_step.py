@@ -54,18 +54,7 @@ class GaussianKernelParams(NamedTuple):
 
 
 def n_statistics(covariance_type, n_components, n_features):
-    """Return the length of the vector of statistics.
-
-    Parameters
-    ----------
-    covariance_type : {"full", "tied", "diag", "spherical", "unit"}
-    n_components : int
-    n_features : int
-
-    Returns
-    -------
-    length : int
-    """
+    """Return the length of the vector of statistics."""
     triangle = n_features * (n_features + 1) // 2
     second = {
         "full": n_components * triangle,
@@ -247,19 +236,7 @@ def _write_posterior(X, params, n_jobs, responsibilities, log_densities, labels)
 
 
 def posterior(X, params, n_jobs=None):
-    """Compute responsibilities and log-density of each row.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-    params : GaussianKernelParams
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    responsibilities : ndarray of shape (n_samples, n_components)
-    log_density : ndarray of shape (n_samples,)
-    """
+    """Compute responsibilities and log-density of each row."""
     responsibilities = np.empty((X.shape[0], params.means.shape[0]))
     log_densities = np.empty(X.shape[0])
     _write_posterior(X, params, n_jobs, responsibilities, log_densities, _NO_LABELS)
@@ -267,36 +244,14 @@ def posterior(X, params, n_jobs=None):
 
 
 def log_density(X, params, n_jobs=None):
-    """Compute the log-density of each row, as `posterior` computes it.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-    params : GaussianKernelParams
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    log_density : ndarray of shape (n_samples,)
-    """
+    """Compute the log-density of each row, as `posterior` computes it."""
     log_densities = np.empty(X.shape[0])
     _write_posterior(X, params, n_jobs, _NO_MATRIX, log_densities, _NO_LABELS)
     return log_densities
 
 
 def predict(X, params, n_jobs=None):
-    """Find the component of the largest responsibility, the first of equals.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
-    params : GaussianKernelParams
-    n_jobs : int or None, default=None
-
-    Returns
-    -------
-    labels : ndarray of shape (n_samples,), intp
-    """
+    """Find the component of the largest responsibility, the first of equals."""
     labels = np.empty(X.shape[0], dtype=np.intp)
     _write_posterior(X, params, n_jobs, _NO_MATRIX, _NO_VECTOR, labels)
     return labels

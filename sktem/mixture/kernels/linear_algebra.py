@@ -43,21 +43,6 @@ def inverse_cholesky(matrices):
 
     Equal to ``np.swapaxes(np.linalg.inv(np.linalg.cholesky(matrices)), -1, -2)``,
     without the cost that NumPy has for each call and each small matrix.
-
-    Parameters
-    ----------
-    matrices : ndarray of shape (n_matrices, d, d)
-        Symmetric matrices.
-
-    Returns
-    -------
-    ndarray of shape (n_matrices, d, d)
-        Upper triangular factors P with ``P P' = inv(matrix)``.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If a matrix is not positive definite.
     """
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     factors = np.empty_like(matrices)
