@@ -10,6 +10,7 @@ from sktem.kernels.blocks import iterate_blocks
 from sktem.template.kernels.chains import langevin_chains
 from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
+from sktem.template.states import ChainStates, state_size
 
 __all__ = ["TemplateMoves"]
 
@@ -30,8 +31,8 @@ class TemplateMoves:
     n_jobs: Any
     component: Any
     start_at_mode: Any
-    state_size: Any
     chain_states: Any
+    fields: Any
     target: Any
     search_modes: Any
     update_shares: Any
@@ -101,19 +102,16 @@ class TemplateMoves:
         ndarray of shape (n, width)
             States.
         """
-        T, dim = self.n_components, self.grid.n_latents
-        Z = self.chain_states(len(X))
+        T, Z = self.n_components, self.chain_states(len(X))
+        states = self.fields(Z)
         if not self.start_at_mode:
             if T > 1:
-                states = Z.reshape(len(X), T, -1)
-                states[:, :, dim + 2] = self._undeformed_shares(X, params)
+                states.share[:] = self._undeformed_shares(X, params)
             return Z
-        states = Z.reshape(len(X), T, -1)
         for t in range(T):
-            states[:, t, :dim] = self.search_modes(X, params, t)[0]
-            if T > 1:
-                states[:, t, dim + 3 :] = states[:, t, :dim]
+            states.position[:, t] = self.search_modes(X, params, t)[0]
         if T > 1:
+            states.mode[:] = states.position
             self.update_shares(X, Z, params)
         return Z
 
@@ -160,15 +158,15 @@ class TemplateMoves:
         restored : int
             Proposals that were not finite.
         """
-        dim, T = self.grid.n_latents, self.n_components
-        states = Z.reshape(len(Z), T, self.state_size).copy()
+        T, Z = self.n_components, np.array(Z, order="C")
+        states = self.fields(Z)
         accepted, restored = 0.0, 0
         numbers = np.arange(len(X)) if numbers is None else numbers
         for t in range(T):
-            own = np.ascontiguousarray(states[:, t])
             if start is not None:
-                fresh = own[:, dim + 1] == 0
-                own[fresh, dim] = np.log(start)
+                fresh = states.transitions[:, t] == 0
+                states.log_step[fresh, t] = np.log(start)
+            own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
             run = self._kernel(kernel, params, t, n_steps, adapt)
 
             def move(rows, own=own, run=run, t=t):
@@ -178,10 +176,9 @@ class TemplateMoves:
             for result in self._images(move, len(X)):
                 accepted += result[0]
                 restored += result[1]
-            states[:, t] = own
-        Z = states.reshape(len(Z), -1)
+            Z.reshape(len(Z), T, -1)[:, t] = own
         if T > 1:
-            free = np.flatnonzero(states[:, :, dim + 1].min(axis=1) > FROZEN)
+            free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
             if len(free):
                 part = Z[free]
                 self.update_shares(X[free], part, params)
@@ -255,8 +252,9 @@ class TemplateMoves:
             Means.
         """
         dim = self.grid.n_latents
-        states = np.zeros((len(X), dim + 3))
-        states[:, :dim], states[:, dim] = Z, np.log(0.2)
+        states = np.zeros((len(X), state_size(dim, 1)))
+        fields = ChainStates.of(states, dim, 1)
+        fields.position[:, 0], fields.log_step[:] = Z, np.log(0.2)
         numbers = np.zeros(len(X), dtype=np.int64)
         total = np.zeros((len(X), dim))
         for call in range(n_averaged + 1):
@@ -268,7 +266,7 @@ class TemplateMoves:
 
             self._images(move, len(X))
             if call:
-                total += states[:, :dim]
+                total += fields.position[:, 0]
         return total / n_averaged
 
     # -------------------------------------------------------------------- densities

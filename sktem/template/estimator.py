@@ -492,7 +492,6 @@ class DeformableTemplateEstimator(
         if chains is not None and chains.values is not None:
             deformations, shares = model.parts(chains.values[:, 0])
             chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
-            chosen = chosen[:, : self.grid_.n_latents]
         else:
             chosen = self._modes_under(model, params, Y)[0]
         folded, rows = [], IMAGES_AT_ONCE

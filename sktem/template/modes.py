@@ -40,7 +40,7 @@ class TemplateModes:
     n_components: Any
     n_jobs: Any
     component: Any
-    state_size: Any
+    fields: Any
     _images: Any
 
     def modes_of(
@@ -178,10 +178,9 @@ class TemplateModes:
         params : TemplateParams
             Parameters.
         """
-        dim, T = self.grid.n_latents, self.n_components
-        states = Z.reshape(len(Z), T, self.state_size)
+        T, states = self.n_components, self.fields(Z)
         logs = np.empty((len(X), T))
-        remembered = states[:, :, dim + 3 :]
+        remembered = states.mode
         known = remembered.any(axis=(1, 2))
         # A remembered mode is near the present one: a few steps will do. The first
         # time it is sought from no deformation.
@@ -200,8 +199,8 @@ class TemplateModes:
         logs = np.where(np.isnan(logs), -np.inf, logs) + np.log(params.weights)
         total = logsumexp(logs, axis=1, keepdims=True)
         lost = ~np.isfinite(total[:, 0])
-        states[:, :, dim + 2] = np.exp(logs - np.where(np.isfinite(total), total, 0.0))
-        states[lost, :, dim + 2] = params.weights
+        states.share[:] = np.exp(logs - np.where(np.isfinite(total), total, 0.0))
+        states.share[lost] = params.weights
 
     def importance(self, X, params, t, n_draws, seed, freedom=5):
         """Return log-likelihoods by importance sampling around the modes.

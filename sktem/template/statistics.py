@@ -9,6 +9,7 @@ import numpy as np
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
+from sktem.template.states import ChainStates, state_size
 
 __all__ = ["ComponentStatistics", "TemplateStatistics"]
 
@@ -66,13 +67,6 @@ class TemplateStatistics:
         grid, dim = self.grid, self.grid.n_latents
         return [1, 1, 1, grid.n_template, grid.n_middle, dim, dim**2]
 
-    @property
-    def state_size(self) -> int:
-        """Numbers in the state of the chains of one image and one component."""
-        # A mixture also remembers a mode, from which shares follow.
-        dim = self.grid.n_latents
-        return dim + 3 + (dim if self.n_components > 1 else 0)
-
     def chain_states(self, n, shares=None) -> np.ndarray:
         """Return latents without deformation.
 
@@ -86,13 +80,16 @@ class TemplateStatistics:
         Returns
         -------
         ndarray of shape (n, n_components * state_size)
-            States: displacements, log-step, transitions, share for every component,
-            and the displacements of a mode if there are several.
+            States, with the fields of :class:`ChainStates`.
         """
-        dim, T = self.grid.n_latents, self.n_components
-        Z = np.zeros((n, T, self.state_size))
-        Z[:, :, dim + 2] = 1 / T if shares is None else shares
-        return Z.reshape(n, -1)
+        T = self.n_components
+        Z = np.zeros((n, T * state_size(self.grid.n_latents, T)))
+        self.fields(Z).share[:] = 1 / T if shares is None else shares
+        return Z
+
+    def fields(self, Z) -> ChainStates:
+        """Return the fields of chain states, as views."""
+        return ChainStates.of(Z, self.grid.n_latents, self.n_components)
 
     def parts(self, Z):
         """Return displacements and shares of latents.
@@ -104,16 +101,15 @@ class TemplateStatistics:
 
         Returns
         -------
-        deformations : ndarray of shape (n, n_components, at least n_latents)
-            Displacements first along the last axis.
+        deformations : ndarray of shape (n, n_components, n_latents)
+            Displacements.
         shares : ndarray of shape (n, n_components)
             Shares of the components.
         """
-        dim, T = self.grid.n_latents, self.n_components
-        if Z.shape[1] == dim and T == 1:
+        if Z.shape[1] == self.grid.n_latents and self.n_components == 1:
             return Z[:, None, :], np.ones((len(Z), 1))
-        states = Z.reshape(len(Z), T, self.state_size)
-        return states, states[:, :, dim + 2]
+        states = self.fields(np.ascontiguousarray(Z))
+        return states.position, states.share
 
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the statistics over images."""

@@ -1,0 +1,46 @@
+"""Named fields of the chain states of templates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = ["ChainStates", "state_size"]
+
+
+class ChainStates(NamedTuple):
+    """Fields of the chain states of images, as views.
+
+    Attributes
+    ----------
+    position : ndarray of shape (n, n_components, n_latents)
+        Displacements of the landmarks.
+    log_step : ndarray of shape (n, n_components)
+        Logarithms of the steps.
+    transitions : ndarray of shape (n, n_components)
+        Transitions so far.
+    share : ndarray of shape (n, n_components)
+        Shares of the components.
+    mode : ndarray of shape (n, n_components, n_latents)
+        Remembered modes, from which shares follow; without entries for one component.
+    """
+
+    position: np.ndarray
+    log_step: np.ndarray
+    transitions: np.ndarray
+    share: np.ndarray
+    mode: np.ndarray
+
+    @classmethod
+    def of(cls, Z: np.ndarray, n_latents: int, n_components: int) -> ChainStates:
+        """Return the fields of contiguous states, of shape (n, width)."""
+        flat = Z.view()
+        flat.shape = (len(Z), n_components, state_size(n_latents, n_components))
+        position, rest = flat[:, :, :n_latents], flat[:, :, n_latents:]
+        return cls(position, rest[..., 0], rest[..., 1], rest[..., 2], rest[..., 3:])
+
+
+def state_size(n_latents: int, n_components: int) -> int:
+    """Return the numbers in the state of one image and one component."""
+    return n_latents + 3 + (n_latents if n_components > 1 else 0)
