@@ -1,12 +1,15 @@
-"""Checks of names that a user passes: messages list the known ones."""
+"""Checks of names and numbers that a user passes: messages say what is known."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
+from numbers import Integral
 from typing import Any
 
-__all__ = ["check_choice", "check_names", "did_you_mean"]
+import numpy as np
+
+__all__ = ["check_choice", "check_names", "check_number", "did_you_mean"]
 
 
 def did_you_mean(given, known: Iterable) -> str:
@@ -57,4 +60,34 @@ def check_names(name: str, given: Iterable, known: Collection, what: str) -> Non
         raise ValueError(
             f"{name} has unknown {what} {unknown}, the known ones are {list(known)}"
             f"{did_you_mean(unknown[0], known)}"
+        )
+
+
+def check_number(name: str, value, kind: type, low: float, *, strict=False) -> None:
+    """Raise if a value is not a finite number from a bound on.
+
+    Parameters
+    ----------
+    name : str
+        Name of the parameter.
+    value : object
+        What the user passed.
+    kind : {numbers.Integral, numbers.Real}
+        What it has to be.
+    low : float
+        Least value.
+    strict : bool, default=False
+        Whether it has to be above `low`.
+
+    Raises
+    ------
+    ValueError
+        If it is not; booleans are no numbers.
+    """
+    right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
+    right = right and bool(np.isfinite(value))
+    if not right or value < low or (strict and value == low):
+        what = "an integer" if kind is Integral else "a number"
+        raise ValueError(
+            f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
         )

@@ -12,6 +12,8 @@ __all__ = ["History"]
 class History:
     """What happened in a run, one entry per epoch.
 
+    A list is empty where the fits of an estimator have no such quantity.
+
     Attributes
     ----------
     passes : list of float
@@ -33,6 +35,9 @@ class History:
         Estimate of ``||s_bar(theta(s)) - s||^2`` at the same place, the measure
         of convergence of Karimi and Li (Theorems 1 to 3). It is unbiased, so that it
         can be slightly negative near convergence.
+    gradient_norm : list of float
+        Norm of the gradient that the last iteration of the epoch went along, for
+        Boltzmann machines.
     acceptance_rate : list of float
         Mean acceptance of the Markov kernel, NaN for exact samplers.
     bias : list of float
@@ -53,6 +58,7 @@ class History:
     step_size: list[float] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
     mean_field: list[float] = field(default_factory=list)
+    gradient_norm: list[float] = field(default_factory=list)
     acceptance_rate: list[float] = field(default_factory=list)
     bias: list[float] = field(default_factory=list)
     cpu_time: list[float] = field(default_factory=list)

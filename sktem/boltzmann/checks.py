@@ -10,14 +10,14 @@ from sklearn.utils.validation import validate_data
 
 from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
-from sktem.choices import check_choice
+from sktem.choices import check_choice, check_number
 
 __all__ = ["check_parameters", "check_rows"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 #: Parameters that are positive integers.
 COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
-          "batch_size")  # fmt: skip
+          "batch_size", "verbose_interval")  # fmt: skip
 
 
 def check_parameters(machine) -> None:
@@ -29,18 +29,18 @@ def check_parameters(machine) -> None:
         Holds the parameters.
     """
     for name in COUNTS:
-        _check_number(machine, name, Integral, 1)
+        check_number(name, getattr(machine, name), Integral, 1)
     if not (isinstance(machine.max_iter, str) and machine.max_iter == "auto"):
-        _check_number(machine, "max_iter", Integral, 0)
+        check_number("max_iter", machine.max_iter, Integral, 0)
     if machine.tol is not None:
-        _check_number(machine, "tol", Real, 0)
-    _check_number(machine, "pretrain", Integral, 0)
-    _check_number(machine, "weight_decay", Real, 0)
+        check_number("tol", machine.tol, Real, 0)
+    check_number("pretrain", machine.pretrain, Integral, 0)
+    check_number("weight_decay", machine.weight_decay, Real, 0)
     if not (isinstance(machine.momentum, str) and machine.momentum == "auto"):
-        _check_number(machine, "momentum", Real, 0)
+        check_number("momentum", machine.momentum, Real, 0)
         if machine.momentum >= 1:
             raise ValueError(f"momentum must be below 1, got {machine.momentum!r}")
-    _check_number(machine, "variance_floor", Real, 0, strict=True)
+    check_number("variance_floor", machine.variance_floor, Real, 0, strict=True)
     if machine.variance_floor > 1:
         raise ValueError(
             f"variance_floor must be in (0, 1], got {machine.variance_floor!r}"
@@ -71,18 +71,6 @@ def check_parameters(machine) -> None:
             raise ValueError("visible='gaussian' needs layers, not a graph")
         if machine.binarize is not None:
             raise ValueError("binarize needs visible='binary'")
-
-
-def _check_number(machine, name, kind, low, *, strict=False):
-    value = getattr(machine, name)
-    right = isinstance(value, kind) and not isinstance(value, (bool, np.bool_))
-    right = right and np.isfinite(value) and value >= low
-    right = right and not (strict and value == low)
-    if not right:
-        what = "an integer" if kind is Integral else "a number"
-        raise ValueError(
-            f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
-        )
 
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):

@@ -7,11 +7,7 @@ from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import arrays_of
@@ -22,15 +18,16 @@ from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import LogPartition
 from sktem.boltzmann.pretraining import pretrained
-from sktem.boltzmann.run import run_fit, warn_of_events
+from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
+from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import CallbackSupportMixin, with_callbacks
+from sktem.estimators.progress import compile_notice, print_chunk
+from sktem.estimators.runs import EpochEstimator, with_callbacks
 from sktem.history import History
-from sktem.links import DocumentationLinkMixin
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -38,9 +35,7 @@ __all__ = ["LatentBoltzmannMachine"]
 class LatentBoltzmannMachine(
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
-    CallbackSupportMixin,
-    DocumentationLinkMixin,
-    BaseEstimator,
+    EpochEstimator,
 ):
     """Pairwise model of binary units on any graph, some of them hidden.
 
@@ -150,7 +145,10 @@ class LatentBoltzmannMachine(
         random numbers and chains (those of the rows if there are as many). Two fits
         with constant steps, or a schedule, are the same as one of all their epochs.
     verbose : int, default=0
-        Prints a line per epoch.
+        1 prints every `verbose_interval` epochs, 2 with time and change; either also
+        says how far annealed importance sampling is.
+    verbose_interval : int, default=10
+        Epochs between prints.
 
     Attributes
     ----------
@@ -167,9 +165,9 @@ class LatentBoltzmannMachine(
         Chains of the model at the end, one more thing to start sampling from; None for
         "cd".
     history_ : History
-        The record of the fit; ``mean_field`` is the squared norm of the difference of
-        the statistics at the end of each epoch, ``objective`` the log-likelihood as it
-        was last measured, see `tol`.
+        The record of the fit; ``gradient_norm`` is the norm of the difference of the
+        statistics at the end of each epoch, ``objective`` the log-likelihood as it was
+        last measured, see `tol`.
     log_partition_ : AISResult
         log Z with its standard error and effective sample size, as :meth:`score` and
         :meth:`score_samples` last found it.
@@ -238,6 +236,7 @@ class LatentBoltzmannMachine(
         n_jobs=None,
         warm_start=False,
         verbose=0,
+        verbose_interval=10,
     ):
         self.graph = graph
         self.hidden = hidden
@@ -266,6 +265,7 @@ class LatentBoltzmannMachine(
         self.n_jobs = n_jobs
         self.warm_start = warm_start
         self.verbose = verbose
+        self.verbose_interval = verbose_interval
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: sparse and missing values are welcome."""
@@ -321,7 +321,7 @@ class LatentBoltzmannMachine(
                 f"parameters, and {self.params_.shape[0]} were fitted"
             )
 
-        def new_state():
+        def new_run(progress):
             if warm:
                 # They may have been changed, to what is out of bounds as well.
                 params = arrays.copy(self.params_)
@@ -338,20 +338,29 @@ class LatentBoltzmannMachine(
                 pretrained(settings, inputs, units, params, generators)
             return ContrastiveState(params, generators)
 
-        def attributes(state):
-            return self._attributes(model, units, state)
+        def finish(state):
+            self._forget(model)
+            self.__dict__.pop("n_samples_seen_", None)
+            self._stream = BoltzmannStream.after_fit(model, units, state)
 
-        state = run_fit(self, settings, X, inputs, units, new_state, attributes)
-        self._publish(model, units, state)
-        self.history_ = state.history
-        self.n_iter_ = state.epoch
-        self.converged_ = state.converged
-        self.__dict__.pop("n_samples_seen_", None)
-        self._stream = BoltzmannStream.after_fit(model, units, state)
-        if state.interrupted:
-            raise KeyboardInterrupt
-        warn_of_events(state.history.events)
+        fit = MachineFit(settings, units, inputs, self.n_mean_field)
+        state = self._fit(fit, X, None, new_run, finish=finish)
+        warn_of_fit(settings, state)
         return self
+
+    def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
+        fit.run(state, on_epoch)
+
+    def _epoch_count(self, fit, sample_weight):
+        return fit.settings.n_epochs
+
+    def _fitted_attributes(self, fit, state, X):
+        return {
+            **self._machine_attributes(fit.settings.model, fit.units, state),
+            "history_": state.history,
+            "n_iter_": state.epoch,
+            "converged_": state.converged,
+        }
 
     @one_blas_thread
     def partial_fit(self, X, y=None):
@@ -383,21 +392,22 @@ class LatentBoltzmannMachine(
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")
             stream = BoltzmannStream(seed_sequence(self.random_state))
-        events = stream.update(self, X)
+        with compile_notice(self.verbose):
+            events = stream.update(self, X)
         self._stream = stream
-        self._publish(stream.model, *stream.published(self))
+        self._forget(stream.model)
+        self._publish(self._machine_attributes(stream.model, *stream.published(self)))
         self.n_samples_seen_ = stream.n_rows
+        print_chunk(self, X.shape[0])
         warn_of_events(events)
         return self
 
-    def _publish(self, model, units, state):
-        """Set the fitted attributes, and forget those of the fit before."""
-        for name, value in self._attributes(model, units, state).items():
-            setattr(self, name, value)
+    def _forget(self, model):
+        """Remove the attributes that belong to the fit before."""
         for name in ("log_partition_", *(() if model.gaussian else ("variances_",))):
             self.__dict__.pop(name, None)
 
-    def _attributes(self, model, units, state):
+    def _machine_attributes(self, model, units, state):
         """Return what the fitted machine is."""
         params, copy = state.params, arrays_of(state.params).copy
         chains = None if state.chains is None else copy(state.chains)
@@ -506,8 +516,8 @@ class LatentBoltzmannMachine(
             raise ValueError(
                 f"method must be one of ['auto', 'exact', 'ais'], got {method!r}"
             )
-        _check_count("n_runs", n_runs)
-        _check_count("n_temperatures", n_temperatures)
+        check_number("n_runs", n_runs, Integral, 1)
+        check_number("n_temperatures", n_temperatures, Integral, 1)
         machine = self._machine()
         if method != "ais":
             exact = machine.partition.exact(machine.params, method)
@@ -625,8 +635,8 @@ class LatentBoltzmannMachine(
             Visible units.
         """
         check_is_fitted(self)
-        _check_count("n_samples", n_samples)
-        _check_count("n_steps", n_steps)
+        check_number("n_samples", n_samples, Integral, 1)
+        check_number("n_steps", n_steps, Integral, 1)
         return self._machine().sample(n_samples, n_steps, self._generator())
 
     @one_blas_thread
@@ -663,7 +673,7 @@ class LatentBoltzmannMachine(
         ndarray of shape (n_samples, n_features)
             Rows with draws in place of NaN.
         """
-        _check_count("n_steps", n_steps)
+        check_number("n_steps", n_steps, Integral, 1)
         X = self._checked(X, "sample_conditional", allow_nan=True)
         return self._machine().draw_missing(X, n_steps, self._generator())
 
@@ -689,12 +699,7 @@ class LatentBoltzmannMachine(
         ndarray of shape (n_samples, n_features)
             Rows with probabilities (of Gaussian units, means) in place of NaN.
         """
-        _check_count("n_steps", n_steps)
-        _check_count("n_chains", n_chains)
+        check_number("n_steps", n_steps, Integral, 1)
+        check_number("n_chains", n_chains, Integral, 1)
         X = self._checked(X, "impute", allow_nan=True)
         return self._machine().expect_missing(X, n_steps, n_chains, self._generator())
-
-
-def _check_count(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value!r}")

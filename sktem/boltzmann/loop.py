@@ -331,12 +331,14 @@ def _record(settings, state):
     """Write an epoch into the history."""
     state.history.append(
         passes=float(state.epoch),
-        monitor_passes=0.0,
         n_iterations=state.n_updates,
         step_size=settings.step_size_m(state.n_updates, state.fraction),
-        objective=state.measures[-1].value if state.measures else float("nan"),
-        mean_field=state.gap,
-        acceptance_rate=float("nan"),
-        bias=float("nan"),
+        gradient_norm=state.gap**0.5,
         cpu_time=state.cpu_time,
     )
+    measured = state.history.objective
+    if state.measures or measured:
+        # Fits before a warm start need not have measured it.
+        unknown = len(state.history) - 1 - len(measured)
+        now = state.measures[-1].value if state.measures else float("nan")
+        measured.extend([float("nan")] * unknown + [now])

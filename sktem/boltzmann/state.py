@@ -111,6 +111,9 @@ class ContrastiveState:
         Sum of the given steps.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
+    base, normal : float or None
+        Log-likelihood of independent units, and that of one normal density with all
+        covariances where it is known.
     best : tuple or None
         Value, parameters and chains of the best of them.
     converged : bool
@@ -124,7 +127,7 @@ class ContrastiveState:
     cpu_time : float
         Process CPU seconds so far.
     gap : float
-        Squared norm of the last gradient.
+        Squared norm of the last difference of the statistics.
     reach : float
         No parameter is larger in absolute value.
     history : History
@@ -152,6 +155,8 @@ class ContrastiveState:
     shortened: float = 1.0
     travelled: float = 0.0
     measures: list[Measure] = field(default_factory=list)
+    base: float | None = None
+    normal: float | None = None
     best: tuple | None = None
     converged: bool = False
     finished: np.ndarray | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -37,9 +38,9 @@ class BoltzmannStream:
 
     def __init__(self, seed):
         self.seed = seed
-        self.model = None
-        self.units = None
-        self.state = None
+        self.model: Any = None
+        self.units: Any = None
+        self.state: Any = None
         self.waiting: list = []
         self.n_rows = 0
         self.after_whole_fit = False

@@ -23,6 +23,7 @@ NOT_DRAWN = {*EFFORT, "monitor_passes"}
 TITLES = {
     "objective": "objective per row",
     "mean_field": "squared mean field",
+    "gradient_norm": "norm of the gradient",
     "step_size": r"step $\gamma$",
     "acceptance_rate": "acceptance rate",
 }

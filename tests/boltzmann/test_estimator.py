@@ -427,7 +427,9 @@ def test_a_warm_start_is_the_same_as_one_long_fit(kind, options):
     whole = machine(kind, max_iter=8, **options).fit(X)
     parts = machine(kind, max_iter=4, warm_start=True, **options).fit(X).fit(X)
     np.testing.assert_array_equal(parts.params_, whole.params_)
-    np.testing.assert_array_equal(parts.history_.mean_field, whole.history_.mean_field)
+    np.testing.assert_array_equal(
+        parts.history_.gradient_norm, whole.history_.gradient_norm
+    )
     # What was fitted in between may be changed by its user.
     parts.params_ = np.zeros_like(parts.params_)
     parts.set_params(max_iter=1, step_size_m=1e-9, momentum=0.0).fit(X)
@@ -654,9 +656,41 @@ def test_interrupt_keeps_the_last_epoch(monkeypatch):
 
 
 def test_verbose(capsys):
-    machine("restricted", verbose=1, max_iter=2).fit(X)
+    machine("restricted", verbose=1, verbose_interval=2, max_iter=4, tol=None).fit(X)
     out = capsys.readouterr().out
-    assert "Epoch 1" in out and "Epoch 2" in out
+    assert out.startswith("Initialization 0\n")
+    lines = [line for line in out.splitlines() if "Iteration" in line]
+    assert lines == ["  Iteration 2", "  Iteration 4"]
+    assert out.endswith("Initialization did not converge.\n")
+
+
+def test_a_verbose_stream_prints_its_chunks(capsys):
+    machine("restricted", verbose=1).partial_fit(X[:30])
+    assert capsys.readouterr().out.endswith("  Chunk of 30 rows\n")
+
+
+unfinished = pytest.mark.filterwarnings("ignore:The fit has not converged")
+
+
+@unfinished
+@pytest.mark.parametrize("tol", [None, 0.02])
+def test_the_record_holds_what_there_is(tol):
+    history = machine("restricted", max_iter=8, tol=tol).fit(X).history_
+    written = {"passes", "n_iterations", "step_size", "gradient_norm", "cpu_time"}
+    if tol is not None:
+        written.add("objective")
+    for name, values in vars(history).items():
+        if isinstance(values, list):
+            assert len(values) == (8 if name in written else 0)
+            assert np.isfinite(values).all()
+
+
+@unfinished
+def test_the_record_of_a_warm_start_that_measures():
+    estimator = machine("restricted", max_iter=5, tol=None, warm_start=True).fit(X)
+    objective = estimator.set_params(tol=1.0).fit(X).history_.objective
+    assert len(objective) == estimator.n_iter_ > 5
+    assert np.isnan(objective[:5]).all() and np.isfinite(objective[5:]).all()
 
 
 callbacks = pytest.mark.skipif(
