@@ -36,6 +36,7 @@ from sktem.loop.loop import run as run_loop
 from sktem.loop.state import RunState
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import FITTEM, VRTTEM
+from sktem.template.setup import new_model
 
 SOLVERS = ("saem", "online", "isaem", "vrttem", "fittem")
 NAMES = {
@@ -94,7 +95,7 @@ def run(solver, seed, options):
         max_iter=0,
     )
     estimator.fit(X)
-    model = estimator._new_model(estimator.grid_, len(X))
+    model = new_model(estimator, estimator.grid_, len(X))
     settings = estimator._settings(model, len(X))
     Y = estimator._standardised(X)
     start = estimator._params()

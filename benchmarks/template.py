@@ -45,6 +45,7 @@ from sktem import DeformableTemplateEstimator
 from sktem.exceptions import FitWarning
 from sktem.template.kernels.chains import Target, langevin_chains, quadratic
 from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.statistics import split
 
 PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
 
@@ -329,7 +330,7 @@ def statistics_part(report, options, setting):
     times = alternate(functions, options.repeats)
     ours = [t / len(Y) for t in times["mid-points"]]
     theirs = [t / count for t in times["dense K'K"]]
-    part = model.split(model.mean_statistics(Y[:1], Z[:1]), 0)
+    part = split(model.grid, model.mean_statistics(Y[:1], Z[:1]))
     cross, gram = dense.dense_statistics(Y[0], Z[0])
     error = max(
         np.abs(setting.grid.gram_of(part.middle) - gram).max() / gram.max(),

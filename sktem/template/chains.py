@@ -2,63 +2,81 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from sktem.kernels.blocks import iterate_blocks
-from sktem.template.kernels.chains import langevin_chains
+from sktem.template.grid import ImageGrid
+from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
 from sktem.template.states import ChainStates, state_size
 
-__all__ = ["TemplateMoves"]
+__all__ = ["Chains", "Component", "over_images"]
 
 #: Images of a block of threads, and draws of the mean curvature.
 IMAGES_PER_BLOCK, CURVATURE_DRAWS = 16, 8
 
-#: Transitions after which the labels of a mixture are free; until then they are those
-#: of the start, so that every template learns what belongs to it first.
-FROZEN = 50
+
+class Component(NamedTuple):
+    """Derived quantities of the parameters of one component.
+
+    Attributes
+    ----------
+    table : ndarray
+        The template as a spline.
+    precision : ndarray of shape (n_latents, n_latents)
+        Inverse covariance.
+    factor : ndarray of shape (n_latents, n_latents)
+        Lower Cholesky factor of the covariance.
+    log_det : float
+        Log-determinant of the covariance.
+    noise_variance : float
+        Noise variance.
+    """
+
+    table: np.ndarray
+    precision: np.ndarray
+    factor: np.ndarray
+    log_det: float
+    noise_variance: float
+
+    def constant(self, X) -> np.ndarray:
+        """Return what is added to the logarithm of an integral over deformations."""
+        observed = (~np.isnan(X)).sum(axis=1)
+        noise = observed * np.log(2 * np.pi * self.noise_variance)
+        return -0.5 * (noise + self.log_det)
 
 
-class TemplateMoves:
-    """The chains' part of :class:`DeformableTemplateModel`."""
+def over_images(function, n, n_jobs):
+    """Call ``function(rows)`` for blocks of images, on threads."""
 
-    # What the model itself defines.
-    grid: Any
-    n_components: Any
-    n_jobs: Any
-    component: Any
-    start_at_mode: Any
-    chain_states: Any
-    fields: Any
-    target: Any
-    search_modes: Any
-    update_shares: Any
-    _constant: Any
+    def block(start, stop):
+        return function(slice(start, stop))
 
-    def _images(self, function, n):
-        """Call ``function(rows)`` for blocks of images, on threads."""
+    return list(iterate_blocks(block, n, IMAGES_PER_BLOCK, n_jobs))
 
-        def block(start, stop):
-            return function(slice(start, stop))
 
-        return list(iterate_blocks(block, n, IMAGES_PER_BLOCK, self.n_jobs))
+class Chains(NamedTuple):
+    """Markov chains of the deformations of images under one component.
+
+    Attributes
+    ----------
+    grid : ImageGrid
+        Geometry.
+    n_jobs : int or None
+        Threads.
+    """
+
+    grid: ImageGrid
+    n_jobs: int | None = None
+
+    # ---------------------------------------------------------------- preconditioner
 
     def mean_curvature(self, part) -> np.ndarray:
-        """Return the mean of ``J' J`` over deformations drawn from the model.
-
-        Parameters
-        ----------
-        part : Component
-            A component.
-
-        Returns
-        -------
-        ndarray of shape (n_latents, n_latents)
-            Mean Gauss-Newton matrix, for unit noise.
-        """
+        """Return the mean of ``J' J`` over deformations drawn from the model."""
         grid = self.grid
         # Fixed draws: the same parameters always have the same preconditioner.
         noise = np.random.default_rng(0).standard_normal(
@@ -76,129 +94,75 @@ class TemplateMoves:
             np.einsum("nau,nbu->abu", slopes, slopes) / CURVATURE_DRAWS
         )
 
-    # ------------------------------------------------------------------------ chains
+    def target(self, part) -> Target:
+        """Return what Langevin chains of a component need.
 
-    def initial_latents(self, X, params, rng):
-        """Return displacements of zero, or at modes if the model is told so."""
-        if self.n_components > 1:
-            raise TypeError("a mixture of templates needs its own chains")
-        Z = np.zeros((len(X), self.grid.n_latents))
-        return self.search_modes(X, params, 0)[0] if self.start_at_mode else Z
-
-    def start_chains(self, X, params, rng):
-        """Return initial states of the chains.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_pixels)
-            Images.
-        params : TemplateParams
-            Parameters.
-        rng : numpy.random.Generator
-            Not used: chains start at zero or at modes.
-
-        Returns
-        -------
-        ndarray of shape (n, width)
-            States.
+        The preconditioner is the inverse of the Gauss-Newton matrix of the log-density,
+        averaged over deformations drawn from the model.
         """
-        T, Z = self.n_components, self.chain_states(len(X))
-        states = self.fields(Z)
-        if not self.start_at_mode:
-            if T > 1:
-                states.share[:] = self._undeformed_shares(X, params)
-            return Z
-        for t in range(T):
-            states.position[:, t] = self.search_modes(X, params, t)[0]
-        if T > 1:
-            states.mode[:] = states.position
-            self.update_shares(X, Z, params)
-        return Z
+        hessian = part.precision + self.mean_curvature(part) / part.noise_variance
+        # P with hessian = P P'; the preconditioner's factor solves P' L = 1. It is
+        # upper triangular, so the order of the coordinates is turned around.
+        lower = np.linalg.cholesky(hessian[::-1, ::-1])
+        factor = solve_triangular(lower, np.eye(len(lower)), lower=True).T
+        factor = np.ascontiguousarray(factor[::-1, ::-1])
+        whitened = factor.T @ part.precision @ factor
+        return Target(
+            part.table,
+            factor,
+            np.ascontiguousarray((whitened + whitened.T) / 2),
+            part.noise_variance,
+        )
 
-    def _undeformed_shares(self, X, params):
-        """Return one for the template that is nearest to an image, else zero."""
-        errors = []
-        for t in range(self.n_components):
-            image = self.grid.template_at(params.coefficients[t])
-            errors.append(np.nansum((X - image) ** 2, axis=1))
-        return np.eye(self.n_components)[np.argmin(errors, axis=0)]
+    # ------------------------------------------------------------------- transitions
 
-    def move_chains(
-        self, X, Z, params, seed, kernel, n_steps, adapt=0.0, start=None, numbers=None
-    ):
-        """Move the chains of all components of some images.
+    def move(self, transition, X, states, numbers, seed):
+        """Move chains in place by a transition of this object.
 
         Parameters
         ----------
+        transition : callable
+            What :meth:`langevin` or :meth:`walk` returned.
         X : ndarray of shape (n, n_pixels)
             Images.
-        Z : ndarray of shape (n, width)
-            States, which are copied.
-        params : TemplateParams
-            Parameters.
+        states : ndarray of shape (n, state_size)
+            Chains of one component.
+        numbers : ndarray of int of shape (n,)
+            Indices of the images, which fix their draws.
         seed : int
             Seed of the draws.
-        kernel : {"mala", "ula", "landmark", "prior", "gibbs"}
-            Which transitions.
-        n_steps : int
-            How many.
-        adapt : float, default=0.0
-            Acceptance rate to which steps are adapted; 0 keeps them.
-        start : float or None, default=None
-            Step of chains that have not moved yet, relative to the kernel's own scale.
-        numbers : ndarray of int or None, default=None
-            Numbers of the images, which fix their draws; None counts them.
 
         Returns
         -------
-        Z : ndarray of shape (n, width)
-            New states.
-        acceptance_rate : float
-            Mean acceptance.
+        accepted : float
+            Sum of the acceptance rates.
         restored : int
             Proposals that were not finite.
         """
-        T, Z = self.n_components, np.array(Z, order="C")
-        states = self.fields(Z)
+
+        def block(rows):
+            return transition(X[rows], states[rows], numbers[rows], np.uint64(seed))
+
         accepted, restored = 0.0, 0
-        numbers = np.arange(len(X)) if numbers is None else numbers
-        for t in range(T):
-            if start is not None:
-                fresh = states.transitions[:, t] == 0
-                states.log_step[fresh, t] = np.log(start)
-            own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
-            run = self._kernel(kernel, params, t, n_steps, adapt)
+        for result in over_images(block, len(X), self.n_jobs):
+            accepted += result[0]
+            restored += result[1]
+        return accepted, restored
 
-            def move(rows, own=own, run=run, t=t):
-                own_numbers = numbers[rows] + t * 2**32
-                return run(X[rows], own[rows], own_numbers, np.uint64(seed))
-
-            for result in self._images(move, len(X)):
-                accepted += result[0]
-                restored += result[1]
-            Z.reshape(len(Z), T, -1)[:, t] = own
-        if T > 1:
-            free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
-            if len(free):
-                part = Z[free]
-                self.update_shares(X[free], part, params)
-                Z[free] = part
-        return Z, accepted / max(len(X) * T * n_steps, 1), restored
-
-    def _kernel(self, kernel, params, t, n_steps, adapt):
+    def langevin(self, target, n_steps, adjusted=True, adapt=0.0):
         """Return a function (Y, Z, numbers, seed) -> (accepted, restored)."""
         grid, n_axes = self.grid.compiled, self.grid.n_axes
-        if kernel in ("mala", "ula"):
-            target = self.target(params, t)
 
-            def langevin(Y, Z, numbers, seed):
-                return langevin_chains(
-                    Y, Z, numbers, seed, target, grid, n_axes, n_steps,
-                    kernel == "mala", adapt,
-                )  # fmt: skip
+        def transition(Y, Z, numbers, seed):
+            return langevin_chains(
+                Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted, adapt
+            )
 
-            return langevin
-        part = self.component(params, t)
+        return transition
+
+    def walk(self, kernel, part, n_steps, adapt=0.0):
+        """Return the same for random walks and Gibbs sweeps."""
+        grid, n_axes = self.grid.compiled, self.grid.n_axes
         precision, variance = part.precision, part.noise_variance
         if kernel == "gibbs":
 
@@ -223,7 +187,7 @@ class TemplateMoves:
 
         return walks
 
-    def posterior_mean(self, X, params, t, Z, burn_in, n_averaged, spacing):
+    def mean(self, X, target, Z, burn_in, n_averaged, spacing):
         """Return means of Langevin chains that start at given deformations.
 
         All images share the random numbers, so that an answer does not depend on the
@@ -233,10 +197,8 @@ class TemplateMoves:
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
+        target : Target
+            Of the component.
         Z : ndarray of shape (n, n_latents)
             Start of the chains.
         burn_in : int
@@ -259,34 +221,29 @@ class TemplateMoves:
         total = np.zeros((len(X), dim))
         for call in range(n_averaged + 1):
             steps = spacing if call else burn_in
-            run = self._kernel("mala", params, t, steps, 0.574)
-
-            def move(rows, run=run, call=call):
-                run(X[rows], states[rows], numbers[rows], np.uint64(call))
-
-            self._images(move, len(X))
+            self.move(
+                self.langevin(target, steps, adapt=0.574), X, states, numbers, call
+            )
             if call:
                 total += fields.position[:, 0]
         return total / n_averaged
 
     # -------------------------------------------------------------------- densities
 
-    def log_joint(self, X, Z, params):
-        """Return ``log f(y_i, z_i; theta)`` for a single component."""
-        part = self.component(params, 0)
+    def log_joint(self, X, Z, part):
+        """Return ``log f(y_i, z_i)`` under a component."""
         rss = np.array([pair[0] for pair in self._slow(X, Z, part, False)])
         form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
-        constant = self._constant(X, part) - 0.5 * Z.shape[1] * np.log(2 * np.pi)
+        constant = part.constant(X) - 0.5 * Z.shape[1] * np.log(2 * np.pi)
         return constant - 0.5 * (rss / part.noise_variance + form)
 
-    def grad_log_joint(self, X, Z, params):
+    def grad_log_joint(self, X, Z, part):
         """Return the gradient of ``log_joint`` in z."""
-        part = self.component(params, 0)
         pulls = np.array([pair[1] for pair in self._slow(X, Z, part, True)])
         return -pulls / part.noise_variance - Z @ part.precision
 
     def _slow(self, X, Z, part, with_pull):
-        """Return square sums of residuals and pulls, image by image."""
+        """Yield square sums of residuals and pulls, image by image."""
         grid = self.grid
         work = new_work(grid.compiled, grid.n_axes)
         for y, z in zip(X, np.ascontiguousarray(Z, dtype=float), strict=True):

@@ -25,7 +25,16 @@ from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
 from sktem.template.model import TemplateParams
 from sktem.template.samplers import DEFORMATION_SAMPLERS
-from sktem.template.setup import TemplateSetup
+from sktem.template.setup import (
+    check_parameters,
+    check_same,
+    default_step,
+    new_grid,
+    new_model,
+    standards,
+    starting_params,
+    validated,
+)
 from sktem.template.stream import JUDGED, TemplateStream
 
 __all__ = ["DeformableTemplateEstimator"]
@@ -69,7 +78,6 @@ class LikelihoodEstimate(NamedTuple):
 
 
 class DeformableTemplateEstimator(
-    TemplateSetup,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     DensityMixin,
@@ -333,8 +341,16 @@ class DeformableTemplateEstimator(
                 f"{sorted(self._samplers)} or an instance of their classes"
             )
         if isinstance(self.step_size, str):
-            settings = replace(settings, step_size=self._default_step(settings, n_rows))
+            settings = replace(
+                settings, step_size=default_step(settings, n_rows, self.max_iter)
+            )
         return replace(settings, monitor=False)
+
+    def _resolved_batch_size(self, n_rows):
+        if isinstance(self.batch_size, str) and self.batch_size == "auto":
+            # An M-step costs as much as about twenty images.
+            return max(1, min(n_rows, max(20, n_rows // 10)))
+        return super()._resolved_batch_size(n_rows)
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -362,17 +378,17 @@ class DeformableTemplateEstimator(
 
     def _learn(self, X, sample_weight=None):
         """Fit without a warning; return the state and the settings of the run."""
-        self._check_parameters()
-        X, sample_weight = self._validate(X, sample_weight, reset=True)
+        check_parameters(self)
+        X, sample_weight = validated(self, X, sample_weight, reset=True)
         self.__dict__.pop("_stream", None)
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
         warm = self.warm_start and hasattr(self, "coefficients_")
         if warm and self.grid_.image_shape == self.image_shape_:
-            self._check_same()
+            check_same(self)
         else:
             warm = False
-            self.grid_ = self._new_grid()
-            self._offset, self._scale = self._standards(X, sample_weight)
+            self.grid_ = new_grid(self)
+            self._offset, self._scale = standards(X, sample_weight, self.image_shape_)
         start = self._params() if warm else None
         state, settings, interrupted = self._run(X, sample_weight, mass, start)
         self._publish(self._fitted_attributes(settings, state, X))
@@ -384,14 +400,16 @@ class DeformableTemplateEstimator(
     def _run(self, X, sample_weight, mass, start):
         """Run the loop on images, from given or from starting parameters."""
         Y = (X - self._offset) / self._scale
-        model = self._new_model(self.grid_, mass, start_at_mode=start is not None)
+        model = new_model(self, self.grid_, mass, start_at_mode=start is not None)
         settings = self._settings(model, len(X))
 
         def new_run(progress):
             generators = spawn_generators(self.random_state)
             params = start
             if params is None:
-                params = self._start(model, Y, sample_weight, generators.initialisation)
+                params = starting_params(
+                    model, Y, sample_weight, generators.initialisation
+                )
             return RunState(params, generators)
 
         warn_of_unused(self, settings, USER_FRAME + 1)
@@ -427,9 +445,9 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The estimator.
         """
-        self._check_parameters()
+        check_parameters(self)
         first = not hasattr(self, "_stream") and not hasattr(self, "coefficients_")
-        X, sample_weight = self._validate(X, sample_weight, reset=first)
+        X, sample_weight = validated(self, X, sample_weight, reset=first)
         if not hasattr(self, "_stream"):
             self._stream = TemplateStream(self)
         self._stream.update(self, X, sample_weight)
@@ -575,12 +593,12 @@ class DeformableTemplateEstimator(
 
     def _fitted_model(self):
         check_is_fitted(self, "coefficients_")
-        return self._new_model(self.grid_, 1.0), self._params()
+        return new_model(self, self.grid_, 1.0), self._params()
 
     def _standardised(self, X):
         """Check images and return them standardised, as rows."""
         check_is_fitted(self, "coefficients_")
-        X, _ = self._validate(X, reset=False)
+        X, _ = validated(self, X, reset=False)
         with np.errstate(over="ignore"):
             Y = (X - self._offset) / self._scale
         # The squares of larger values would overflow.
@@ -623,9 +641,10 @@ class DeformableTemplateEstimator(
         means = np.empty_like(modes)
         for t in np.unique(labels):
             rows = np.flatnonzero(labels == t)
-            means[rows] = model.posterior_mean(
-                Y[rows], params, t, modes[rows], BURN_IN, AVERAGED, SPACING
-            )
+            means[rows] = model.chains.mean(
+                Y[rows], model.target(params, t), modes[rows], BURN_IN, AVERAGED,
+                SPACING,
+            )  # fmt: skip
         return means
 
     def modes_of(self, X):
@@ -730,7 +749,7 @@ class DeformableTemplateEstimator(
             observed are filled with the deformed template.
         """
         Z, labels = self._best_modes(self._standardised(X))
-        X, _ = self._validate(X, reset=False)
+        X, _ = validated(self, X, reset=False)
         missing = np.isnan(X)
         if missing.any():
             X = np.where(missing, self.inverse_transform(Z, labels), X)

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
 
 from sktem.models.base import LatentModel
-from sktem.template.chains import TemplateMoves
+from sktem.template.chains import Chains, Component
 from sktem.template.kernels.chains import Target
-from sktem.template.modes import TemplateModes
+from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
 from sktem.template.priors import posterior_template
-from sktem.template.statistics import TemplateStatistics
+from sktem.template.states import ChainStates, state_size
+from sktem.template.statistics import feasible, split, sum_statistics
 
 __all__ = ["DeformableTemplateModel", "TemplateParams"]
+
+#: Transitions after which the labels of a mixture are free; until then they are those
+#: of the start, so that every template learns what belongs to it first.
+FROZEN = 50
+
+#: Shares below this do not change the statistics.
+LEAST_SHARE = 1e-10
 
 
 @dataclass
@@ -54,52 +64,13 @@ class TemplateParams:
         return {**self.__dict__, "_derived": {}}
 
     def derived(self, key, make):
-        """Return what follows from the parameters, made once.
-
-        Parameters
-        ----------
-        key : hashable
-            Its name.
-        make : callable
-            Makes it.
-
-        Returns
-        -------
-        object
-            What was made.
-        """
+        """Return a derived quantity by its key, made once."""
         if key not in self._derived:
             self._derived[key] = make()
         return self._derived[key]
 
 
-class Component(NamedTuple):
-    """What follows from the parameters of one component.
-
-    Attributes
-    ----------
-    table : ndarray
-        The template as a spline.
-    precision : ndarray of shape (n_latents, n_latents)
-        Inverse covariance.
-    factor : ndarray of shape (n_latents, n_latents)
-        Lower Cholesky factor of the covariance.
-    log_det : float
-        Log-determinant of the covariance.
-    noise_variance : float
-        Noise variance.
-    """
-
-    table: np.ndarray
-    precision: np.ndarray
-    factor: np.ndarray
-    log_det: float
-    noise_variance: float
-
-
-class DeformableTemplateModel(
-    TemplateMoves, TemplateModes, TemplateStatistics, LatentModel
-):
+class DeformableTemplateModel(LatentModel):
     """Deformable templates with Gaussian kernels (Allassonniere, Amit, Trouve 2007).
 
     ``y(u) = I(x_u - Phi(x_u)) + noise`` with a template ``I = K_p beta``, displacement
@@ -149,21 +120,18 @@ class DeformableTemplateModel(
 
     # -------------------------------------------------------------------- parameters
 
+    @property
+    def chains(self) -> Chains:
+        """Chains of deformations under one component."""
+        return Chains(self.grid, self.n_jobs)
+
+    @property
+    def modes(self) -> ModeFinder:
+        """Posterior modes under one component."""
+        return ModeFinder(self.grid, self.n_jobs)
+
     def component(self, params, t) -> Component:
-        """Return what follows from the parameters of a component.
-
-        Parameters
-        ----------
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
-
-        Returns
-        -------
-        Component
-            Spline, precision and so on.
-        """
+        """Return the derived quantities of the parameters of component ``t``."""
 
         def make():
             covariance = params.covariances[t]
@@ -180,41 +148,10 @@ class DeformableTemplateModel(
         return params.derived(("component", t), make)
 
     def target(self, params, t) -> Target:
-        """Return what Langevin chains of a component need.
-
-        The preconditioner is the inverse of the Gauss-Newton matrix of the log-density,
-        averaged over deformations drawn from the model.
-
-        Parameters
-        ----------
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
-
-        Returns
-        -------
-        Target
-            Spline, preconditioner and prior in its coordinates.
-        """
-
-        def make():
-            part = self.component(params, t)
-            hessian = part.precision + self.mean_curvature(part) / part.noise_variance
-            # P with hessian = P P'; the preconditioner's factor solves P' L = 1. It is
-            # upper triangular, so the order of the coordinates is turned around.
-            lower = np.linalg.cholesky(hessian[::-1, ::-1])
-            factor = solve_triangular(lower, np.eye(len(lower)), lower=True).T
-            factor = np.ascontiguousarray(factor[::-1, ::-1])
-            whitened = factor.T @ part.precision @ factor
-            return Target(
-                part.table,
-                factor,
-                np.ascontiguousarray((whitened + whitened.T) / 2),
-                part.noise_variance,
-            )
-
-        return params.derived(("target", t), make)
+        """Return what Langevin chains of component ``t`` need."""
+        return params.derived(
+            ("target", t), lambda: self.chains.target(self.component(params, t))
+        )
 
     def initial_params(self, X, rng):
         """Return parameters without deformations, from the mean of the images."""
@@ -272,7 +209,7 @@ class DeformableTemplateModel(
         for t in range(T):
             if not counts[t] > 1e-3:
                 continue
-            part = self.split(s, t)
+            part = split(self.grid, s.reshape(T, -1)[t])
             coefficients[t], noise_variances[t], low = posterior_template(
                 self.grid, part, counts[t], self.priors, noise_variances[t]
             )
@@ -319,4 +256,227 @@ class DeformableTemplateModel(
         Shares, squares and the sums at mid-points are not negative, and with the priors
         the M-step finds some noise and a positive definite covariance.
         """
-        return self.feasible(s)
+        found, left = s.reshape(self.n_components, -1).copy(), False
+        for own in found:
+            left |= feasible(
+                self.grid, own, self.priors, self.n_rows, self.covariance_type
+            )
+        return (found.ravel(), True) if left else (s, False)
+
+    # ------------------------------------------------------------- latents and chains
+
+    def chain_states(self, n, shares=None) -> np.ndarray:
+        """Return latents without deformation.
+
+        Parameters
+        ----------
+        n : int
+            Number of images.
+        shares : ndarray of shape (n, n_components) or None, default=None
+            Shares of the components; None means equal ones.
+
+        Returns
+        -------
+        ndarray of shape (n, n_components * state_size)
+            States, with the fields of :class:`ChainStates`.
+        """
+        T = self.n_components
+        Z = np.zeros((n, T * state_size(self.grid.n_latents, T)))
+        self.fields(Z).share[:] = 1 / T if shares is None else shares
+        return Z
+
+    def fields(self, Z) -> ChainStates:
+        """Return the fields of chain states, as views."""
+        return ChainStates.of(Z, self.grid.n_latents, self.n_components)
+
+    def parts(self, Z):
+        """Return displacements and shares of latents.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (n, width)
+            Latents: states of chains, or displacements alone.
+
+        Returns
+        -------
+        deformations : ndarray of shape (n, n_components, n_latents)
+            Displacements.
+        shares : ndarray of shape (n, n_components)
+            Shares of the components.
+        """
+        if Z.shape[1] == self.grid.n_latents and self.n_components == 1:
+            return Z[:, None, :], np.ones((len(Z), 1))
+        states = self.fields(np.ascontiguousarray(Z))
+        return states.position, states.share
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        """Average the statistics over images."""
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        deformations, shares = self.parts(Z)
+        sums = []
+        for t in range(self.n_components):
+            masses = weights * shares[:, t]
+            rows = np.flatnonzero(np.abs(masses) > LEAST_SHARE * np.abs(weights).max())
+            sums.append(
+                sum_statistics(
+                    self.grid, X, deformations[:, t], masses, rows, self.n_jobs
+                )
+            )
+        return np.concatenate(sums) / weights.sum()
+
+    def initial_latents(self, X, params, rng):
+        """Return displacements of zero, or at modes if the model is told so."""
+        if self.n_components > 1:
+            raise TypeError("a mixture of templates needs its own chains")
+        if self.start_at_mode:
+            return self.search_modes(X, params, 0)[0]
+        return np.zeros((len(X), self.grid.n_latents))
+
+    def start_chains(self, X, params, rng):
+        """Return initial states of the chains, of shape (n, width)."""
+        T, Z = self.n_components, self.chain_states(len(X))
+        states = self.fields(Z)
+        if not self.start_at_mode:
+            if T > 1:
+                states.share[:] = self._undeformed_shares(X, params)
+            return Z
+        for t in range(T):
+            states.position[:, t] = self.search_modes(X, params, t)[0]
+        if T > 1:
+            states.mode[:] = states.position
+            self.update_shares(X, Z, params)
+        return Z
+
+    def _undeformed_shares(self, X, params):
+        """Return one for the template that is nearest to an image, else zero."""
+        errors = []
+        for t in range(self.n_components):
+            image = self.grid.template_at(params.coefficients[t])
+            errors.append(np.nansum((X - image) ** 2, axis=1))
+        return np.eye(self.n_components)[np.argmin(errors, axis=0)]
+
+    def move_chains(
+        self, X, Z, params, seed, kernel, n_steps, adapt=0.0, start=None, numbers=None
+    ):
+        """Move the chains of all components of some images.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_pixels)
+            Images.
+        Z : ndarray of shape (n, width)
+            States, which are copied.
+        params : TemplateParams
+            Parameters.
+        seed : int
+            Seed of the draws.
+        kernel : {"mala", "ula", "landmark", "prior", "gibbs"}
+            Which transitions.
+        n_steps : int
+            How many.
+        adapt : float, default=0.0
+            Acceptance rate to which steps are adapted; 0 keeps them.
+        start : float or None, default=None
+            Step of chains that have not moved yet, relative to the kernel's own scale.
+        numbers : ndarray of int or None, default=None
+            Indices of the images, which fix their draws; None counts them.
+
+        Returns
+        -------
+        Z : ndarray of shape (n, width)
+            New states.
+        acceptance_rate : float
+            Mean acceptance.
+        restored : int
+            Proposals that were not finite.
+        """
+        T, Z = self.n_components, np.array(Z, order="C")
+        states = self.fields(Z)
+        accepted, restored = 0.0, 0
+        numbers = np.arange(len(X)) if numbers is None else numbers
+        chains = self.chains
+        for t in range(T):
+            if start is not None:
+                fresh = states.transitions[:, t] == 0
+                states.log_step[fresh, t] = np.log(start)
+            own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
+            if kernel in ("mala", "ula"):
+                target = self.target(params, t)
+                transition = chains.langevin(target, n_steps, kernel == "mala", adapt)
+            else:
+                part = self.component(params, t)
+                transition = chains.walk(kernel, part, n_steps, adapt)
+            found = chains.move(transition, X, own, numbers + t * 2**32, seed)
+            accepted, restored = accepted + found[0], restored + found[1]
+            Z.reshape(len(Z), T, -1)[:, t] = own
+        if T > 1:
+            free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
+            if len(free):
+                part = Z[free]
+                self.update_shares(X[free], part, params)
+                Z[free] = part
+        return Z, accepted / max(len(X) * T * n_steps, 1), restored
+
+    def update_shares(self, X, Z, params) -> None:
+        """Set the shares of the components by Laplace's approximation, in place.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, n_pixels)
+            Images.
+        Z : ndarray of shape (n, width)
+            States; modes are sought from the remembered ones.
+        params : TemplateParams
+            Parameters.
+        """
+        T, states = self.n_components, self.fields(Z)
+        logs = np.empty((len(X), T))
+        remembered = states.mode
+        known = remembered.any(axis=(1, 2))
+        # A remembered mode is near the present one: a few steps will do. The first
+        # time it is sought from no deformation.
+        groups = [
+            (np.flatnonzero(known), np.ones(1), STEPS_FROM_MODE),
+            (np.flatnonzero(~known), ANNEALING, STEPS),
+        ]
+        for rows, levels, max_steps in groups:
+            if len(rows) == 0:
+                continue
+            for t in range(T):
+                remembered[rows, t], logs[rows, t], *_ = self.modes_of(
+                    X[rows], params, t, remembered[rows, t],
+                    levels=levels, max_steps=max_steps,
+                )  # fmt: skip
+        logs = np.where(np.isnan(logs), -np.inf, logs) + np.log(params.weights)
+        total = logsumexp(logs, axis=1, keepdims=True)
+        lost = ~np.isfinite(total[:, 0])
+        states.share[:] = np.exp(logs - np.where(np.isfinite(total), total, 0.0))
+        states.share[lost] = params.weights
+
+    # -------------------------------------------------------- densities of a component
+
+    def modes_of(self, X, params, t, *args, **options):
+        """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
+        return self.modes.find(X, self.component(params, t), *args, **options)
+
+    def search_modes(self, X, params, t):
+        """Return the best of several searches for modes under component ``t``."""
+        part = self.component(params, t)
+        principal = partial(self.modes.principal, part)
+        return self.modes.search(
+            X, part, partial(params.derived, ("principal", t), principal)
+        )
+
+    def importance(self, X, params, t, n_draws, seed, freedom=5):
+        """Return what ``ModeFinder.importance`` finds for component ``t``."""
+        Z, _ = self.search_modes(X, params, t)
+        part = self.component(params, t)
+        return self.modes.importance(X, Z, part, n_draws, seed, freedom)
+
+    def log_joint(self, X, Z, params):
+        """Return ``log f(y_i, z_i; theta)`` for a single component."""
+        return self.chains.log_joint(X, Z, self.component(params, 0))
+
+    def grad_log_joint(self, X, Z, params):
+        """Return the gradient of ``log_joint`` in z."""
+        return self.chains.grad_log_joint(X, Z, self.component(params, 0))

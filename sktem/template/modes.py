@@ -1,15 +1,17 @@
-"""Modes of the deformations of images, and what follows from them."""
+"""Modes of the deformations of images, and likelihoods by them."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
+from sktem.template.chains import over_images
+from sktem.template.grid import ImageGrid
 from sktem.template.kernels.modes import importance_terms, modes
 
-__all__ = ["TemplateModes"]
+__all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 
 #: Factors of the noise variance on the way to a mode of a new image.
 ANNEALING = 4.0 ** np.arange(4, -1, -1)
@@ -32,30 +34,29 @@ STEPS, STEPS_FROM_MODE = 30, 3
 ROUGH_GAIN, LAST_GAIN = 0.03, 0.01
 
 
-class TemplateModes:
-    """The modes' part of :class:`DeformableTemplateModel`."""
+class ModeFinder(NamedTuple):
+    """Posterior modes of the deformations of images under one component.
 
-    # What the model itself defines.
-    grid: Any
-    n_components: Any
-    n_jobs: Any
-    component: Any
-    fields: Any
-    _images: Any
+    Attributes
+    ----------
+    grid : ImageGrid
+        Geometry.
+    n_jobs : int or None
+        Threads.
+    """
 
-    def modes_of(
-        self, X, params, t, Z=None, factors=False, levels=ANNEALING, max_steps=STEPS
-    ):
+    grid: ImageGrid
+    n_jobs: int | None = None
+
+    def find(self, X, part, Z=None, factors=False, levels=ANNEALING, max_steps=STEPS):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
+        part : Component
+            A component.
         Z : ndarray of shape (n, n_latents) or None, default=None
             Where to start; None means at no deformation.
         factors : bool, default=False
@@ -76,7 +77,7 @@ class TemplateModes:
         energies : ndarray of shape (n,)
             ``rss / noise_variance + z' Gamma^-1 z`` at the modes.
         """
-        grid, part = self.grid, self.component(params, t)
+        grid = self.grid
         n, dim = len(X), grid.n_latents
         Z = np.zeros((n, dim)) if Z is None else np.array(Z, dtype=float)
         rss, log_det = np.empty(n), np.empty(n)
@@ -91,14 +92,14 @@ class TemplateModes:
                 grid.pairs, grid.n_axes, rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
-        self._images(find, n)
+        over_images(find, n, self.n_jobs)
         energies = rss / part.noise_variance + np.einsum(
             "ij,jk,ik->i", Z, part.precision, Z
         )
-        log_likelihood = self._constant(X, part) - 0.5 * (energies + log_det)
+        log_likelihood = part.constant(X) - 0.5 * (energies + log_det)
         return Z, log_likelihood, lowers, energies
 
-    def search_modes(self, X, params, t):
+    def search(self, X, part, principal):
         """Return the best posterior modes that several searches find.
 
         The posterior of an image has several modes. Images that the first search
@@ -109,10 +110,10 @@ class TemplateModes:
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
+        part : Component
+            A component.
+        principal : callable
+            Returns :meth:`principal` of the component, if an image needs it.
 
         Returns
         -------
@@ -121,98 +122,40 @@ class TemplateModes:
         log_likelihood : ndarray of shape (n,)
             Laplace's approximation.
         """
-        Z, logs, _, energies = self.modes_of(X, params, t)
+        Z, logs, _, energies = self.find(X, part)
         observed = (~np.isnan(X)).sum(axis=1)
         # Written so that images without a mode (NaN) count as poor.
         poor = np.flatnonzero(~(energies <= POOR * observed))
+        if len(poor) == 0:
+            return Z, logs
         starts = [(np.zeros(self.grid.n_latents), OTHER_LEVELS)]
-        for deformation in self.principal(params, t):
+        for deformation in principal():
             for sign in (-DEVIATIONS, DEVIATIONS):
                 starts.append((sign * deformation, LEVELS_FROM_PRINCIPAL))
-        for start, levels in starts if len(poor) else ():
+        for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
-            new, found, *_ = self.modes_of(X[poor], params, t, many, levels=levels)
+            new, found, *_ = self.find(X[poor], part, many, levels=levels)
             better = found > np.nan_to_num(logs[poor], nan=-np.inf) + ANOTHER
             Z[poor[better]], logs[poor[better]] = new[better], found[better]
         return Z, logs
 
-    def principal(self, params, t):
-        """Return the deformations of one standard deviation that displace most.
+    def principal(self, part) -> np.ndarray:
+        """Return the deformations of one standard deviation that displace most."""
+        fields = self.grid.field(part.factor.T).reshape(len(part.factor), -1)
+        _, vectors = np.linalg.eigh(fields @ fields.T)
+        return (part.factor @ vectors[:, ::-1][:, :PRINCIPAL]).T
 
-        Parameters
-        ----------
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
-
-        Returns
-        -------
-        ndarray of shape (at most 2, n_latents)
-            Deformations.
-        """
-
-        def make():
-            factor = self.component(params, t).factor
-            fields = self.grid.field(factor.T).reshape(len(factor), -1)
-            _, vectors = np.linalg.eigh(fields @ fields.T)
-            return (factor @ vectors[:, ::-1][:, :PRINCIPAL]).T
-
-        return params.derived(("principal", t), make)
-
-    def _constant(self, X, part):
-        """Return what is added to the logarithm of an integral over deformations."""
-        observed = (~np.isnan(X)).sum(axis=1)
-        noise = observed * np.log(2 * np.pi * part.noise_variance)
-        return -0.5 * (noise + part.log_det)
-
-    def update_shares(self, X, Z, params) -> None:
-        """Set the shares of the components by Laplace's approximation, in place.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_pixels)
-            Images.
-        Z : ndarray of shape (n, width)
-            States; modes are sought from the remembered ones.
-        params : TemplateParams
-            Parameters.
-        """
-        T, states = self.n_components, self.fields(Z)
-        logs = np.empty((len(X), T))
-        remembered = states.mode
-        known = remembered.any(axis=(1, 2))
-        # A remembered mode is near the present one: a few steps will do. The first
-        # time it is sought from no deformation.
-        groups = [
-            (np.flatnonzero(known), np.ones(1), STEPS_FROM_MODE),
-            (np.flatnonzero(~known), ANNEALING, STEPS),
-        ]
-        for rows, levels, max_steps in groups:
-            if len(rows) == 0:
-                continue
-            for t in range(T):
-                remembered[rows, t], logs[rows, t], *_ = self.modes_of(
-                    X[rows], params, t, remembered[rows, t],
-                    levels=levels, max_steps=max_steps,
-                )  # fmt: skip
-        logs = np.where(np.isnan(logs), -np.inf, logs) + np.log(params.weights)
-        total = logsumexp(logs, axis=1, keepdims=True)
-        lost = ~np.isfinite(total[:, 0])
-        states.share[:] = np.exp(logs - np.where(np.isfinite(total), total, 0.0))
-        states.share[lost] = params.weights
-
-    def importance(self, X, params, t, n_draws, seed, freedom=5):
+    def importance(self, X, Z, part, n_draws, seed, freedom=5):
         """Return log-likelihoods by importance sampling around the modes.
 
         Parameters
         ----------
         X : ndarray of shape (n, n_pixels)
             Images.
-        params : TemplateParams
-            Parameters.
-        t : int
-            Number of the component.
+        Z : ndarray of shape (n, n_latents)
+            Modes.
+        part : Component
+            A component.
         n_draws : int
             Draws per image.
         seed : int
@@ -225,10 +168,9 @@ class TemplateModes:
         log_likelihood, standard_error, effective_size : ndarray of shape (n,)
             Estimates, standard errors of the logarithms, and effective sample sizes.
         """
-        grid, part = self.grid, self.component(params, t)
-        Z, _ = self.search_modes(X, params, t)
-        Z, _, lowers, _ = self.modes_of(
-            X, params, t, Z, factors=True, levels=np.ones(1), max_steps=STEPS_FROM_MODE
+        grid = self.grid
+        Z, _, lowers, _ = self.find(
+            X, part, Z, factors=True, levels=np.ones(1), max_steps=STEPS_FROM_MODE
         )
         terms = np.empty((len(X), n_draws))
         # The same draws for every image: an answer does not depend on the others.
@@ -241,9 +183,9 @@ class TemplateModes:
                 grid.n_axes, terms[rows],
             )  # fmt: skip
 
-        self._images(draw, len(X))
+        over_images(draw, len(X), self.n_jobs)
         half = np.log(np.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)
-        constant = self._constant(X, part) - half
+        constant = part.constant(X) - half
         constant += _proposal_constant(grid.n_latents, freedom)
         return _log_mean(terms, constant)
 

@@ -16,188 +16,188 @@ from sktem.template.model import DeformableTemplateModel
 from sktem.template.priors import TemplatePriors
 from sktem.template.shapes import resolved_shape, rows_of
 
-__all__ = ["TemplateSetup"]
+__all__ = [
+    "check_parameters",
+    "check_same",
+    "default_step",
+    "new_grid",
+    "new_model",
+    "standards",
+    "starting_params",
+    "validated",
+]
 
 #: Prior of the deformations: pixels for sides up to 16, and weight in images. Chosen by
 #: the likelihood of other training images of handwritten digits.
 EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 
-class TemplateSetup:
-    """Validation, geometry, priors, model and start of deformable templates."""
+def validated(estimator, X, sample_weight=None, *, reset):
+    """Return images as rows of float64, and weights."""
+    X, shape = rows_of(X, estimator.image_shape if reset else estimator.image_shape_)
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite="allow-nan",
+    )
+    if reset:
+        estimator.image_shape_ = resolved_shape(X, estimator.image_shape, shape)
+        if np.isnan(X).all():
+            raise ValueError("all pixels of all images are NaN: nothing to learn")
+    if sample_weight is None:
+        return X, None
+    sample_weight = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+    )
+    return drop_weightless(X, sample_weight)
 
-    def _validate(self, X, sample_weight=None, *, reset):
-        """Return images as rows of float64, and weights."""
-        X, shape = rows_of(X, self.image_shape if reset else self.image_shape_)
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite="allow-nan",
-        )
-        if reset:
-            self.image_shape_ = resolved_shape(X, self.image_shape, shape)
-            if np.isnan(X).all():
-                raise ValueError("all pixels of all images are NaN: nothing to learn")
-        if sample_weight is None:
-            return X, None
-        sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
-        return drop_weightless(X, sample_weight)
 
-    # ---------------------------------------------------------------------- geometry
-
-    def _check_parameters(self):
-        self._check_number("n_components", Integral, 1)
-        self._check_number("verbose_interval", Integral, 1)
-        if self.n_steps is not None:
-            self._check_number("n_steps", Integral, 1)
-        for name in ("noise_prior_strength", "weight_concentration"):
-            self._check_number(name, Real, 0)
-        self._check_number("noise_prior_scale", Real, 0, strict=True)
-        for name in ("template_landmarks", "deformation_landmarks"):
-            value = getattr(self, name)
-            if isinstance(value, str) and value != "auto":
-                raise ValueError(
-                    f'{name} must be "auto" or landmarks along the longest axis or '
-                    f"along each, got {value!r}"
-                )
-        for name in ("template_scale", "deformation_width", "deformation_scale"):
-            self._check_auto(name, strict=True)
-        self._check_auto("prior_strength", strict=False)
-        if self.template_prior is not None:
-            self._check_number("template_prior", Real, 0, strict=True)
-        kinds = ("full", "isotropic", "shared")
-        check_choice("covariance_type", self.covariance_type, kinds)
-
-    def _check_auto(self, name, *, strict):
-        value = getattr(self, name)
-        if isinstance(value, str):
-            if value != "auto":
-                raise ValueError(f'{name} must be "auto" or a number, got {value!r}')
-            return
-        self._check_number(name, Real, 0, strict=strict)
-
-    def _new_grid(self):
-        """Return the geometry of images of the fitted shape."""
-        return geometry(
-            self.image_shape_,
-            self.template_landmarks,
-            self.deformation_landmarks,
-            self.template_scale,
-            self.deformation_width,
-        )
-
-    def _check_same(self):
-        """Raise if the parameters no longer fit the templates that are to go on."""
-        new, old = self._new_grid(), self.grid_
-        names = (
-            "template_landmarks",
-            "deformation_landmarks",
-            "template_scale",
-            "deformation_width",
-        )
-        changed = [n for n in names if getattr(new, n) != getattr(old, n)]
-        if self.n_components != len(self.weights_):
-            changed.append("n_components")
-        if changed:
+def check_parameters(estimator):
+    """Raise if a parameter of a template is out of its range."""
+    estimator._check_number("n_components", Integral, 1)
+    estimator._check_number("verbose_interval", Integral, 1)
+    if estimator.n_steps is not None:
+        estimator._check_number("n_steps", Integral, 1)
+    for name in ("noise_prior_strength", "weight_concentration"):
+        estimator._check_number(name, Real, 0)
+    estimator._check_number("noise_prior_scale", Real, 0, strict=True)
+    for name in ("template_landmarks", "deformation_landmarks"):
+        value = getattr(estimator, name)
+        if isinstance(value, str) and value != "auto":
             raise ValueError(
-                f"{', '.join(changed)} cannot change between fits that go on from "
-                "each other (warm_start and partial_fit)"
+                f'{name} must be "auto" or landmarks along the longest axis or '
+                f"along each, got {value!r}"
             )
+    for name in ("template_scale", "deformation_width", "deformation_scale"):
+        _check_auto(estimator, name, strict=True)
+    _check_auto(estimator, "prior_strength", strict=False)
+    if estimator.template_prior is not None:
+        estimator._check_number("template_prior", Real, 0, strict=True)
+    kinds = ("full", "isotropic", "shared")
+    check_choice("covariance_type", estimator.covariance_type, kinds)
 
-    # ------------------------------------------------------------------------- model
 
-    def _standards(self, X, sample_weight):
-        """Return what is subtracted from intensities, and what they are divided by.
+def _check_auto(estimator, name, *, strict):
+    value = getattr(estimator, name)
+    if isinstance(value, str):
+        if value != "auto":
+            raise ValueError(f'{name} must be "auto" or a number, got {value!r}')
+        return
+    estimator._check_number(name, Real, 0, strict=strict)
 
-        The template falls to zero far outside of the image, so that zero should be
-        what surrounds an object: the median along the border.
-        """
-        weights = np.ones(len(X)) if sample_weight is None else sample_weight
-        seen = ~np.isnan(X)
-        if not seen.any():
-            return 0.0, 1.0
-        border = np.zeros(self.image_shape_, dtype=bool)
-        for axis in range(border.ndim):
-            np.moveaxis(border, axis, 0)[[0, -1]] = True
-        edge = seen & border.ravel()
-        edge = edge if edge.any() else seen
-        masses = np.broadcast_to(weights[:, None], X.shape)
-        offset = _weighted_median(X[edge], masses[edge])
-        values, masses = X[seen], masses[seen]
-        size = float(np.abs(values).max())
-        # Squares of huge values would overflow; those of tiny ones would vanish.
-        unit = values / size if size > 0 else values
-        deviation = unit - np.average(unit, weights=masses)
-        spread = float(np.sqrt(np.average(deviation**2, weights=masses)))
-        # Less than this is rounding error of the images' own size.
-        scale = spread * size if spread > 1e-10 else 1.0
-        if not 1e-150 < scale < 1e150:
-            raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
-        return offset, scale
 
-    def _prior_strength(self):
-        strength = self.prior_strength
-        return STRENGTH if isinstance(strength, str) else float(strength)
+def new_grid(estimator):
+    """Return the geometry of images of the fitted shape."""
+    return geometry(
+        estimator.image_shape_,
+        estimator.template_landmarks,
+        estimator.deformation_landmarks,
+        estimator.template_scale,
+        estimator.deformation_width,
+    )
 
-    def _new_model(self, grid, n_rows, start_at_mode=False):
-        scale = self.deformation_scale
-        if isinstance(scale, str):
-            scale = EXPECTED_DISPLACEMENT * max(max(self.image_shape_) / 16, 1.0)
-        priors = TemplatePriors(
-            deformation_scale=float(scale),
-            strength=self._prior_strength(),
-            template_scale=np.inf if self.template_prior is None else
-            float(self.template_prior),
-            noise_scale=float(self.noise_prior_scale),
-            noise_strength=float(self.noise_prior_strength),
-            weight_concentration=float(self.weight_concentration),
-            noise_floor=1e-6,
-        )  # fmt: skip
-        return DeformableTemplateModel(
-            grid,
-            priors,
-            self.n_components,
-            self.covariance_type,
-            n_rows=float(n_rows),
-            start_at_mode=start_at_mode,
-            n_jobs=self.n_jobs,
+
+def check_same(estimator):
+    """Raise if the parameters no longer fit the templates that are to go on."""
+    new, old = new_grid(estimator), estimator.grid_
+    names = (
+        "template_landmarks",
+        "deformation_landmarks",
+        "template_scale",
+        "deformation_width",
+    )
+    changed = [n for n in names if getattr(new, n) != getattr(old, n)]
+    if estimator.n_components != len(estimator.weights_):
+        changed.append("n_components")
+    if changed:
+        raise ValueError(
+            f"{', '.join(changed)} cannot change between fits that go on from "
+            "each other (warm_start and partial_fit)"
         )
 
-    def _start(self, model, X, sample_weight, rng):
-        """Return starting parameters: means of the images, or of k-means' clusters."""
-        T = self.n_components
-        if T == 1:
-            return model.params_of(X, np.ones((len(X), 1)), sample_weight)
-        filled = np.where(np.isnan(X), 0.0, X)
-        distinct = len(np.unique(filled, axis=0))
-        kmeans = KMeans(
-            min(T, distinct), n_init=10, random_state=int(rng.integers(2**31))
-        ).fit(filled, sample_weight=sample_weight)
-        return model.params_of(X, np.eye(T)[kmeans.labels_], sample_weight)
 
-    # ---------------------------------------------------------------------- schedule
+def standards(X, sample_weight, image_shape):
+    """Return what is subtracted from intensities, and what they are divided by.
 
-    def _resolved_batch_size(self, n_rows):
-        if isinstance(self.batch_size, str) and self.batch_size == "auto":
-            # An M-step costs as much as about twenty images.
-            return max(1, min(n_rows, max(20, n_rows // 10)))
-        return super()._resolved_batch_size(n_rows)
+    The template falls to zero far outside of the image, so that zero should be
+    what surrounds an object: the median along the border.
+    """
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
+    seen = ~np.isnan(X)
+    if not seen.any():
+        return 0.0, 1.0
+    border = np.zeros(image_shape, dtype=bool)
+    for axis in range(border.ndim):
+        np.moveaxis(border, axis, 0)[[0, -1]] = True
+    edge = seen & border.ravel()
+    edge = edge if edge.any() else seen
+    masses = np.broadcast_to(weights[:, None], X.shape)
+    offset = _weighted_median(X[edge], masses[edge])
+    values, masses = X[seen], masses[seen]
+    size = float(np.abs(values).max())
+    # Squares of huge values would overflow; those of tiny ones would vanish.
+    unit = values / size if size > 0 else values
+    deviation = unit - np.average(unit, weights=masses)
+    spread = float(np.sqrt(np.average(deviation**2, weights=masses)))
+    # Less than this is rounding error of the images' own size.
+    scale = spread * size if spread > 1e-10 else 1.0
+    if not 1e-150 < scale < 1e150:
+        raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
+    return offset, scale
 
-    def _default_step(self, settings, n_rows):
-        """Return step 1 for half of the iterations, then a decay."""
-        solver, per_epoch = settings.solver, 1.0
-        if solver.n_index_sets:
-            visits = solver.rows_per_iteration(
-                n_rows, settings.batch_size, settings.sampler
-            )
-            # Every second pass of a solver with anchors goes into them.
-            per_epoch = max(n_rows / visits / (1 + solver.anchored), 1.0)
-        return BurnInThenDecay(n_burn_in=int(self.max_iter * per_epoch / 2), alpha=0.6)
+
+def new_model(estimator, grid, n_rows, start_at_mode=False):
+    """Return the model of an estimator for images of total weight ``n_rows``."""
+    scale, strength = estimator.deformation_scale, estimator.prior_strength
+    if isinstance(scale, str):
+        scale = EXPECTED_DISPLACEMENT * max(max(estimator.image_shape_) / 16, 1.0)
+    priors = TemplatePriors(
+        deformation_scale=float(scale),
+        strength=float(STRENGTH if isinstance(strength, str) else strength),
+        template_scale=np.inf if estimator.template_prior is None else
+        float(estimator.template_prior),
+        noise_scale=float(estimator.noise_prior_scale),
+        noise_strength=float(estimator.noise_prior_strength),
+        weight_concentration=float(estimator.weight_concentration),
+        noise_floor=1e-6,
+    )  # fmt: skip
+    return DeformableTemplateModel(
+        grid,
+        priors,
+        estimator.n_components,
+        estimator.covariance_type,
+        n_rows=float(n_rows),
+        start_at_mode=start_at_mode,
+        n_jobs=estimator.n_jobs,
+    )
+
+
+def starting_params(model, X, sample_weight, rng):
+    """Return starting parameters: means of the images, or of k-means' clusters."""
+    T = model.n_components
+    if T == 1:
+        return model.params_of(X, np.ones((len(X), 1)), sample_weight)
+    filled = np.where(np.isnan(X), 0.0, X)
+    distinct = len(np.unique(filled, axis=0))
+    kmeans = KMeans(
+        min(T, distinct), n_init=10, random_state=int(rng.integers(2**31))
+    ).fit(filled, sample_weight=sample_weight)
+    return model.params_of(X, np.eye(T)[kmeans.labels_], sample_weight)
+
+
+def default_step(settings, n_rows, max_iter):
+    """Return step 1 for half of the iterations, then a decay."""
+    solver, per_epoch = settings.solver, 1.0
+    if solver.n_index_sets:
+        visits = solver.rows_per_iteration(
+            n_rows, settings.batch_size, settings.sampler
+        )
+        # Every second pass of a solver with anchors goes into them.
+        per_epoch = max(n_rows / visits / (1 + solver.anchored), 1.0)
+    return BurnInThenDecay(n_burn_in=int(max_iter * per_epoch / 2), alpha=0.6)
 
 
 def _weighted_median(values, weights):

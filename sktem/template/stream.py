@@ -9,6 +9,7 @@ from sktem.estimators.kept_rows import KeptRows
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
+from sktem.template.setup import check_same, new_grid, new_model, standards
 
 __all__ = ["TemplateStream"]
 
@@ -61,7 +62,7 @@ class TemplateStream:
         """
         self.n_rows += len(X)
         if self.state is not None:
-            estimator._check_same()
+            check_same(estimator)
         else:
             X, sample_weight = self._start(estimator, X, sample_weight)
             if len(X) == 0:
@@ -94,8 +95,10 @@ class TemplateStream:
     def _fit_kept(self, estimator):
         rows, weights = self.kept.joined()
         mass = float(len(rows) if weights is None else weights.sum())
-        estimator.grid_ = estimator._new_grid()
-        estimator._offset, estimator._scale = estimator._standards(rows, weights)
+        estimator.grid_ = new_grid(estimator)
+        estimator._offset, estimator._scale = standards(
+            rows, weights, estimator.image_shape_
+        )
         state, settings, interrupted = estimator._run(rows, weights, mass, None)
         estimator._publish(estimator._fitted_attributes(settings, state, rows))
         estimator._statistics = state.returned
@@ -104,7 +107,7 @@ class TemplateStream:
 
     @staticmethod
     def _stream(estimator, mass):
-        model = estimator._new_model(estimator.grid_, mass, start_at_mode=True)
+        model = new_model(estimator, estimator.grid_, mass, start_at_mode=True)
         settings = estimator._settings(model, STREAM_BATCH)
         step_size = settings.step_size
         if isinstance(estimator.step_size, str):

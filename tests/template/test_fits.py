@@ -11,6 +11,7 @@ from sktem.e_step.random import spawn_generators
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
+from sktem.template.setup import new_model
 from tests.template.oracles import (
     SMALL,
     blobs,
@@ -103,7 +104,7 @@ def saem_by_hand(X, gammas, first_pass, **settings):
     solvers do that fill a memory.
     """
     start = template(max_iter=0, **settings).fit(X)
-    model = start._new_model(start.grid_, float(len(X)))
+    model = new_model(start, start.grid_, float(len(X)))
     Y = (X - start._offset) / start._scale
     generators, sampler = spawn_generators(start.random_state), DeformationMALA()
     params = model.params_of(Y, np.ones((len(X), 1)))
@@ -206,7 +207,7 @@ def test_a_frame_of_missing_pixels_changes_nothing_inside():
         grid.deformation_axes = reference.deformation_axes
         model = DeformableTemplateModel(grid)
         modes, laplace, *_ = model.modes_of(X, params, 0)
-        mean = model.posterior_mean(X, params, 0, modes, 5, 10, 2)
+        mean = model.chains.mean(X, model.target(params, 0), modes, 5, 10, 2)
         found.append([modes, laplace, mean, *model.importance(X, params, 0, 30, 0)])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-7)

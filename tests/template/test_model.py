@@ -9,7 +9,8 @@ from sktem.models import (
     TemplateParams,
     TemplatePriors,
 )
-from sktem.template import chains as template_moves
+from sktem.template import chains
+from sktem.template.statistics import split
 from tests.oracles import LIMIT
 from tests.template.oracles import (
     SHAPES,
@@ -73,10 +74,10 @@ def test_a_fine_spline_gives_the_dense_density(shape, monkeypatch):
 @OF_SHAPE
 def test_mean_curvature(shape, monkeypatch):
     """That of draws from the model; with exact kernels, as near as the spline is."""
-    monkeypatch.setattr(template_moves, "CURVATURE_DRAWS", 2_000)
+    monkeypatch.setattr(chains, "CURVATURE_DRAWS", 2_000)
     model, params, *_ = setting(shape)
     grid, rng = model.grid, np.random.default_rng(1)
-    found = model.mean_curvature(model.component(params, 0))
+    found = model.chains.mean_curvature(model.component(params, 0))
     draws = rng.multivariate_normal(
         np.zeros(grid.n_latents), params.covariances[0], size=2_000
     )
@@ -125,7 +126,7 @@ def test_missing_pixels_are_as_if_they_were_not_there():
 def test_statistics(shape):
     model, _, Y, Z = setting(shape)
     dense, weights = Dense(model.grid), np.array([1.0, 0.5, 0.0, 2.0])
-    part = model.split(model.mean_statistics(Y, Z, weights), 0)
+    part = split(model.grid, model.mean_statistics(Y, Z, weights))
     square = observed = cross = gram = outer = 0.0
     for y, z, w in zip(Y, Z, weights / weights.sum(), strict=True):
         seen = ~np.isnan(y)
@@ -170,10 +171,9 @@ def test_statistics_of_a_mixture_are_those_of_its_parts():
     alone = model_of(model.grid)
     for t in range(2):
         own = shares[:, t] > 0
-        expected = alone.split(
-            alone.mean_statistics(Y[own], states[own, t, :dim], shares[own, t]), 0
-        )
-        for a, b in zip(model.split(s, t), expected, strict=True):
+        expected = alone.mean_statistics(Y[own], states[own, t, :dim], shares[own, t])
+        pair = split(model.grid, s.reshape(2, -1)[t]), split(alone.grid, expected)
+        for a, b in zip(*pair, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
         share = s.reshape(2, -1)[t, 0]
         assert share == pytest.approx(shares[:, t].mean(), rel=1e-14)

@@ -5,6 +5,7 @@ import pytest
 from scipy.linalg import LinAlgError
 
 from sktem.models import DeformableTemplateModel, ImageGrid, TemplatePriors
+from sktem.template.statistics import split
 from sktem.template.systems import (
     BandedGrams,
     DenseGrams,
@@ -25,7 +26,7 @@ def problem(name):
     model = DeformableTemplateModel(grid, TemplatePriors(0.3, 4.0, 3.0))
     Y = rng.normal(size=(3, grid.n_pixels))
     Z = 0.3 * rng.normal(size=(3, grid.n_latents))
-    return grid, model.split(model.mean_statistics(Y, Z), 0), rng
+    return grid, split(grid, model.mean_statistics(Y, Z)), rng
 
 
 def square(bands):

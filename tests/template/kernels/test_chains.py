@@ -106,7 +106,7 @@ def test_preconditioner(shape):
     grid, params, *_ = setting(shape)
     model = model_of(grid)
     target, part = model.target(params, 0), model.component(params, 0)
-    hessian = part.precision + model.mean_curvature(part) / part.noise_variance
+    hessian = part.precision + model.chains.mean_curvature(part) / part.noise_variance
     np.testing.assert_allclose(
         target.factor @ target.factor.T @ hessian, np.eye(grid.n_latents), atol=1e-9
     )
