@@ -14,7 +14,19 @@ import pytest
 import sktem
 
 PACKAGE = Path(sktem.__file__).parent
-HEAVY = ["dask", "matplotlib", "numba", "pandas", "polars", "rich", "torch"]
+HEAVY = [
+    "dask",
+    "duckdb",
+    "h5py",
+    "matplotlib",
+    "numba",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "rich",
+    "torch",
+    "zarr",
+]
 
 
 def run_python(code):

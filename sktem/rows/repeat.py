@@ -1,4 +1,4 @@
-"""Rows of data that need not be an array."""
+"""Copies of rows, for several draws of each."""
 
 from __future__ import annotations
 

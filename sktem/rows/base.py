@@ -1,0 +1,183 @@
+"""The contract of rows that are read block by block, again on every pass."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+
+import numpy as np
+
+__all__ = ["ROWS_PER_BLOCK", "Rows", "aligned", "as_iterator"]
+
+#: Rows of a block, where nobody asks for another number.
+ROWS_PER_BLOCK = 1 << 16
+
+
+class Rows(ABC):
+    """Rows that need not fit in memory.
+
+    A source is a sequence of *pieces*, such as files or chunks, each of which gives
+    arrays of rows when it is read. An adapter defines :meth:`piece`, and the
+    attributes below where they are not as here. What users pass to ``fit`` becomes
+    rows by :func:`sktem.rows.as_rows`; who has another source writes a subclass and
+    passes an instance.
+
+    Attributes
+    ----------
+    n_rows : int or None
+        Number of rows; None if it is known only after a pass.
+    names : list of str or None
+        Names of the columns.
+    n_pieces : int
+        Number of pieces. Passes of the stochastic solvers read them in a random order.
+    can_take : bool
+        Whether :meth:`take` reads single rows in a time that does not depend on the
+        number of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.rows import Rows
+    >>> class Squares(Rows):
+    ...     n_rows = 5
+    ...     def piece(self, index):
+    ...         yield np.arange(3.0)[:, None] ** 2
+    ...         yield np.arange(3.0, 5.0)[:, None] ** 2
+    >>> [(first, block.ravel().tolist()) for first, block in Squares().blocks(4)]
+    [(0, [0.0, 1.0, 4.0, 9.0]), (4, [16.0])]
+    """
+
+    n_rows: int | None = None
+    names: list[str] | None = None
+    n_pieces: int = 1
+    can_take: bool = False
+
+    @abstractmethod
+    def piece(self, index: int) -> Iterator[np.ndarray]:
+        """Read a piece.
+
+        Parameters
+        ----------
+        index : int
+            Which piece.
+
+        Returns
+        -------
+        iterator of ndarray of shape (n, n_columns)
+            Its rows in order, in arrays of any length.
+        """
+
+    def where(self, index: int) -> str:
+        """Return what errors call a piece, such as the name of its file.
+
+        Parameters
+        ----------
+        index : int
+            Which piece.
+
+        Returns
+        -------
+        str
+            The name.
+        """
+        return f"piece {index} of X"
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self._first_rows().shape[1]
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Type of the numbers, as far as the first rows show it."""
+        return self._first_rows().dtype
+
+    def _first_rows(self):
+        for index in range(self.n_pieces):
+            with closing(as_iterator(self.piece(index))) as chunks:
+                for chunk in chunks:
+                    return np.asarray(chunk)
+        return np.empty((0, 0))
+
+    def blocks(self, size: int = ROWS_PER_BLOCK) -> Iterator[tuple[int, np.ndarray]]:
+        """Read all rows in aligned blocks, whatever the pieces and their arrays.
+
+        Parameters
+        ----------
+        size : int, default=65536
+            Rows of each block but the last.
+
+        Yields
+        ------
+        first : int
+            Row number of the first row.
+        block : ndarray of shape (size, n_columns)
+            The rows.
+        """
+        yield from aligned(self._chunks(), size)
+
+    def _chunks(self):
+        for index in range(self.n_pieces):
+            with closing(as_iterator(self.piece(index))) as chunks:
+                yield from chunks
+
+    def take(self, indices: np.ndarray) -> np.ndarray:
+        """Return chosen rows, where ``can_take`` says that it is possible.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_indices, n_columns)
+            The rows.
+        """
+        raise TypeError(f"{type(self).__name__} reads rows in order only")
+
+
+def as_iterator(chunks):
+    """Return an iterator that has a method ``close``."""
+    return chunks if hasattr(chunks, "close") else _generate(chunks)
+
+
+def _generate(chunks):
+    yield from chunks
+
+
+def aligned(
+    chunks: Iterable[np.ndarray], size: int
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Cut arrays of rows into blocks that begin at multiples of a size.
+
+    Parameters
+    ----------
+    chunks : iterable of ndarray
+        Rows in order.
+    size : int
+        Rows of each block but the last.
+
+    Yields
+    ------
+    first : int
+        Row number of the first row.
+    block : ndarray
+        The rows; valid until the next block is asked for.
+    """
+    first, held = 0, 0
+    parts: list[np.ndarray] = []
+    for chunk in chunks:
+        start = 0
+        while start < len(chunk):
+            part = chunk[start : start + size - held]
+            start += len(part)
+            held += len(part)
+            if held < size:
+                parts.append(np.array(part))  # the source may reuse its buffer
+                continue
+            yield first, np.concatenate([*parts, part]) if parts else part
+            first, held, parts = first + size, 0, []
+    if held:
+        yield first, parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,346 @@
+"""Rows that have been checked and counted: what a fit reads, pass after pass."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator
+from contextlib import closing
+
+import numpy as np
+
+from sktem.rows.base import ROWS_PER_BLOCK, Rows, aligned, as_iterator
+
+__all__ = ["CheckedRows", "check_columns", "checked_blocks"]
+
+
+class CheckedRows:
+    """Rows whose number, type and finiteness a first pass has established.
+
+    It has what estimators use of an array: ``shape``, ``dtype``, ``len`` and ``take``.
+
+    Parameters
+    ----------
+    source : Rows
+        Where the rows come from.
+    check : callable or None, default=None
+        Called with each block of numbers; raises ValueError for what is not allowed.
+
+    Attributes
+    ----------
+    lengths : ndarray of int
+        Rows of each piece.
+    held : dict
+        Row numbers, sorted, and rows that are held in memory, by name.
+    """
+
+    ndim = 2
+
+    def __init__(self, source: Rows, check: Callable | None = None):
+        self.source = source
+        self.names = source.names
+        self.can_take = source.can_take
+        self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.lengths = np.zeros(source.n_pieces, dtype=np.int64)
+        types, n_columns = set(), None
+        for index in range(source.n_pieces):
+            for chunk in _numbers_of_piece(source, index, n_columns):
+                n_columns = chunk.shape[1]
+                first = int(self.lengths.sum())
+                check_finite(chunk, first, source.where(index))
+                if check is not None:
+                    check(chunk)
+                types.add(chunk.dtype)
+                self.lengths[index] += len(chunk)
+        self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
+        self.shape = (int(self.lengths.sum()), n_columns or 0)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+
+    def __len__(self):
+        return self.shape[0]
+
+    def pieces(self, order=None) -> Generator[tuple[int, np.ndarray]]:
+        """Read the pieces in a given order.
+
+        Parameters
+        ----------
+        order : sequence of int or None, default=None
+            Which pieces, each once; None means all as they are.
+
+        Yields
+        ------
+        first : int
+            Row number of the first row.
+        chunk : ndarray
+            Rows that follow each other.
+
+        Raises
+        ------
+        ValueError
+            If a piece has more or fewer rows than on the first pass.
+        """
+        source = self.source
+        for index in range(source.n_pieces) if order is None else order:
+            count, expected = 0, int(self.lengths[index])
+            for chunk in _numbers_of_piece(source, index, self.shape[1]):
+                if count + len(chunk) > expected:
+                    count = -1
+                    break
+                if len(chunk):
+                    yield int(self.starts[index]) + count, chunk
+                count += len(chunk)
+            if count != expected:
+                found = "more" if count < 0 else count
+                raise ValueError(
+                    f"{source.where(index)} gave {expected} rows at first and {found} "
+                    "on a later pass: the rows must stay the same during a fit, and a "
+                    "function must return a new iterator at each call"
+                )
+
+    def blocks(self, size: int = ROWS_PER_BLOCK) -> Generator[tuple[int, np.ndarray]]:
+        """Read all rows in aligned blocks.
+
+        Parameters
+        ----------
+        size : int, default=65536
+            Rows of each block but the last.
+
+        Yields
+        ------
+        first : int
+            Row number of the first row.
+        block : ndarray of shape (size, n_columns), in C order
+            The rows.
+        """
+        with closing(self.pieces()) as pieces:
+            for first, block in aligned((chunk for _, chunk in pieces), size):
+                yield first, np.ascontiguousarray(block, dtype=self.dtype)
+
+    def take(self, indices: np.ndarray, axis: int = 0) -> np.ndarray:
+        """Return chosen rows: those held in memory, or read for the purpose.
+
+        Parameters
+        ----------
+        indices : ndarray of int
+            Row numbers. A pass over all rows is made for rows that are neither held
+            nor can be taken.
+        axis : int, default=0
+            The axis of rows.
+
+        Returns
+        -------
+        ndarray of shape (..., n_columns)
+            The rows.
+        """
+        flat = np.ravel(indices)
+        values = self._held_rows(flat)
+        if values is None:
+            if self.can_take:
+                values = self.source.take(flat).astype(self.dtype, copy=False)
+            else:
+                values = self._gathered(flat)
+        return values.reshape(*np.shape(indices), self.shape[1])
+
+    __getitem__ = take
+
+    def hold(self, name: str, indices: np.ndarray) -> None:
+        """Hold rows in memory that are asked for again and again.
+
+        Parameters
+        ----------
+        name : str
+            What they are for; other rows held under this name are dropped.
+        indices : ndarray of int
+            Sorted row numbers.
+        """
+        before = self.held.get(name)
+        same = before is not None and np.array_equal(before[0], indices)
+        if not (same or self.can_take):
+            self.held[name] = (indices, self._gathered(indices))
+
+    def buffers(self, order, sizes) -> Generator[tuple[np.ndarray, np.ndarray]]:
+        """Read the pieces in a given order, many rows at once.
+
+        Parameters
+        ----------
+        order : sequence of int
+            The pieces.
+        sizes : sequence of int
+            How many rows each time; together, all.
+
+        Yields
+        ------
+        indices : ndarray of int
+            Sorted row numbers.
+        rows : ndarray
+            The rows.
+        """
+        remaining, held = iter(sizes), 0
+        size = next(remaining)
+        parts: list[tuple[int, np.ndarray]] = []
+        with closing(self.pieces(order)) as pieces:
+            for first, chunk in pieces:
+                start = 0
+                while start < len(chunk):
+                    part = chunk[start : start + size - held]
+                    parts.append((first + start, part.astype(self.dtype)))
+                    start += len(part)
+                    held += len(part)
+                    if held == size:
+                        parts.sort(key=lambda part: part[0])
+                        runs = [np.arange(n, n + len(rows)) for n, rows in parts]
+                        rows = np.concatenate([rows for _, rows in parts])
+                        parts, held, size = [], 0, next(remaining, 0)
+                        yield np.concatenate(runs), rows
+
+    def digest(self) -> str:
+        """Return a text that is the same for the same rows, whatever the source."""
+        content = hashlib.sha256(f"{self.shape} {self.dtype}".encode())
+        for _, block in self.blocks():
+            content.update(block.data)
+        return content.hexdigest()
+
+    def _held_rows(self, indices):
+        """Return rows if all of them are held under one name, else None."""
+        for numbers, rows in self.held.values():
+            positions = np.searchsorted(numbers, indices)
+            inside = positions < len(numbers)
+            if inside.all() and (numbers[positions] == indices).all():
+                return rows.take(positions, axis=0)
+        return None
+
+    def _gathered(self, indices):
+        """Return chosen rows by a pass over all."""
+        order = np.argsort(indices, kind="stable")
+        sorted_indices = indices[order]
+        rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
+        for first, block in self.blocks():
+            low, high = np.searchsorted(sorted_indices, (first, first + len(block)))
+            rows[order[low:high]] = block[sorted_indices[low:high] - first]
+        return rows
+
+
+def checked_blocks(source: Rows, n_columns: int, check=None):
+    """Read rows once, in blocks of checked numbers.
+
+    Parameters
+    ----------
+    source : Rows
+        Where the rows come from.
+    n_columns : int
+        Number of columns.
+    check : callable or None, default=None
+        As for :class:`CheckedRows`.
+
+    Yields
+    ------
+    block : ndarray of shape (n, n_columns), in C order
+        The rows.
+    """
+
+    def chunks():
+        first = 0
+        for index in range(source.n_pieces):
+            for chunk in _numbers_of_piece(source, index, n_columns):
+                check_finite(chunk, first, source.where(index))
+                if check is not None:
+                    check(chunk)
+                first += len(chunk)
+                yield chunk
+
+    for _, block in aligned(chunks(), ROWS_PER_BLOCK):
+        yield np.ascontiguousarray(block)
+
+
+def check_columns(estimator, source: Rows, *, reset: bool) -> None:
+    """Set or check ``n_features_in_`` and ``feature_names_in_`` as scikit-learn does.
+
+    Parameters
+    ----------
+    estimator : estimator instance
+        Whose attributes they are.
+    source : Rows
+        Where the rows come from.
+    reset : bool
+        Whether to set them.
+
+    Raises
+    ------
+    ValueError
+        If they are others than in ``fit``.
+    """
+    n_columns = source.n_columns
+    names = None if source.names is None else np.asarray(source.names, dtype=object)
+    if reset:
+        estimator.n_features_in_ = n_columns
+        if names is not None:
+            estimator.feature_names_in_ = names
+        else:
+            estimator.__dict__.pop("feature_names_in_", None)
+        return
+    if n_columns != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {n_columns} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    fitted = getattr(estimator, "feature_names_in_", None)
+    if names is not None and fitted is not None and list(names) != list(fitted):
+        raise ValueError(
+            "The feature names should match those that were passed during fit: got "
+            f"{list(names)}, expected {list(fitted)}."
+        )
+
+
+def check_finite(chunk: np.ndarray, first: int, where: str) -> None:
+    """Refuse NaN and infinity, naming the row.
+
+    Parameters
+    ----------
+    chunk : ndarray of shape (n, n_columns)
+        Rows.
+    first : int
+        Row number of the first of them.
+    where : str
+        The piece in which they lie.
+
+    Raises
+    ------
+    ValueError
+        If there are any.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(chunk.sum(dtype=np.float64)) or np.isfinite(chunk).all():
+            return
+    row, column = np.argwhere(~np.isfinite(chunk))[0]
+    what = "NaN" if np.isnan(chunk[row, column]) else "infinity"
+    raise ValueError(
+        f"Input X contains {what}: in row {first + row}, column {column} ({where})."
+    )
+
+
+def _numbers_of_piece(source, index, n_columns):
+    """Read a piece as arrays of float32 or float64, with equally many columns."""
+    where = source.where(index)
+    with closing(as_iterator(source.piece(index))) as chunks:
+        for chunk in chunks:
+            array = np.asarray(chunk)
+            if array.ndim != 2:
+                raise ValueError(
+                    f"{where} has chunks of shape {array.shape}: expected 2 dimensions"
+                )
+            n_columns = array.shape[1] if n_columns is None else n_columns
+            if array.shape[1] != n_columns:
+                raise ValueError(
+                    f"{where} has {array.shape[1]} columns, expected {n_columns}"
+                )
+            if array.dtype not in (np.float32, np.float64):
+                array = _as_float64(array, where)
+            yield array
+
+
+def _as_float64(array, where):
+    if array.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {where} has {array.dtype}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where} does not hold numbers: {error}") from error

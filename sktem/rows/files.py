@@ -1,0 +1,124 @@
+"""Rows of files: Parquet by row groups, .npy as memory maps."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+
+import numpy as np
+
+from sktem.rows.arrays import ArrayRows, JoinedRows
+from sktem.rows.arrow import import_pyarrow, numbers_of
+from sktem.rows.base import ROWS_PER_BLOCK, Rows
+
+__all__ = ["NpyRows", "ParquetRows", "rows_of_files"]
+
+#: Endings of the files that can be read.
+ENDINGS = (".parquet", ".npy")
+
+
+class NpyRows(ArrayRows):
+    """Rows of a .npy file, as a memory map.
+
+    Parameters
+    ----------
+    path : str
+        The file.
+    """
+
+    def __init__(self, path):
+        super().__init__(np.load(path, mmap_mode="r"), str(path))
+        self.length = os.path.getsize(path)
+
+    def piece(self, index):
+        """Read the file in slices."""
+        # Reading behind the end of a file that has become shorter kills the process.
+        if os.path.getsize(self.name) != self.length:
+            raise ValueError(f"{self.name} has changed its length while it was read")
+        return super().piece(index)
+
+    blocks = Rows.blocks
+
+
+class ParquetRows(Rows):
+    """Rows of Parquet files, one after another; the pieces are the row groups.
+
+    Parameters
+    ----------
+    paths : list of str
+        The files.
+    """
+
+    def __init__(self, paths):
+        import_pyarrow()
+        from pyarrow import parquet
+
+        self.open = parquet.ParquetFile
+        self.groups = []
+        self.n_rows = 0
+        for path in paths:
+            with self.open(path) as file:
+                names = list(file.schema_arrow.names)
+                if self.names is None:
+                    self.names = names
+                elif names != self.names:
+                    raise ValueError(
+                        f"{path} has the columns {names}, and {paths[0]} has "
+                        f"{self.names}"
+                    )
+                counts = range(file.metadata.num_row_groups)
+                self.groups += [(path, group, len(counts)) for group in counts]
+                self.n_rows += file.metadata.num_rows
+        self.n_pieces = len(self.groups)
+
+    def where(self, index):
+        """Return the file and the row group."""
+        path, group, _ = self.groups[index]
+        return f"row group {group} of {path}"
+
+    def piece(self, index):
+        """Read a row group."""
+        path, group, n_groups = self.groups[index]
+        with self.open(path) as file:
+            if file.metadata.num_row_groups != n_groups:
+                raise ValueError(f"{path} has changed since it was opened")
+            yield from map(
+                numbers_of,
+                file.iter_batches(
+                    ROWS_PER_BLOCK, row_groups=[group], columns=self.names
+                ),
+            )
+
+
+def rows_of_files(path):
+    """Return the rows of a file, of the files in a folder, or of a glob pattern.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file, folder or pattern. Files are read in the order of their names.
+
+    Returns
+    -------
+    Rows
+        Their rows.
+    """
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        files = [str(file) for file in Path(name).iterdir()]
+        files = [file for file in files if file.endswith(ENDINGS)]
+    else:
+        files = [name] if os.path.exists(name) else glob.glob(name, recursive=True)
+    files.sort()
+    kinds = {os.path.splitext(file)[1] for file in files}
+    if len(kinds) != 1 or not kinds <= set(ENDINGS):
+        what = f"files ending with {sorted(kinds)}" if kinds else "no file"
+        raise ValueError(
+            f"X={name!r} must name files that all end with .parquet or all with .npy, "
+            f"found {what}"
+        )
+    if kinds == {".parquet"}:
+        return ParquetRows(files)
+    parts = [NpyRows(file) for file in files]
+    return parts[0] if len(parts) == 1 else JoinedRows(parts)

@@ -1,0 +1,129 @@
+"""Which adapter reads what users pass as X."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+
+from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
+from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows
+from sktem.rows.base import Rows
+from sktem.rows.chunks import ChunkRows, IteratedRows
+from sktem.rows.files import rows_of_files
+
+__all__ = ["as_rows", "found_rows"]
+
+
+def as_rows(X) -> Rows:
+    """Return an object that reads X block by block, again on every pass.
+
+    Estimators that read rows call it themselves. It makes a difference for an array
+    in memory, which they would take as it is.
+
+    Parameters
+    ----------
+    X : object
+        An array or memory map; a sequence of chunks; a function that returns a new
+        iterator of chunks at each call; a path, folder or glob pattern of Parquet or
+        ``.npy`` files; a pyarrow Table or Dataset, a polars LazyFrame, a DuckDB
+        relation or whatever else has ``__arrow_c_stream__`` and can be read again; a
+        zarr or h5py array; an instance of :class:`Rows`.
+
+    Returns
+    -------
+    Rows
+        The rows.
+
+    Raises
+    ------
+    TypeError
+        If X can be read only once, or not at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.rows import as_rows
+    >>> rows = as_rows([np.zeros((3, 2)), np.ones((4, 2))])
+    >>> rows.n_rows, rows.n_columns, rows.n_pieces
+    (7, 2, 2)
+    """
+    rows = found_rows(X)
+    if rows is not None:
+        return rows
+    array = np.asarray(X)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"rows cannot be read from {type(X).__name__}")
+    return ArrayRows(array)
+
+
+def found_rows(X) -> Rows | None:
+    """Return what reads X by blocks, None for what scikit-learn takes as an array.
+
+    Parameters
+    ----------
+    X : object
+        What the user has passed.
+
+    Returns
+    -------
+    Rows or None
+        The rows. Arrays that scikit-learn would use without a copy are left to it.
+    """
+    if isinstance(X, np.ndarray):
+        return _of_memory_map(X) if isinstance(X, np.memmap) else None
+    if isinstance(X, Rows):
+        return X
+    if isinstance(X, (str, os.PathLike)):
+        return rows_of_files(X)
+    if hasattr(X, "__next__"):
+        raise TypeError(
+            f"X is a {type(X).__name__}, whose rows can be read only once, and fit "
+            "reads them again and again: pass a function that returns a new iterator "
+            "of chunks, or learn from each chunk by partial_fit"
+        )
+    kind = type(X).__module__.partition(".")[0], type(X).__name__
+    if kind == ("polars", "LazyFrame"):
+        return LazyFrameRows(X)
+    if kind == ("polars", "DataFrame") or kind[0] == "pandas":
+        return None
+    if hasattr(X, "__arrow_c_stream__"):
+        return ArrowRows(X)
+    if hasattr(X, "to_batches") and hasattr(X, "schema"):
+        return DatasetRows(X)
+    if kind[0] in ("zarr", "h5py"):
+        return SlicedRows(X)
+    return None if hasattr(X, "__array__") or hasattr(X, "shape") else _of_chunks(X)
+
+
+def _of_memory_map(X):
+    """Leave a memory map to scikit-learn, unless it would be copied."""
+    used = X.dtype in (np.float64, np.float32) and X.flags.c_contiguous
+    return None if used or X.ndim != 2 or X.dtype.kind not in "biuf" else ArrayRows(X)
+
+
+def _of_chunks(X):
+    if callable(X) and not isinstance(X, type):
+        return IteratedRows(X)
+    if hasattr(X, "__len__") and hasattr(X, "__getitem__"):
+        if len(X) == 0 or isinstance(X, dict) or _dimensions(X[0]) != 2:
+            return None  # such as a list of lists
+        if isinstance(X, (list, tuple)) and _alike(X):
+            parts = [ArrayRows(chunk, f"chunk {i}") for i, chunk in enumerate(X)]
+            return JoinedRows(parts)
+        return ChunkRows(X)
+    if hasattr(X, "__iter__"):
+        return IteratedRows(X.__iter__)
+    return None
+
+
+def _dimensions(chunk):
+    return getattr(chunk, "ndim", len(getattr(chunk, "shape", ())))
+
+
+def _alike(chunks):
+    """Return whether chunks are arrays of numbers with equally many columns."""
+    if not all(isinstance(chunk, np.ndarray) for chunk in chunks):
+        return False
+    numbers = all(chunk.dtype.kind in "biuf" for chunk in chunks)
+    return numbers and len({chunk.shape[1:] for chunk in chunks}) == 1
