@@ -1,9 +1,9 @@
 """Arrays of NumPy or of another namespace that follows the array API standard.
 
-Code that runs on both asks :func:`arrays_of` for what the two spell differently and
-takes everything else (sums, logarithms, ``@``) from its ``xp``. What it makes is of the
-namespace and on the device of what it got. Other namespaces need array-api-compat,
-which is imported when the first such array is seen.
+Code that runs on both asks :func:`arrays_of` for operations that the two spell
+differently and takes everything else (sums, logarithms, ``@``) from its ``xp``. What it
+makes is of the namespace and on the device of what it got. Other namespaces need
+array-api-compat, which is imported when the first such array is seen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["NUMPY", "NamespaceArrays", "NumpyArrays", "arrays_of", "input_arrays
 
 
 class NumpyArrays:
-    """What NumPy has under names of its own.
+    """Operations that have other names in NumPy than in the standard.
 
     Attributes
     ----------
@@ -48,11 +48,11 @@ class NumpyArrays:
         return values.astype(dtype, copy=False)
 
     def concat(self, parts, axis=0):
-        """Return arrays one after the other."""
+        """Concatenate arrays."""
         return np.concatenate(parts, axis=axis)
 
     def contiguous(self, values):
-        """Return an array in C order, if that is what compiled loops need."""
+        """Return an array in C order, if compiled loops need it."""
         return np.ascontiguousarray(values)
 
     def empty(self, shape, dtype):
@@ -85,7 +85,7 @@ class NumpyArrays:
 
 
 class NamespaceArrays:
-    """What other namespaces have under the names of the standard.
+    """The same operations under the names of the standard.
 
     Parameters
     ----------
@@ -116,11 +116,11 @@ class NamespaceArrays:
         return self.xp.astype(values, dtype, copy=False)
 
     def concat(self, parts, axis=0):
-        """Return arrays one after the other."""
+        """Concatenate arrays."""
         return self.xp.concat(parts, axis=axis)
 
     def contiguous(self, values):
-        """Return an array in C order, if that is what compiled loops need."""
+        """Return an array in C order, if compiled loops need it."""
         return values
 
     def empty(self, shape, dtype):
@@ -174,14 +174,14 @@ def _compat():
 
 
 def arrays_of(values, numpy=NUMPY, other=NamespaceArrays):
-    """Return what works on the arrays of a namespace and device.
+    """Return the operations for the arrays of a namespace and device.
 
     Parameters
     ----------
     values : array
         An array of it.
     numpy : NumpyArrays, default=NUMPY
-        What to return for NumPy.
+        Returned for NumPy.
     other : callable, default=NamespaceArrays
         Called with another namespace and the device.
 

@@ -43,7 +43,7 @@ class Checkpoint(_FitCallback):
     """Save the state of a fit after epochs, and resume a fit that was killed.
 
     The file is replaced atomically: a kill at any moment leaves the last complete
-    state. When ``fit`` is called again with the same parameters and data, it goes on
+    state. When ``fit`` is called again with the same parameters and data, it continues
     from the file and ends with the same bits as a fit that was not interrupted.
     A file of another fit is left unused, with a warning, and then overwritten.
 
@@ -91,9 +91,9 @@ class Checkpoint(_FitCallback):
         Returns
         -------
         FitProgress or None
-            What was saved.
+            The saved state.
         """
-        # What is only about printing and threads does not change the result.
+        # Settings of printing and threads do not change the result.
         params = {
             name: _fingerprint(value)
             for name, value in estimator.get_params(deep=False).items()
@@ -130,7 +130,7 @@ class Checkpoint(_FitCallback):
         Returns
         -------
         bool
-            False: the fit goes on.
+            False: the fit continues.
         """
         if context.task_name != "epoch":
             return False
@@ -157,7 +157,7 @@ class Checkpoint(_FitCallback):
 
 
 def _remove_leftovers(path):
-    """Remove what a fit that was killed while it saved has left beside the file."""
+    """Remove temporary files of a fit that was killed while it saved."""
     name = re.compile(re.escape(path.name) + r"\.[a-z0-9_]{8}" + re.escape(UNFINISHED))
     if not path.parent.is_dir():
         return
@@ -187,7 +187,7 @@ class LogLikelihoodMonitor(_FitCallback):
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Weights of the held-out rows, for estimators whose ``score`` takes them.
     patience : int or None, default=None
-        Stop when the score has not risen for so many epochs; None never stops.
+        Stop when the score has not risen for this many epochs; None never stops.
     min_delta : float, default=0.0
         Least rise that counts.
 

@@ -1,4 +1,4 @@
-"""Checks of names and numbers that a user passes: messages say what is known."""
+"""Checks of names and numbers that a user passes: messages list the known ones."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def check_choice(name: str, value, known: Collection[str], other: str = "") -> A
     name : str
         Name of the parameter.
     value : object
-        What the user passed.
+        The value passed by the user.
     known : collection of str
         The names.
     other : str, default=""
-        What else the parameter may be, such as " or a callable".
+        Other values that are allowed, such as " or a callable".
 
     Returns
     -------
@@ -71,9 +71,9 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
     name : str
         Name of the parameter.
     value : object
-        What the user passed.
+        The value passed by the user.
     kind : {numbers.Integral, numbers.Real}
-        What it has to be.
+        The required type.
     low : float
         Least value.
     strict : bool, default=False

@@ -16,7 +16,7 @@ class Graph:
     Parameters
     ----------
     adjacency : sparse matrix, sparse array or array-like of shape (n_units, n_units)
-        Symmetric; what is not zero is an edge. Entries given twice are one edge.
+        Symmetric; nonzero entries are edges. Entries given twice are one edge.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class Graph:
         return np.bincount(ends, minlength=self.n_units)
 
     def neighbours(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the neighbours of all units, one after the other.
+        """Return the neighbours of all units, concatenated.
 
         Returns
         -------
@@ -164,7 +164,7 @@ class Graph:
         Returns
         -------
         ndarray of int of shape (n_units,)
-            The number of the component.
+            The index of the component.
         """
         ones = np.ones(self.n_edges)
         matrix = sparse.coo_array(

@@ -10,7 +10,7 @@ __all__ = ["History"]
 
 @dataclass
 class History:
-    """What happened in a run, one entry per epoch.
+    """Record of a run, one entry per epoch.
 
     A list is empty where the fits of an estimator have no such quantity.
 

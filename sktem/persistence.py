@@ -27,7 +27,7 @@ def trusted_types(types: Iterable[str]) -> list[str]:
     Parameters
     ----------
     types : iterable of str
-        What ``skops.io.get_untrusted_types`` returned.
+        The result of ``skops.io.get_untrusted_types``.
 
     Returns
     -------

@@ -49,7 +49,7 @@ class Schedule(BaseEstimator, ABC):
         Parameters
         ----------
         phase : Phase
-            What the run knows of its burn-in, see :class:`sktem.loop.state.Phase`.
+            State of the burn-in of the run, see :class:`sktem.loop.state.Phase`.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What is installed, for reports of problems."""
+"""Installed versions, for reports of problems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Markov kernel learns during a run; samplers themselves hold settings only."""
+"""Tuning of Markov transitions in a run; samplers themselves hold settings only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Adaptation:
     Attributes
     ----------
     values : dict
-        What is common to all rows, by name.
+        Values common to all rows, by name.
     row_values : dict
         Arrays with one entry per row of the data, by name.
     """

@@ -21,7 +21,7 @@ ROWS_TO_CHECK = 64
 
 
 class Batch(NamedTuple):
-    """Rows to visit, and what each counts for in the mean over all rows.
+    """Rows to visit, and the coefficient of each in the mean over all rows.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 class FullPass(NamedTuple):
-    """What a pass over all rows with exact expectations has found.
+    """Results of a pass over all rows with exact expectations.
 
     Attributes
     ----------
@@ -82,10 +82,10 @@ class Expectation:
     chains : LatentMemory or None
         Chain states of all rows, for Markov samplers.
     full_pass_done : FullPass or None
-        What the last full pass has found, if its expectations were exact; who uses it
+        Results of the last full pass, if its expectations were exact; who uses it
         takes it away.
     checked : bool
-        Whether the shapes of what the model returns have been looked at.
+        Whether the shapes returned by the model have been checked.
     """
 
     def __init__(self, model, sampler, X, sample_weight, generators):
@@ -206,7 +206,7 @@ class Expectation:
         return self.model.annotate(Z, params)
 
     def _check(self, X, Z, params, iteration) -> None:
-        """Check the first latents and what the model makes of them."""
+        """Check the first latents and their statistics."""
         model, sampler = self.model, self.sampler
         self.checked = True
         name = sampler.requires[0] if sampler.requires else "the sampler"

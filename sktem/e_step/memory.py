@@ -1,4 +1,4 @@
-"""What is remembered of each row: its latents, never its statistics."""
+"""Memory of rows: their latents, never their statistics."""
 
 from __future__ import annotations
 

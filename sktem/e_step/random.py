@@ -35,7 +35,7 @@ class Generators:
     monitoring : numpy.random.Generator
         The rows on which progress is measured.
     adaptation : Adaptation
-        Not a generator: what Markov kernels have learnt in this fit.
+        Not a generator: the tuning of Markov transitions in this fit.
     """
 
     initialisation: np.random.Generator
@@ -67,7 +67,7 @@ def _restored_seed(state):
 
 
 def seed_sequence(random_state) -> np.random.SeedSequence:
-    """Turn what scikit-learn users pass as ``random_state`` into a seed sequence.
+    """Turn a ``random_state`` as in scikit-learn into a seed sequence.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""What all estimators share, and StochasticEM. Import them from :mod:`sktem`."""
+"""Common parts of all estimators, and StochasticEM. Import them from :mod:`sktem`."""

@@ -1,4 +1,4 @@
-"""What the estimators share: parts from names, runs, callbacks, checkpoints."""
+"""Common base of the estimators: parts from names, runs, callbacks, checkpoints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 #: Rows of a batch, at most, where the estimator chooses.
 LARGEST_BATCH = 1024
 
-#: Settings of the loop that a face may leave out, with what holds then.
+#: Settings of the loop that a face may leave out, with their values then.
 WITHOUT = {
     "n_draws": None,
     "batch_size": 1,
@@ -65,7 +65,7 @@ class LoopEstimator(EpochEstimator):
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
 
     def _option(self, name):
-        """Return a parameter, or what holds where the estimator does not offer it."""
+        """Return a parameter, or its value where the estimator does not offer it."""
         return getattr(self, name, WITHOUT[name])
 
     def _check_number(self, name, kind, low, *, strict=False):
@@ -163,7 +163,7 @@ class LoopEstimator(EpochEstimator):
         return self._given_batch_size(max(1, min(LARGEST_BATCH, n_rows // 20)))
 
     def _given_batch_size(self, automatic):
-        """Return ``batch_size``, checked, or what "auto" means."""
+        """Return ``batch_size``, checked, or the meaning of "auto"."""
         if _is_auto(self._option("batch_size")):
             return automatic
         self._check_number("batch_size", Integral, 1)
@@ -185,7 +185,7 @@ class LoopEstimator(EpochEstimator):
         return None if unsure or passes == 0 else passes
 
     def _warn(self, state, settings):
-        """Warn once about what went wrong in a fit."""
+        """Warn once about all problems of a fit."""
         warn_of_run(state, settings, USER_FRAME)
 
 

@@ -58,7 +58,7 @@ def _same(value, default):
 
 
 def warn_of_run(state, settings, stacklevel: int) -> None:
-    """Warn of what went wrong in a run."""
+    """Warn of the problems of a run."""
     stacklevel += 1
     if state.failure:
         warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)
@@ -89,7 +89,7 @@ def warn_of_run(state, settings, stacklevel: int) -> None:
 
 
 def event_message(what: str, events, where: str = "") -> str:
-    """Return one sentence on numerical problems that were repaired, and what helps."""
+    """Return one sentence on numerical problems that were repaired, with advice."""
     found = {name: count for name, count in events.items() if count}
     if not found:
         return ""

@@ -1,4 +1,4 @@
-"""What every fit that runs epochs shares: starts, callbacks, checkpoints, printing."""
+"""Common parts of fits that run epochs: starts, callbacks, checkpoints, printing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
     def _fit(
         self, settings, X, sample_weight, new_run, *, n_init=1, starts=None, finish=None
     ):
-        """Run from each start and take over what the best run has found.
+        """Run from each start and take over the result of the best run.
 
         ``new_run(progress)`` makes the state of a start; ``finish(state)`` is the
         last word on the best one. A fit that the user has interrupted takes the result

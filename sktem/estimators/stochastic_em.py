@@ -201,7 +201,7 @@ class StochasticEM(LoopEstimator):
         Raises
         ------
         TypeError
-            If the model lacks what the sampler needs.
+            If the model lacks a method that the sampler needs.
         """
         X, sample_weight = self._validate(X, sample_weight, reset=True)
         settings = self._settings(self.model, len(X))

@@ -1,6 +1,6 @@
 """Measuring fitted models: likelihoods, exact sums, residuals, predictive checks.
 
-The public names are imported on first use, so that what needs no compiled code does
+The public names are imported on first use, so that names without compiled code do
 not load it.
 """
 

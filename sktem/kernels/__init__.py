@@ -20,7 +20,7 @@ def _writable(folder):
 def _cache_folder():
     """Return a folder for compiled code, None where numba finds one by itself.
 
-    numba keeps compiled code beside the source or else in the user's cache folder, and
+    numba keeps compiled code next to the source or else in the user's cache folder, and
     refuses to compile when it can write to neither (a read-only image whose user has
     no home). Compiled code then goes to the temporary folder.
     """

@@ -34,7 +34,7 @@ def iterate_blocks(function, n_rows, block_size, n_jobs=None):
     Yields
     ------
     result : object
-        What the function returned for a block.
+        The result of the function for a block.
     """
     starts = range(0, n_rows, block_size)
     stops = [min(start + block_size, n_rows) for start in starts]

@@ -1,1 +1,1 @@
-"""Algorithm 1, its state, and what is measured and recorded while it runs."""
+"""Algorithm 1, its state, and the measurements and records of a run."""

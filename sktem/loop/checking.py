@@ -13,13 +13,14 @@ __all__ = ["check_model"]
 def check_model(
     model, X, *, params=None, constrained=(), n_draws=200, random_state=0
 ) -> list[str]:
-    """Check a model against what the solvers and samplers expect of it.
+    """Check a model against the expectations of solvers and samplers.
 
     Every method that the model has is called on the given rows, and compared with what
     it must agree with: shapes; weights with repeated rows; the gradient with finite
     differences; the M-step with nearby parameters, none of which may be better;
     ``project`` with itself; draws with the posterior and with the log-density;
-    ``expected_statistics`` with what it stands for. A few dozen rows are enough.
+    ``expected_statistics`` with the methods that it replaces. A few dozen rows are
+    enough.
 
     Parameters
     ----------

@@ -31,14 +31,14 @@ def check_change(state, settings, objective, mean_field, exact) -> None:
 
 
 def check_gap(state, settings, monotone: bool) -> None:
-    """Set ``converged`` when what is left to gain is estimated to be below ``tol``.
+    """Set ``converged`` when the remaining gain is estimated to be below ``tol``.
 
     A small change from epoch to epoch can mean slow progress. For EM, whose changes
     fall geometrically in the end, the rest of the series is extrapolated (Aitken).
     Otherwise the means of the objective over the last third of the epochs and over
     the third before are compared. Their difference, which small steps make small, is
-    divided by the steps between and multiplied by all steps so far: what the run would
-    gain if it went on as long again. Only epochs in which the step averages are
+    divided by the steps between and multiplied by all steps so far: the gain of
+    a run that continued as long again. Only epochs in which the step averages are
     compared. Where that is below ``tol``, or the difference below twice its standard
     error, ``patience`` epochs in a row (all those with Markov chains), the run has
     converged, unless its history says otherwise: an exponential in the steps is fitted
@@ -77,7 +77,7 @@ def check_gap(state, settings, monotone: bool) -> None:
 
 
 def _left_of_approach(history):
-    """Return what is left of an exponential approach, and how much it could be."""
+    """Return the remainder of an exponential approach, and its upper limit."""
     values = np.array(history.objective)
     steps = np.cumsum(history.step_size)
     steps = steps - steps[0]

@@ -35,7 +35,7 @@ class IterateRule:
     Parameters
     ----------
     average : bool, int, "tail" or "random"
-        False: the last iterate. An integer: the average of the iterates after so many
+        False: the last iterate. An integer: the average of the iterates after this many
         epochs (True means 1). "tail": a running average in which iterate k enters with
         weight ``4 / (k + 3)``, so that about the last quarter of the iterates counts
         at any time (polynomial-decay averaging, Shamir and Zhang 2013). "random":

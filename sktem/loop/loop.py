@@ -120,7 +120,7 @@ class _Loop:
         return result
 
     def selector(self) -> RowSelector:
-        """Return what draws the rows of one index set."""
+        """Return the selector of the rows of one index set."""
         settings = self.settings
         return RowSelector(
             self.n, settings.batch_size, settings.sampling, self.expectation.weights
@@ -206,7 +206,7 @@ class _Loop:
             gammas = gammas[done:]
 
     def visits(self, n_iterations: int):
-        """Draw what the next iterations of a sweep visit."""
+        """Draw the visits of the next iterations of a sweep."""
         settings, generators = self.settings, self.state.generators
         sampler, n_sets = settings.sampler, settings.solver.n_index_sets
         n_draws = 0
@@ -249,7 +249,7 @@ class _Loop:
         self.maximize()
 
     def reduce_variance(self, recursion, proxy: np.ndarray) -> np.ndarray:
-        """Do the Inc-step, kept within what data can produce.
+        """Do the Inc-step, kept within the feasible set.
 
         A proxy that is a difference can lead out of the feasible set. The step then
         goes to the mean over the remembered rows instead, which data have produced, so

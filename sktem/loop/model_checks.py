@@ -1,4 +1,4 @@
-"""One model against what the solvers and samplers expect of it."""
+"""One model against the expectations of solvers and samplers."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class _ModelCheck:
     # ------------------------------------------------------------------------- M-step
 
     def objective(self):
-        """Return what the M-step increases, its statistics, and whether entries count.
+        """Return the M-step's objective, its statistics, and whether entries count.
 
         With ``log_joint`` it is the complete likelihood at fixed latents. Otherwise it
         is the likelihood of the data at a fixed point of EM.
@@ -269,7 +269,7 @@ class _ModelCheck:
             )
 
     def project(self):
-        """Leave alone what data give, and what it has returned."""
+        """Leave statistics of data alone, and its own results."""
         s = self.average(self.Z)
         same, left = self.project_checked(s)
         # Latents where chains start may all be equal, which is at the boundary.
@@ -283,7 +283,7 @@ class _ModelCheck:
                 again, _ = self.project_checked(inside)
                 scale = np.abs(inside).max(initial=1e-300)
                 if not np.abs(again - inside).max(initial=0.0) <= 1e-6 * scale:
-                    self.fail("project", "changes what it has returned itself")
+                    self.fail("project", "changes its own result")
                 if has_nan(self.model.maximize(inside, self.params)):
                     self.fail("maximize", "returned NaN for statistics from project")
         return True

@@ -9,7 +9,7 @@ __all__ = ["Epochs", "run_epochs"]
 
 
 class Epochs(Protocol):
-    """What the shell runs: Algorithm 1, or the ascent of a Boltzmann machine."""
+    """The iterations of a run: Algorithm 1, or the ascent of a Boltzmann machine."""
 
     def start(self) -> None:
         """Prepare the first epoch, where the run is not resumed."""
@@ -21,7 +21,7 @@ class Epochs(Protocol):
         """Record the epoch, and decide whether the run has converged."""
 
     def finish(self, on_epoch: Callable[[Any], bool] | None) -> None:
-        """Set what is returned, unless the user has interrupted."""
+        """Set the result, unless the user has interrupted."""
 
     def go_back(self) -> None:
         """Return to the end of the last finished epoch."""
@@ -35,10 +35,10 @@ def run_epochs(
     Parameters
     ----------
     epochs : Epochs
-        The iterations of an epoch and what surrounds them.
+        The iterations of an epoch, their start and end.
     state : object
         State of the run, with ``converged``, ``stopped`` and ``interrupted``. Ctrl-C
-        ends the run with what the last finished epoch has left.
+        ends the run with the parameters of the last finished epoch.
     on_epoch : callable or None, default=None
         Called with the state after each epoch; returning True stops the run.
     """

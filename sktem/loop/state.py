@@ -59,7 +59,7 @@ class RunSettings:
         Whether objective and mean field are measured at the end of each epoch, which
         costs draws of their own.
     stopping : {"change", "gap"}
-        Whether ``tol`` bounds the change in an epoch or what is left to gain.
+        Whether ``tol`` bounds the change in an epoch or the remaining gain.
     """
 
     model: Any
@@ -93,9 +93,9 @@ class RunState:
     hidden_by_noise : bool
         Whether the noise of the objective hides whether the run has converged.
     failure : str
-        What stopped the run short, for the user; empty if nothing did.
+        The reason why the run stopped early, for the user; empty if there is none.
     trace : object
-        What an estimator keeps of the run for itself.
+        The estimator's own record of the run.
     """
 
     params: Any

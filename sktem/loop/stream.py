@@ -20,7 +20,7 @@ __all__ = ["Stream", "StreamState"]
 
 @dataclass
 class StreamState:
-    """What a stream keeps between chunks; its size does not depend on their number.
+    """State of a stream between chunks; its size does not depend on their number.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Stream:
         k = state.mass / batch + 1.0
         if mass == batch:
             return float(step_size(k))
-        # What is left of the past is the product over the batches that the rows make.
+        # The share left of the past is the product over the batches that the rows make.
         full = int(mass / batch * (1 + 1e-12))
         gammas = [float(step_size(k + j)) for j in range(full)]
         rest = max(mass / batch - full, 0.0)

@@ -30,7 +30,7 @@ SWEEPS: dict[tuple[str, str, str], tuple[str, str]] = {
 
 
 class SweepVisits(NamedTuple):
-    """What iterations with a batch of one visit; the second axis is the index set.
+    """Visits of iterations with batches of one; the second axis is the index set.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class SweepVisits(NamedTuple):
     uniforms: np.ndarray
 
     def after(self, n_iterations: int) -> SweepVisits:
-        """Return what is left after some iterations."""
+        """Return the visits after the first iterations."""
         return SweepVisits(*(part[n_iterations:] for part in self))
 
 

@@ -30,7 +30,7 @@ MOST_DIFFERENCES = 4_000_000
 #: Importance draws per subject where there would be more quadrature points.
 N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
-#: least gain in log-likelihood for which it goes on.
+#: least gain in log-likelihood for which it continues.
 MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
 #: Curvature, in units of that of the complete data, which counts as none, and the least
 #: that it gets then.
@@ -72,18 +72,18 @@ def hidden_share(model, rows, params, start=None) -> float:
 
 
 class Ascent(NamedTuple):
-    """Where Newton steps on the likelihood have led.
+    """Result of Newton steps on the likelihood.
 
     Attributes
     ----------
     params : MixedEffectsParams
         Where they ended.
     gain : float
-        What the log-likelihood has gained.
+        Gain in log-likelihood so far.
     value : float
         The log-likelihood there.
     promise : float
-        What another step should gain; infinite if the likelihood is not finite.
+        Gain that another step promises; infinite if the likelihood is not finite.
     reliable : bool
         Whether the modes of all subjects were found.
     modes : ndarray of shape (n, d)
@@ -229,7 +229,7 @@ class _Coordinates:
 
 
 def _newton_step(found, coordinates):
-    """Return Newton's step, and what it should gain.
+    """Return Newton's step, and the gain that it promises.
 
     Directions in which the likelihood is not concave get a curvature.
     """

@@ -13,8 +13,8 @@ from sktem.mixed_effects.m_step import repaired_covariance
 
 __all__ = ["to_the_bounds"]
 
-#: What a variance at its bound may cost in log-likelihood, before and after the other
-#: parameters have moved.
+#: The loss in log-likelihood allowed for a variance at its bound, before and after the
+#: other parameters have moved.
 WORTH_A_TRY, AT_BOUND = 0.1, 1e-4
 #: Quadrature points for a first look, and the cost there that ends it.
 FEW_POINTS, HOPELESS = 64, 2.0
@@ -23,8 +23,9 @@ FEW_POINTS, HOPELESS = 64, 2.0
 def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     """Put variances that the likelihood has no use for at their bounds.
 
-    Newton steps approach such a bound for ever. A variance, or what others leave of it,
-    goes to its least value if the likelihood does not fall, and the rest moves on.
+    Newton steps approach such a bound for ever. A variance, or the part not explained
+    by others, goes to its least value if the likelihood does not fall, and the rest
+    moves on.
     """
     seed, most_points = rng.integers(2**63), options["most_points"]
     for j in model.design.free_variances:

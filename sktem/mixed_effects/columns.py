@@ -1,4 +1,4 @@
-"""Which columns of X are what, and which subject a row is of."""
+"""Roles of the columns of X, and subjects of the rows."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def blank_columns(estimator, X):
 
 
 def subjects_of(groups, n_rows):
-    """Return labels and the number of the subject of each row."""
+    """Return the labels of the subjects and the index of each row's subject."""
     labels = np.asarray(groups)
     if labels.shape != (n_rows,):
         raise ValueError(
@@ -114,7 +114,7 @@ def subjects_of(groups, n_rows):
 
 
 def _is_missing(label):
-    """Whether a label is None or differs from itself, as NaN, NaT and NA do."""
+    """Return whether a label is None or differs from itself, as NaN, NaT and NA do."""
     try:
         return label is None or bool(label != label)
     except TypeError:  # pandas.NA is neither equal nor different

@@ -27,9 +27,9 @@ class MixedEffectsParams(NamedTuple):
     sigma : ndarray of shape (2,)
         Parameters a and b of the residual error; 0 for one that the error lacks.
     numeric : ndarray of shape (k,)
-        What has no closed-form M-step: coefficients of parameters without random
-        effect and of covariates that vary within subjects, and the logarithms of a and
-        b of the combined error.
+        Parameters without a closed-form M-step: coefficients of parameters without
+        random effect and of covariates that vary within subjects, and the logarithms of
+        a and b of the combined error.
     steps : int
         M-steps done, in units of a pass, which the annealing at the start counts.
     """
@@ -42,7 +42,7 @@ class MixedEffectsParams(NamedTuple):
 
 
 def effect_name(covariate: str, parameter: str) -> str:
-    """Return what the effect of a covariate is called among the estimates."""
+    """Return the name of the effect of a covariate among the estimates."""
     return f"beta_{covariate}({parameter})"
 
 
@@ -93,7 +93,7 @@ class MixedEffectsDesign(NamedTuple):
         Names of the covariates of subjects, the first being that of the intercept, and
         of those that vary within a subject.
     residual_names : tuple of str, default=("a", "b")
-        What the parameters a and b of the residual error are called among the others.
+        Names of the parameters a and b of the residual error among the estimates.
     given_effects : tuple of (str, str, float), default=()
         Parameter, covariate and value of effects that are part of ``constant``.
     """

@@ -42,7 +42,7 @@ __all__ = ["NonlinearMixedEffectsRegressor"]
 
 #: Samplers by name, for latents whose prior is Gaussian.
 SAMPLERS = {"rwm": ComponentWalk, "mala": MALA, "ula": ULA}
-#: What the named ones are made with.
+#: Settings of the named samplers.
 OPTIONS: dict[type, dict] = {
     ComponentWalk: {},
     MALA: {"step": 0.03, "n_steps": 5, "preconditioner": "prior", "adapt": 0.6},
@@ -56,7 +56,7 @@ class DecayAfterBurnIn(Constant):
     """Step 1 while the burn-in lasts, then a decay."""
 
     def in_phase(self, phase):
-        """Return the schedule of the burn-in, or of what comes after it."""
+        """Return the schedule of the burn-in, or of the phase after it."""
         end = phase.burn_in_end
         if end is None:
             return self
@@ -100,7 +100,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         ``parameters`` (of the model, for one of the library), is 0 on the diagonal for
         parameters without.
     fixed : list of str, dict or None, default=None
-        What stays at its start, or (a dict) at the given value, by the names of
+        Estimates that stay at their start, or (a dict) at given values, by the names of
         ``monte_carlo_errors_``: population values such as "CL", effects of covariates
         that are constant within subjects ("beta_weight(CL)"), variances of random
         effects without covariances ("omega2_CL"), and "a" and "b" of the residual
@@ -117,7 +117,7 @@ default="constant"
         ``gradient(psi, X)``, a dict with the derivatives of the model by the
         parameters, for the samplers "mala" and "ula"; None means finite differences.
     omega_start : float, dict or None, default=None
-        Variances of the random effects at the start; None means what the residuals of
+        Variances of the random effects at the start; None means that the residuals of
         the regression without random effects suggest.
     solver : str or Solver, default="saem"
         "saem", "isaem", "vrttem", "fittem", "online", "biased-saem" (SAEM with "ula"),
@@ -279,7 +279,7 @@ default="constant"
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
-    # What the loop asks of all estimators and this one decides itself.
+    # Settings of the loop that this estimator decides itself.
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
     _stream: SubjectStream
 
@@ -556,7 +556,7 @@ default="constant"
         Raises
         ------
         ValueError
-            With ``log_density``, which says nothing of how to draw.
+            With ``log_density``, which does not define how to draw.
         """
         check_is_fitted(self)
         if self._fitted.model.error is None:
@@ -599,8 +599,8 @@ default="constant"
         Returns
         -------
         dict of float
-            ``1 - var(modes) / variance`` by parameter: 0 where observations tell
-            everything, 1 where they tell nothing.
+            ``1 - var(modes) / variance`` by parameter: 0 where observations
+            determine them, 1 where they carry no information.
         """
         check_is_fitted(self)
         return self._fitted.shrinkage()

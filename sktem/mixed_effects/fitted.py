@@ -1,4 +1,4 @@
-"""A fitted mixed-effects model: what it says of subjects and parameters."""
+"""A fitted mixed-effects model: likelihoods, errors, and draws of subjects."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LEAST_DRAWS = 1000
 
 
 class FittedMixedEffects:
-    """Parameters of a problem, and what follows from them.
+    """Parameters of a problem, and quantities derived from them.
 
     Costly answers are computed once and kept.
 
     Parameters
     ----------
     problem : Problem
-        What was fitted.
+        The problem that was fitted.
     params : MixedEffectsParams
         Parameters.
     chains : ndarray of shape (n_subjects, n_chains, d) or None, default=None
@@ -109,7 +109,7 @@ class FittedMixedEffects:
         return self._once(log_likelihood, method, n_draws, n_nodes)
 
     def standard_errors(self, method="louis", n_draws="auto"):
-        """Return standard errors by name, their errors, and what is unusual."""
+        """Return standard errors by name, their errors, and unusual findings."""
         return self._once(standard_errors, method, n_draws)
 
     # ---------------------------------------------------------------- conditional laws

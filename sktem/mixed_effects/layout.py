@@ -61,7 +61,7 @@ class Coefficient(NamedTuple):
 
     @property
     def is_intercept(self) -> bool:
-        """Whether it is the population value itself."""
+        """Return whether it is the population value itself."""
         return self.kind == "subject" and self.column == 0
 
     def is_linear(self, random) -> bool:
@@ -70,7 +70,7 @@ class Coefficient(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How columns of X are used.
+    """The uses of the columns of X.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Layout(NamedTuple):
         Fixed values of variances by index of the random effect, and of parameters of
         the residual error by their index.
     design : MixedEffectsDesign
-        What the coefficients make.
+        The design that the coefficients form.
     """
 
     inputs: list[int] | None
@@ -178,7 +178,7 @@ def _pattern(omega, names, grouped):
 
 
 def _residual_names(names):
-    """Return what a and b of the residual error are called, not as a parameter is."""
+    """Return names of a and b of the residual error that no parameter has."""
     found = []
     for name in "ab":
         while name in names:
@@ -215,7 +215,7 @@ def _title(column, names):
 
 
 def _fixed(estimator, coefficients, variances, residual, pattern):
-    """Return the values of what is fixed by name, None for the start.
+    """Return the values of fixed estimates by name, None for the start.
 
     ``variances`` and ``residual`` are indices by name.
     """

@@ -133,7 +133,7 @@ def maximize_moments(
 
 
 def _is_separable(design):
-    """Whether the means do not depend on the covariance: a diagonal one."""
+    """Return whether the means do not depend on the covariance: a diagonal one."""
     return np.count_nonzero(design.pattern) == len(design.pattern)
 
 

@@ -32,7 +32,7 @@ class NonlinearMixedEffectsModel(LatentModel):
     ``phi_i ~ N(C_i mu, Omega)``; or observations with a log-density of their own. The
     latents of a subject are its random parameters phi.
 
-    It is what :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits. The M-step
+    :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits it. The M-step
     of means, covariance and of a residual error with one parameter is exact. What has
     no closed form (parameters without random effect, covariates that vary within a
     subject, the combined error) takes a Newton step of the average of quadratic
@@ -322,7 +322,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         return np.where(np.isnan(values), -np.inf, values)
 
     def _swept(self, name, compiled, Z):
-        """Return what a compiled sweep gives for one chain of each subject."""
+        """Return the result of a compiled sweep for one chain of each subject."""
         subjects, model, rows = compiled
         sweep, result = getattr(subjects, name), np.empty((len(Z), 1))
         chains = np.ascontiguousarray(Z)[:, None]

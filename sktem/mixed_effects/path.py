@@ -1,4 +1,4 @@
-"""The path of the estimates, and what it says of their Monte Carlo error."""
+"""The path of the estimates, and their Monte Carlo error."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class Path:
 
 
 def complete_data_errors(vector, params, s, n_subjects):
-    """Return what standard errors would be if the latents were seen.
+    """Return standard errors as if the latents were observed.
 
     They are cheap lower bounds of the standard errors.
     """

@@ -29,7 +29,7 @@ FAILURES = (ArithmeticError, ValueError, RuntimeError, AssertionError)
 
 
 class Optimum(NamedTuple):
-    """Where a descent ended.
+    """End of a descent.
 
     Attributes
     ----------
@@ -239,7 +239,7 @@ def optima(problem: PooledRegression) -> list[Optimum]:
 
 
 def _is_linear(problem, optimum):
-    """Whether the terms are linear in all parameters: there is no other optimum.
+    """Return whether the terms are linear in all parameters: there is one optimum.
 
     Each one is looked at by itself too, lest one without effect at this place passes.
     """

@@ -1,4 +1,4 @@
-"""What a mixed-effects fit is about: model, columns, and rows of the subjects."""
+"""The problem of a mixed-effects fit: model, columns, and rows of the subjects."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ class CombinedError(ResidualError):
         return np.zeros_like(y)
 
     def start(self, y, f):
-        """Return shares of what each would be alone."""
+        """Return start values as shares of those of each alone."""
         return np.array([0.7 * _size(y, f, _least_size(y)), 0.3 * _share(y, f)])
 
     def weights(self, y, positive):

@@ -36,7 +36,7 @@ class NamedColumns:
         self.names = tuple(names)
 
     def __getitem__(self, key):
-        """Return a column by name, or what the array gives."""
+        """Return a column by name, or index the array."""
         if isinstance(key, str):
             if key not in self.names:
                 raise KeyError(f"no column {key!r}, there are {list(self.names)}")
@@ -143,7 +143,7 @@ class GroupedRows:
         )
 
     def repeat(self, count: int) -> GroupedRows:
-        """Return ``count`` copies of each subject, one after the other."""
+        """Return ``count`` consecutive copies of each subject."""
         if count == 1:
             return self
         if count not in self._repeated:

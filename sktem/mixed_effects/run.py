@@ -31,7 +31,7 @@ SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
 #: Newton steps at the end, at most, on how many points of a subject at most, and the
-#: gain for which they go on; what another one may promise at a maximum.
+#: gain for which they continue; the gain another one may promise at a maximum.
 MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6, 0.01
 #: Information about a parameter, in units of its own, that is none.
 FLAT = 1e-9
@@ -45,12 +45,12 @@ SAME, ROUGHLY = 0.02, 1.0
 
 
 class MixedEffectsRun:
-    """Decisions between the epochs of a fit, and what they go by.
+    """Decisions between the epochs of a fit, and their grounds.
 
     Parameters
     ----------
     problem : Problem
-        What is fitted.
+        The problem that is fitted.
     n_burn_in, longest : int
         Epochs of the burn-in, at least and at most.
     tol : float
@@ -96,7 +96,7 @@ class MixedEffectsRun:
         return self.path.monte_carlo_errors(self.first)
 
     def after_epoch(self, state) -> bool:
-        """Take note of an epoch, decide what comes next; return whether to stop."""
+        """Record an epoch and decide the next phase; return whether to stop."""
         done = state.history.n_iterations
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
         self.path.add(state.params, steps * state.history.step_size[-1])
@@ -178,7 +178,7 @@ class MixedEffectsRun:
         return True
 
     def finish(self, state) -> None:
-        """Do Newton steps at the end, for what EM and its noise leave to gain.
+        """Do Newton steps at the end, for the gain left by EM and its noise.
 
         They also show whether the estimates are at a maximum of the likelihood.
         """

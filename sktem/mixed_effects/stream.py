@@ -27,7 +27,7 @@ class SubjectStream:
     model : NonlinearMixedEffectsModel
         The model, made for the first chunk.
     state : StreamState
-        What is kept between chunks.
+        State between chunks.
     """
 
     model: NonlinearMixedEffectsModel

@@ -20,7 +20,7 @@ class StructuralModel(NamedTuple):
     parameters : tuple of str
         Names of the parameters, in the order of the compiled twin.
     inputs : tuple of str
-        What the columns of X mean, in their order.
+        Names of the inputs, in the order of the columns of X.
     function : callable
         ``function(psi, x)`` with psi by name and x the columns of inputs, ``x[:, 0]``
         and so on.

@@ -12,7 +12,7 @@ __all__ = ["ParameterVector"]
 class ParameterVector:
     """Order, names and scales of the estimated parameters of a model.
 
-    Four blocks, one after the other: coefficients of the random parameters (on the
+    Four consecutive blocks: coefficients of the random parameters (on the
     Gaussian scale), parameters without a closed-form M-step (residual parameters
     natural, the others on the Gaussian scale), free entries of the covariance, and the
     residual parameter with a closed-form M-step.

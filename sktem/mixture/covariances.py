@@ -58,9 +58,9 @@ def _floored(matrices, floor, relative):
     sizes = np.abs(values).max(axis=-1)
     least = _least(sizes, floor, relative)
     bad = values.min(axis=-1) <= 1e-14 * sizes
-    mended = np.where(bad[..., None], np.maximum(values, least[..., None]), values)
-    product = (vectors * mended[..., None, :]) @ np.swapaxes(vectors, -1, -2)
-    changed = int((mended != values).any(axis=-1).sum())
+    repaired = np.where(bad[..., None], np.maximum(values, least[..., None]), values)
+    product = (vectors * repaired[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    changed = int((repaired != values).any(axis=-1).sum())
     return np.where(bad[..., None, None], product, matrices), changed
 
 
@@ -117,7 +117,7 @@ class Full:
         """Return the variances."""
         return np.diagonal(covariances, axis1=-2, axis2=-1)
 
-    def mend(self, covariances, floor, relative=0.0):
+    def repair(self, covariances, floor, relative=0.0):
         """Make covariances positive definite; also count those that were not.
 
         Their eigenvalues are raised to a floor, or to a share of their size.
@@ -250,13 +250,13 @@ class Diagonal(Full):
         """Return the variances."""
         return covariances
 
-    def mend(self, covariances, floor, relative=0.0):
+    def repair(self, covariances, floor, relative=0.0):
         """Raise variances that are not positive; also count components with any."""
         variances = covariances.reshape(self.K, -1)
         least = _least(np.abs(variances).max(axis=1), floor, relative)
-        mended = np.where(variances > 0, variances, np.maximum(least[:, None], 0.0))
-        changed = int((mended != variances).any(axis=1).sum())
-        return mended.reshape(covariances.shape), changed
+        repaired = np.where(variances > 0, variances, np.maximum(least[:, None], 0.0))
+        changed = int((repaired != variances).any(axis=1).sum())
+        return repaired.reshape(covariances.shape), changed
 
     def precisions_cholesky(self, covariances):
         """Return inverse standard deviations; raises LinAlgError."""

@@ -103,7 +103,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         better or worse.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
         Latents: "exact" posterior probabilities, or "mc", draws from them (the setting
-        of the papers). "auto" is what the solver's name implies, else "exact".
+        of the papers). "auto" is the one implied by the solver's name, else "exact".
     n_draws : int, callable or None, default=None
         Draws per visit for ``sampler="mc"``, or a function of the iteration; None
         means 10. Used by that sampler only.
@@ -204,7 +204,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     Notes
     -----
     All statistics are held about a fixed centre in float64, so that a common offset of
-    the data costs no digits; float32 data stay float32 in what is returned.
+    the data costs no digits; results of float32 data are float32.
     A component that loses all its data keeps its parameters with weight zero, a
     covariance that is not positive definite is floored; both are counted in
     ``history_.events`` and reported in one :class:`sktem.exceptions.FitWarning`.
@@ -313,7 +313,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data. float32 stays float32 in what is returned.
+            The data. Results of float32 data are float32.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -350,7 +350,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
                 s = model.statistics_of(params)
             else:
                 params, s = self._start(model, X, sample_weight, given, progress.random)
-            # By number, so that a fit that goes on from a checkpoint has the same.
+            # By index, so that a fit resumed from a checkpoint has the same.
             own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             state = RunState(params, spawn_generators(own))
             state.generators.monitoring = np.random.default_rng(seed)
@@ -396,7 +396,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
         (n_features + 1))`` rows are kept; a start is made of them and, unless it is
         given, taken on by 20 EM passes. After that, rows are not kept. After ``fit``,
-        the stream goes on from the fitted mixture.
+        the stream continues from the fitted mixture.
 
         Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
         stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
@@ -747,27 +747,27 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         )
 
     def _goes_on(self, n_features):
-        """Return whether ``fit`` goes on from a previous one, which has to match."""
+        """Return whether ``fit`` continues a previous one, which must match."""
         if not (self.warm_start and hasattr(self, "means_")):
             return False
         self._check_same(self._stream.current_model, n_features)
         return True
 
     def _bound_to_beat(self, settings):
-        """Return what EM compares its first lower bound with when a fit goes on."""
-        # On other data or a sample of rows, what was reached before says nothing.
+        """Return the lower bound of the previous fit, where this one continues it."""
+        # On other data or a sample of rows, the earlier bound has no meaning.
         comparable = settings.solver.n_index_sets == 0 and not hasattr(self, "n_steps_")
         return getattr(self, "lower_bound_", -np.inf) if comparable else -np.inf
 
     def _check_same(self, model, n_features):
-        """Check that what was learned is a mixture of the same kind."""
+        """Check that the fitted mixture is of the same kind."""
         then = (model.n_components, model.covariance_type, self.means_.shape[1])
         now = (self.n_components, self.covariance_type, n_features)
         names = ("n_components", "covariance_type", "n_features")
         for name, before, after in zip(names, then, now, strict=True):
             if before != after:
                 raise ValueError(
-                    f"Cannot go on from a mixture with {name}={before!r}: it is now "
+                    f"Cannot continue from a mixture with {name}={before!r}: it is now "
                     f"{after!r}. Set warm_start=False, or fit a new estimator."
                 )
 

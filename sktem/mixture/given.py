@@ -1,4 +1,4 @@
-"""Checks of what users pass to a Gaussian mixture, and its start."""
+"""Checks of values that users pass to a Gaussian mixture, and its start."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _check_precisions(precisions, kind):
 
 
 def override_start(model, params, given, X):
-    """Replace what the start found by what the user gave."""
+    """Replace parts of the start by the values that the user gave."""
     weights, means, precisions = given
     structure = model.structure(X.shape[1])
     values = {} if params is None else params._asdict()

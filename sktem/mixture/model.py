@@ -254,7 +254,7 @@ class GaussianMixtureModel(LatentModel):
         try:
             factors = structure.precisions_cholesky(covariances)
         except np.linalg.LinAlgError:
-            covariances, floored = structure.mend(covariances, self.reg_covar, 1e-12)
+            covariances, floored = structure.repair(covariances, self.reg_covar, 1e-12)
             factors = structure.precisions_cholesky(covariances)
             degenerate += floored
         return GaussianMixtureParams(weights, means, covariances, factors, degenerate)
@@ -303,7 +303,7 @@ class GaussianMixtureModel(LatentModel):
     def project(self, s):
         """Bring statistics back to non-negative weights and covariances.
 
-        Differences of statistics, as in vrTTEM and fitTEM, can leave the set of what
+        Differences of statistics, as in vrTTEM and fitTEM, can leave the set that
         data can produce.
         """
         mass, first, moments = self.split(s)
@@ -330,8 +330,8 @@ class GaussianMixtureModel(LatentModel):
             inside = False
         if inside and not left:
             return s, False
-        # Means and covariances are what is kept, whatever becomes of the masses.
-        covariances, _ = structure.mend(covariances, 0.0)
+        # Means and covariances are kept, whatever becomes of the masses.
+        covariances, _ = structure.repair(covariances, 0.0)
         scatter = structure.outer(means, share) + structure.scale(covariances, share)
         first = share[:, None] * means
         return np.concatenate([share, first.ravel(), structure.pack(scatter)]), True

@@ -135,7 +135,7 @@ def _from_labels(model, X, labels, sample_weight):
 
 
 def _from_points(model, X, points, sample_weight):
-    """Hard assignment to the nearest point: what EM from narrow components begins with.
+    """Hard assignment to the nearest point: as EM from narrow components begins.
 
     Components as wide as the data, the other start that the points suggest, end in far
     worse optima when each component has a covariance of its own.

@@ -45,7 +45,7 @@ class MixtureStream:
 
     @classmethod
     def after_fit(cls, estimator, model, state, total_weight):
-        """Return a stream that goes on from a fit."""
+        """Return a stream that continues a fit."""
         stream = cls(None, None)
         stream.model = model
         stream.n_rows = state.n_rows
@@ -60,7 +60,7 @@ class MixtureStream:
 
     @property
     def current_model(self):
-        """Model of what has been published."""
+        """Model of the published parameters."""
         return self.preview[0] if self.model is None else self.model
 
     @property
@@ -190,7 +190,7 @@ def _is_given(estimator):
 
 
 def rows_of_a_start(n_components, n_features):
-    """Return the rows from which a stream makes its start without starving anyone."""
+    """Return the number of rows from which every component gets a sound start."""
     return max(1024, 20 * n_components * (n_features + 1))
 
 

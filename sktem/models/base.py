@@ -17,7 +17,7 @@ class LatentModel(BaseEstimator, ABC):
     """A latent-variable model in the curved exponential family.
 
     Write a subclass with the three abstract methods, and every solver whose needs are
-    met can fit it. What else a model offers decides which samplers fit it:
+    met can fit it. Its other methods decide which samplers fit it:
 
     =============================================  =================================
     method                                         needed by
@@ -34,7 +34,7 @@ class LatentModel(BaseEstimator, ABC):
                                                    everything is feasible
     ``penalty(params) -> float``                   r(theta) of the objective; default: 0
     ``degeneracies(params) -> int``                parts that were floored; default: 0
-    ``annotate(Z, params) -> Z``                   the latents, with what else of the
+    ``annotate(Z, params) -> Z``                   the latents, with those parts of the
                                                    visit the statistics need; default:
                                                    nothing
     ``prior_moments(X, params)``                   optional: means (n, d) and Cholesky
@@ -43,8 +43,8 @@ class LatentModel(BaseEstimator, ABC):
                                                    ``preconditioner="prior"``
     =============================================  =================================
 
-    A model knows nothing of step sizes, batches or Markov chains. It holds settings
-    only: what is learned lives in ``params``, any object of the model's own choice
+    A model does not depend on step sizes, batches or Markov chains. It holds settings
+    only: learned values live in ``params``, any object of the model's own choice
     that can be pickled.
 
     Attributes
@@ -113,7 +113,7 @@ class LatentModel(BaseEstimator, ABC):
         s : ndarray of shape (n_statistics,)
             Averaged statistics.
         params : object
-            The current parameters, for what the statistics do not determine.
+            The current parameters, for those that the statistics do not determine.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class LatentModel(BaseEstimator, ABC):
         return 0
 
     def annotate(self, Z: np.ndarray, params: Any) -> np.ndarray:
-        """Add to latents what else of a visit the statistics need; here nothing.
+        """Add further results of a visit that the statistics need; here none.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class LatentModel(BaseEstimator, ABC):
         Returns
         -------
         ndarray
-            What is remembered, and handed to :meth:`mean_statistics`.
+            Remembered, and passed to :meth:`mean_statistics`.
         """
         return Z
 

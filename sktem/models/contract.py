@@ -1,4 +1,4 @@
-"""Checks of what a user's model returns, with errors that name the method."""
+"""Checks of the results of a user's model, with errors that name the method."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def has_nan(params: Any) -> bool:
 
 
 def nan_message(model, s) -> str:
-    """Return what to say of an M-step whose result is NaN."""
+    """Return the message on an M-step whose result is NaN."""
     where = "statistics that are finite"
     if not np.isfinite(s).all():
         where = "statistics that are not finite: look at mean_statistics, too"
@@ -74,7 +74,7 @@ def check_latents(model, name: str, Z, n_rows: int, n_draws: int | None = None):
 
 
 def checked_mean_statistics(model, X, Z, source: str, came: tuple) -> None:
-    """Look at what ``mean_statistics`` returns."""
+    """Check the result of ``mean_statistics``."""
     given = (
         f"mean_statistics of {type(model).__name__}, called for {len(Z)} rows with "
         f"latents of shape {Z.shape} ({source} returned {came}, averages_draws = "

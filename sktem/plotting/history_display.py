@@ -1,4 +1,4 @@
-"""What happened in a run, as curves."""
+"""The record of a run, as curves."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TITLES = {
 
 
 class HistoryDisplay:
-    """Curves of what a run recorded.
+    """Curves of the record of a run.
 
     Make it by :meth:`from_estimator`. All parameters are kept as attributes.
 
@@ -50,7 +50,7 @@ class HistoryDisplay:
 
     See Also
     --------
-    sktem.history.History : What the entries mean.
+    sktem.history.History : The meaning of the entries.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class HistoryDisplay:
             Entries of the history, for example ``"objective"``; None means all that
             hold a number.
         x : {"passes", "n_iterations", "cpu_time"}, default="passes"
-            What runs along the horizontal axis.
+            The quantity on the horizontal axis.
         name : str or None, default=None
             Name of the run in the legend; None draws no legend.
         ax : Axes, array-like of Axes or None, default=None
@@ -120,7 +120,7 @@ class HistoryDisplay:
         traces : list of str or None, default=None
             Entries of the history; None means all that hold a number.
         x : {"passes", "n_iterations", "cpu_time"}, default="passes"
-            What runs along the horizontal axis.
+            The quantity on the horizontal axis.
         ax : Axes, array-like of Axes or None, default=None
             None makes a figure. One Axes gives its place to the panels. An array must
             hold one for each trace; ``axes_`` of another display puts two runs into

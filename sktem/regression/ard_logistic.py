@@ -74,9 +74,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     solver : {"saem", "biased-saem"}, default="saem"
         "biased-saem" is SAEM with the unadjusted Langevin sampler.
     sampler : {"auto", "mala", "ula"} or Sampler, default="auto"
-        How coefficients are drawn; "auto" is "mala", or what the solver implies. The
-        named ones are preconditioned by the curvature at the start and at the current
-        variances.
+        How coefficients are drawn; "auto" is "mala", or the one that the solver
+        implies. The named ones are preconditioned by the curvature at the start and at
+        the current variances.
     n_chains : int, default=4
         Parallel chains. Not for an instance, which has its own number.
     n_steps : int, default=5

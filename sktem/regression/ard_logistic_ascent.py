@@ -1,4 +1,4 @@
-"""How far a relevance determination is from its maximum, by draws of coefficients."""
+"""Distance of a relevance determination from its maximum, by draws of coefficients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SETTLING, LARGEST_CHUNK = 10, 4_000_000
 
 @dataclass
 class RelevanceTrace:
-    """What the classifier keeps of a run.
+    """Record that the classifier keeps of a run.
 
     Attributes
     ----------
@@ -56,9 +56,9 @@ class RelevanceTrace:
     variances : ndarray or None
         Variances that were checked last.
     left : float
-        What the marginal log-likelihood could still gain, in nats.
+        Possible further gain in marginal log-likelihood, in nats.
     missed : float
-        What the best of the dropped features would gain.
+        Gain of the best of the dropped features.
     """
 
     columns: np.ndarray
@@ -118,7 +118,7 @@ class RelevanceTrace:
 
 @dataclass(frozen=True)
 class Ascent:
-    """A Newton step on the marginal log-likelihood, and what it would gain."""
+    """A Newton step on the marginal log-likelihood, and its expected gain."""
 
     gain: float
     variances: np.ndarray
@@ -189,7 +189,7 @@ def without_negligible(draws, variances):
 
 
 def entry_gains(X, data, draws):
-    """Return what each of the features X, dropped so far, would gain, in nats.
+    """Return the gain of each of the features X, dropped so far, in nats.
 
     The marginal likelihood as a function of one coefficient near zero has the
     logarithmic slope ``E(s)`` and curvature ``E(h) - Var(s)``, with the slope s and the

@@ -16,7 +16,7 @@ from sktem.regression.relevance_start import (
 
 __all__ = ["ARDLogisticModel", "ARDLogisticParams", "WholeData"]
 
-#: What is left of a variance after one M-step, at least.
+#: The least fraction of a variance that one M-step may leave.
 LARGEST_FALL = 0.9
 
 

@@ -1,4 +1,4 @@
-"""Where relevance determination starts: maxima of Laplace's approximate evidence."""
+"""Start of relevance determination: maxima of Laplace's approximate evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FALLS, ADDITIONS, LEAST_GAIN = 200, 300, 1e-3
 
 
 class LaplaceFit(NamedTuple):
-    """Mode of the coefficients at given variances, and what follows from it.
+    """Mode of the coefficients at given variances, and derived quantities.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Margins(NamedTuple):
 
 
 def _margins(X, y, v, fit):
-    """Return the best variance of each feature and what it would gain (Tipping)."""
+    """Return the best variance of each feature and its gain (Tipping)."""
     active = np.flatnonzero(v)
     A = scaled_design(X[:, active], v[active])
     cross = (A.T * fit.weights) @ X

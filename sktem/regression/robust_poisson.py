@@ -43,7 +43,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         :mod:`sktem.solvers`.
     sampler : str or Sampler, default="auto"
         "exact" (moments by quadrature), "rwm", "mala", "hmc", "ula", or an instance.
-        "auto" is what the solver implies, else "exact", with which "saem" is EM.
+        "auto" is the one that the solver implies, else "exact", with which "saem" is
+        EM.
     batch_size : int or "auto", default="auto"
         Rows per iteration, for solvers that do not visit all. "auto" is a twentieth of
         the rows, at most 1024.
@@ -195,7 +196,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             return RunState(start, generators, trace=scaling)
 
         def finish(state):
-            """Climb by Newton steps for what solvers with noise leave to gain."""
+            """Climb by Newton steps for the gain left by solvers with noise."""
             if not climbs or state.interrupted:
                 return
             if state.converged or not state.stopped:

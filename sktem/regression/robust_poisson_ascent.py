@@ -45,7 +45,7 @@ def _derivatives(rows, params, weights):
 
 
 def _step(gradient, hessian, frozen):
-    """Return a step uphill, and half of what it would gain by a quadratic."""
+    """Return a step uphill, and half of its gain by a quadratic."""
     free = np.arange(len(gradient) - frozen)
     gradient, hessian = gradient[free], hessian[np.ix_(free, free)]
     # Free of units: the diagonal is scaled to one.
@@ -60,7 +60,7 @@ def _step(gradient, hessian, frozen):
 
 
 def ascend(rows, params, weights):
-    """Climb to the maximum; return the parameters and what is left to gain, in nats."""
+    """Climb to the maximum; return the parameters and the remaining gain, in nats."""
     value, gradient, hessian = _derivatives(rows, params, weights)
     left = np.inf
     for _ in range(N_STEPS):

@@ -14,7 +14,7 @@ __all__ = ["Sampler", "SamplerInfo", "accept_or_reject"]
 
 
 class SamplerInfo(NamedTuple):
-    """What one call of a sampler did.
+    """Report of one call of a sampler.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Sampler(BaseEstimator, ABC):
         Z : ndarray
             New latents.
         info : SamplerInfo
-            What happened.
+            Report of the draw.
         """
 
 

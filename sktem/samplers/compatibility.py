@@ -1,4 +1,4 @@
-"""Checks that a model offers what a sampler and a solver need."""
+"""Checks that a model has the methods of a sampler and a solver."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ class ComponentWalk(Sampler):
         scales : ndarray of shape (d + 1,)
             Adapted scales of the coordinates and of the move of all.
         units : ndarray of shape (d,)
-            What a scale of 1 means for each coordinate.
+            The unit of the scale for each coordinate.
 
         Returns
         -------

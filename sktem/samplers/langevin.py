@@ -13,7 +13,7 @@ from sktem.samplers.tuning import WARM_UP, is_auto, tuned
 
 __all__ = ["MALA", "ULA"]
 
-#: A drift of so many standard deviations of the noise is an explosion.
+#: A drift of this many standard deviations of the noise is an explosion.
 LARGEST_DRIFT = 100.0
 
 #: Step of ULA where nothing says how long it may be.
@@ -32,7 +32,7 @@ def _column(values, ndim):
 
 
 class Move(NamedTuple):
-    """What the transitions of one draw share.
+    """Settings shared by the transitions of one draw.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Move(NamedTuple):
 
 
 class _Langevin(MarkovSampler):
-    """What the two share: the step, its schedule and the preconditioner."""
+    """Common base: the step, its schedule and the preconditioner."""
 
     def __init__(self, step="auto", n_steps="auto", n_chains=1, preconditioner=None):
         super().__init__(n_steps=n_steps, n_chains=n_chains)

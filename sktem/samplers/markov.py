@@ -1,4 +1,4 @@
-"""What all Markov samplers share: chains, steps and their bookkeeping."""
+"""Common base of Markov samplers: chains, steps and their bookkeeping."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ class MarkovSampler(Sampler):
         for m in range(Z.shape[1]):
             state = self._start_chain(model, X, Z[:, m], params)
             for _ in range(1 if is_auto(n_steps) else n_steps):
-                state, accepted, mended = self._transition(
+                state, accepted, repaired = self._transition(
                     model, X, state, params, generators, move
                 )
                 rates.append(np.mean(accepted) if len(accepted) else np.nan)
-                events.update(mended)
+                events.update(repaired)
             Z_new[:, m] = state[0]
             biases.append(self._bias(model, X, params, state, move))
         return Z_new, SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
@@ -101,7 +101,7 @@ class MarkovSampler(Sampler):
         return values
 
     def _move(self, model, X, params, iteration):
-        """Return what the transitions of a draw share, such as a step."""
+        """Return the settings shared by the transitions of a draw, such as a step."""
         return None
 
     def _bias(self, model, X, params, state, move):
@@ -110,7 +110,7 @@ class MarkovSampler(Sampler):
 
     @abstractmethod
     def _start_chain(self, model, X, Z, params):
-        """Return the chain state (position and what is cached at these parameters)."""
+        """Return the chain state (position, and values cached at these parameters)."""
 
     @abstractmethod
     def _transition(self, model, X, state, params, generators, move):

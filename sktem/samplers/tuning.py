@@ -20,7 +20,7 @@ EXPONENT = 0.6
 
 
 class Tuning(NamedTuple):
-    """What a run has learned of the length of its moves.
+    """Learned length of the moves of a run.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Tuning(NamedTuple):
 
 
 def _typical(spread):
-    """Return the geometric mean of what is positive, 0 if nothing is."""
+    """Return the geometric mean of the positive values, 0 if there is none."""
     positive = spread[spread > 0]
     return float(np.exp(np.log(positive).mean())) if len(positive) else 0.0
 
@@ -121,7 +121,7 @@ def tuned(sampler, target: float, Z: np.ndarray, generators, drawn):
     Z : ndarray
         New chain states.
     info : SamplerInfo
-        What happened.
+        Report of the draw.
     """
     values, name = generators.adaptation.values, type(sampler).__name__
     tuning = values.get(name, Tuning()).seen(Z)

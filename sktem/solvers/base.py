@@ -17,7 +17,7 @@ __all__ = ["Solver", "SolverState"]
 
 @dataclass
 class SolverState:
-    """What a run changes.
+    """Mutable state of a run.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class SolverState:
     S_tts : ndarray or None
         Variance-reduced statistics of (8).
     own : object
-        What the solver's :meth:`Solver.start` has returned, a record of its own.
+        The solver's own record, as returned by :meth:`Solver.start`.
     """
 
     iteration: int = 0
@@ -40,9 +40,9 @@ class SolverState:
 class Solver(BaseEstimator, ABC):
     """One recursion of Table 1 of Karimi and Li, or a relative of it.
 
-    A solver says how a proxy of the full-batch statistics is made from the rows
-    visited in an iteration. It knows nothing of what the statistics mean, and holds
-    settings only: what a run changes lives in :class:`SolverState`.
+    A solver says how a proxy of the full-batch statistics is made from the rows visited
+    in an iteration. It does not depend on the meaning of the statistics, and holds
+    settings only: the state of a run lives in :class:`SolverState`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Solver(BaseEstimator, ABC):
         Returns
         -------
         object
-            What the solver keeps from one iteration to the next, found again as
+            The solver's record from one iteration to the next, found again as
             ``state.own``; None if that is nothing.
         """
         return None

@@ -15,7 +15,7 @@ __all__ = ["ISAEM", "Remembered", "first_memory", "refresh_memory"]
 
 @dataclass
 class Remembered:
-    """What is remembered of the last visit of each row.
+    """Latents and mean statistics of the last visits of rows.
 
     Attributes
     ----------

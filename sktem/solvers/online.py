@@ -15,7 +15,7 @@ ROWS_OF_THE_START = 1000
 class OnlineEM(Solver):
     """Online EM of Cappe and Moulines: the proxy is the average over the batch.
 
-    It keeps nothing of past rows and needs no initial pass. Where a run has no initial
+    It stores no past rows and needs no initial pass. Where a run has no initial
     statistics, those of a thousand random rows (or of one batch, if that is more) are
     the start: from a single row, mixture components could not be told apart.
 

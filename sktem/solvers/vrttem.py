@@ -16,7 +16,7 @@ __all__ = ["VRTTEM", "Anchor"]
 
 @dataclass
 class Anchor:
-    """Where the differences of vrTTEM are taken from.
+    """Anchor from which the differences of vrTTEM are taken.
 
     Attributes
     ----------

@@ -179,7 +179,7 @@ def test_shift_and_diagonals(kind):
 
 
 @pytest.mark.parametrize("kind", LEARNED)
-def test_indefinite_is_refused_and_mended(kind):
+def test_indefinite_is_refused_and_repaired(kind):
     K, d = 3, 2
     structure = COVARIANCES[kind](K, d)
     good = random_covariances(kind, K, d, np.random.default_rng(6))
@@ -192,18 +192,18 @@ def test_indefinite_is_refused_and_mended(kind):
         bad[1] = -1.0
     with pytest.raises(np.linalg.LinAlgError):
         structure.precisions_cholesky(bad)
-    mended, count = structure.mend(bad, 0.25)
+    repaired, count = structure.repair(bad, 0.25)
     assert count == 1
-    structure.precisions_cholesky(mended)
-    matrices = dense(kind, mended, K, d)
+    structure.precisions_cholesky(repaired)
+    matrices = dense(kind, repaired, K, d)
     assert np.linalg.eigvalsh(matrices[1]).min() == pytest.approx(0.25, rel=1e-12)
     if kind != "tied":  # the other components are left alone
         assert_array_equal(matrices[[0, 2]], dense(kind, good, K, d)[[0, 2]])
     if kind in ("full", "tied"):
-        matrix = mended if kind == "tied" else mended[1]
+        matrix = repaired if kind == "tied" else repaired[1]
         # The eigenvectors (1, 1) and (1, -1) keep their places.
         assert_allclose(matrix, [[1.625, 1.375], [1.375, 1.625]], rtol=1e-12)
-    untouched, count = structure.mend(good, 0.0)
+    untouched, count = structure.repair(good, 0.0)
     assert count == 0
     assert_allclose(untouched, good, rtol=1e-12)
 
@@ -220,11 +220,11 @@ def test_floor_relative_to_the_size(kind):
         "spherical": np.array([-1.0, -1.0, 0.0]),
     }[kind]
     bad = bad * sizes.reshape(-1, *[1] * (bad.ndim - 1))
-    mended, count = structure.mend(bad, 0.0, 1e-12)
+    repaired, count = structure.repair(bad, 0.0, 1e-12)
     assert count == 3
-    least = np.linalg.eigvalsh(dense(kind, mended, K, d)).min(axis=1)
+    least = np.linalg.eigvalsh(dense(kind, repaired, K, d)).min(axis=1)
     assert_allclose(least, [1e8, 4e-12, 4e-12], rtol=1e-3)
-    nothing, count = structure.mend(0 * bad, 0.0, 1e-12)
+    nothing, count = structure.repair(0 * bad, 0.0, 1e-12)
     assert np.linalg.eigvalsh(dense(kind, nothing, K, d)).min() > 0
 
 

@@ -457,13 +457,13 @@ def test_warm_start_goes_on(solver):
 def test_what_goes_on_has_to_match(change, name):
     X = two_clusters(1100)
     warm = mixture(warm_start=True, max_iter=2).fit(X).set_params(**change)
-    with pytest.raises(ValueError, match=f"Cannot go on from a mixture with {name}"):
+    with pytest.raises(ValueError, match=f"Cannot continue from a mixture with {name}"):
         warm.fit(X)
-    with pytest.raises(ValueError, match=f"Cannot go on from a mixture with {name}"):
+    with pytest.raises(ValueError, match=f"Cannot continue from a mixture with {name}"):
         warm.partial_fit(X)
     warm.set_params(warm_start=False).fit(X)
     warm.set_params(warm_start=True)
-    with pytest.raises(ValueError, match="Cannot go on from a mixture with n_features"):
+    with pytest.raises(ValueError, match="Cannot continue .* with n_features"):
         warm.fit(np.column_stack([X, X]))
 
 

@@ -18,7 +18,7 @@ class IndividualCurve(NamedTuple):
     Attributes
     ----------
     label : object
-        What the subject is called.
+        Label of the subject.
     time, observed : ndarray of shape (n_rows,)
         Its observations.
     grid : ndarray of shape (n_points,)

@@ -1,4 +1,4 @@
-"""Visual predictive check: percentiles of the data beside those of simulations."""
+"""Visual predictive check: percentiles of the data and of simulations."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = [
     "visual_predictive_check",
 ]
 
-#: So many distinct times get a bin each; else there are at most so many bins, with at
-#: least so many rows.
+#: Up to this many distinct times get their own bin; otherwise this is the largest
+#: number of bins, and the least number of rows in each.
 MOST_TIMES, MOST_BINS, LEAST_ROWS = 12, 10, 15
 
 
@@ -75,7 +75,7 @@ def bin_times(time, bins="auto"):
     time : ndarray of shape (n_rows,)
         Times.
     bins : int, array-like or "auto", default="auto"
-        Number of bins with about as many rows each (fewer if there are not so many
+        Number of bins with about as many rows each (fewer if there are not as many
         distinct times), or their edges. "auto" gives each of up to 12 distinct times
         its own, and else makes 10 bins or fewer.
 

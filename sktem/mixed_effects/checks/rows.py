@@ -1,4 +1,4 @@
-"""What checks of a mixed-effects fit share: the rows, the time column, simulations."""
+"""Common parts of checks of mixed-effects fits: rows, time column, simulations."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ class CheckedRows(NamedTuple):
     y : ndarray of shape (n_rows,)
         Observations.
     subjects : ndarray of int of shape (n_rows,)
-        Number of the subject of each row, 0 to their number less one.
+        Index of the subject of each row.
     labels : ndarray of shape (n_subjects,) or None
-        What the subjects are called; None if each row is one.
+        Labels of the subjects; None if each row is one.
     kept : ndarray of bool
         Which of the given rows these are.
     """

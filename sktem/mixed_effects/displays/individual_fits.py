@@ -1,4 +1,4 @@
-"""Curves of single subjects beside their observations."""
+"""Curves of single subjects with their observations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class IndividualFitDisplay:
     curves : list of IndividualCurve
         Curves and observations, see :func:`sktem.evaluation.individual_curves`.
     xlabel : str, default="time"
-        What runs along the horizontal axes.
+        Label of the horizontal axes.
 
     Attributes
     ----------

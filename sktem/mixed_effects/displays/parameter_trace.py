@@ -34,7 +34,7 @@ class ParameterTraceDisplay:
     estimates : dict of float or None, default=None
         Where the fit ended; None draws no line there.
     phases : list of (str, int) or None, default=None
-        What begins or ends ("annealing ends", "steps fall", "average begins"), and
+        The event ("annealing ends", "steps fall", "average begins"), and
         after which epoch.
     name : str or None, default=None
         Name of the run in the legend.
@@ -171,7 +171,7 @@ class ParameterTraceDisplay:
         return self
 
     def _legend(self, first, right):
-        """Name the runs in the first panel, and marks beside the one on the right."""
+        """Name the runs in the first panel, and marks next to the one on the right."""
         from matplotlib.lines import Line2D
 
         present = {what for what, _ in self.phases or ()}

@@ -23,7 +23,7 @@ class VisualPredictiveCheckDisplay:
     check : VisualPredictiveCheck
         Percentiles and bands, see :func:`sktem.evaluation.visual_predictive_check`.
     xlabel : str, default="time"
-        What runs along the horizontal axis.
+        Label of the horizontal axis.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class VisualPredictiveCheckDisplay:
     Notes
     -----
     Under the model each line is in its band with the probability ``check.level`` in
-    each bin. A line that leaves its band over several bins tells where the model is
+    each bin. A line that leaves its band over several bins shows where the model is
     wrong: the middle one of the curve, the others of how much subjects and
     observations vary.
 

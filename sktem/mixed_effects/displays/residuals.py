@@ -36,13 +36,13 @@ class Residuals(NamedTuple):
     Attributes
     ----------
     name : str
-        What they are called.
+        Their names.
     values : ndarray of shape (n_rows,)
         Residuals.
     prediction : ndarray of shape (n_rows,)
-        What they are drawn against.
+        The horizontal coordinates.
     prediction_name : str
-        What that is called.
+        Label of the horizontal axes.
     """
 
     name: str
@@ -63,7 +63,7 @@ class ResidualDisplay:
     residuals : list of Residuals
         Residuals of one or several kinds.
     xlabel : str, default="time"
-        What the times are called.
+        Label of the times.
 
     Attributes
     ----------

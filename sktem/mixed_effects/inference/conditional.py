@@ -11,7 +11,7 @@ __all__ = ["ConditionalModes", "conditional_modes"]
 #: Newton iterations at most, and the length of a step that ends them, in prior
 #: standard deviations.
 MOST_ITERATIONS, SHORTEST_STEP = 80, 1e-6
-#: Longest first step, in prior standard deviations, and by what it grows when a step of
+#: Longest first step, in prior standard deviations, and its growth when a step of
 #: full length was good.
 LONGEST_STEP, GROWTH = 2.0, 4.0
 #: Twice the gain of a step below which a search is at its mode.
@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 1 << 14
 
 
 class ConditionalModes(NamedTuple):
-    """Where the conditional densities of the latents are largest.
+    """Modes of the conditional densities of the latents.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def conditional_modes(model, X, params, Z) -> ConditionalModes:
     slope, hessian = _derivatives(model, X, params, Z, value, units)
     curvature = _positive(-hessian)
     covariances = np.linalg.inv(curvature) * units[:, None] * units
-    # What another step would gain; a search that rounding has ended is at its mode too.
+    # The gain of another step; a search that rounding has ended is at its mode too.
     gain = np.einsum("ni,nij,nj->n", slope, np.linalg.inv(curvature), slope)
     return ConditionalModes(Z, covariances, short | (gain < SMALLEST_GAIN))
 

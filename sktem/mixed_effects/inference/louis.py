@@ -12,12 +12,12 @@ from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["LouisInformation", "louis_information"]
 
-#: Step of the differences in what the observations depend on, in units of the model.
+#: Step of the differences in parameters of the observations, in units of the model.
 STEP = 1e-3
 
 
 class LouisInformation(NamedTuple):
-    """The information about the parameters, and what the latents hide of it.
+    """The information about the parameters, and the part that the latents hide.
 
     Attributes
     ----------
@@ -44,9 +44,9 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
 
     ``I = sum_i E_i(-H_i) - cov_i(s_i)`` with slope s and Hessian H of the log-density
     of the observations and latents of subject i, and moments given its observations
-    (Louis 1982, equation (3.1)). What the Gaussian law of the latents depends on, and
-    a residual error with one parameter, have both in closed form; what else the
-    observations depend on takes central differences at the draws.
+    (Louis 1982, equation (3.1)). Parameters of the Gaussian law of the latents, and
+    a residual error with one parameter, have both in closed form; other parameters of
+    the observations take central differences at the draws.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""How many quadrature nodes are enough: results with more of them are compared."""
+"""The number of quadrature nodes: it grows until results are stable."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def information_by_nodes(model, X, params, modes, covariances, held):
         errors = np.sqrt(np.diag(covariance_of(information.observed, held)))
         with np.errstate(invalid="ignore", divide="ignore"):
             change = np.abs(errors / before - 1)
-        # What has no standard error by either number has not changed.
+        # A parameter without a standard error in both results has not changed.
         both = np.isnan(errors) & np.isnan(before) & (found is not None)
         change = np.where(both, 0.0, np.where(np.isnan(change), np.inf, change))
         found = NodeInformation(information, change)

@@ -25,13 +25,13 @@ INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
 N_BATCHES = 10
 #: Relative error of a standard error from which it is not reported.
 LARGEST_ERROR = 0.2
-#: Eigenvalue of a correlation matrix that is at the bound, and what a Newton step may
-#: promise at a maximum.
+#: Eigenvalue of a correlation matrix that is at the bound, and the gain a Newton step
+#: may promise at a maximum.
 SINGULAR_CORRELATION, AT_MAXIMUM = 1e-5, 0.5
 
 
 def standard_errors(fitted, method, n_draws):
-    """Return standard errors by name, their errors, and what is unusual about them."""
+    """Return standard errors by name, their errors, and unusual findings."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     vector, held = fitted.vector, _at_bounds(fitted)
     values = vector.of(params)
@@ -130,7 +130,7 @@ def _noise(model, X, params, draws, covariance):
 
 
 def _unusual(names, held, errors, relative, promise):
-    """Return a message on what asks for a second look, empty if nothing does."""
+    """Return a message on unusual findings, empty if there are none."""
     parts = []
     if held.any():
         parts.append(

@@ -16,7 +16,7 @@ from sktem.mixed_effects.kernels.structural import (
 
 
 class SubjectModel(NamedTuple):
-    """What is the same for all subjects.
+    """Settings that are the same for all subjects.
 
     Attributes
     ----------

@@ -2,7 +2,7 @@
 
 Every statistic of a Gaussian mixture is a sum over rows of a responsibility times
 a product of two columns of the tile, where a column of ones and a column of
-squared lengths stand beside the features. One product of matrices, blocked for
+squared lengths stand next to the features. One product of matrices, blocked for
 the registers, thus serves all covariance types: a table names the two columns of
 each product and where its sums go.
 """

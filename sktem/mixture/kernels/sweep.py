@@ -1,6 +1,6 @@
 """Many iterations with a batch of one row, for Gaussian mixtures.
 
-What one iteration of the general loop does for a mixture of a few components costs
+One iteration of the general loop for a mixture of a few components costs
 far less than calling it: here the iterations between two M-steps of the model run in
 one compiled function.
 """
@@ -38,7 +38,7 @@ class SweepStatistics(NamedTuple):
     reduced : ndarray of shape (n_statistics,)
         The variance-reduced statistics of (8).
     memory_mean : ndarray of shape (n_statistics,)
-        Mean over all rows of what is remembered, zeros for online EM.
+        Mean over all rows of remembered statistics, zeros for online EM.
     proxy : ndarray of shape (n_statistics,)
         The proxy of the last iteration.
     total : ndarray of shape (n_statistics,)
@@ -178,7 +178,7 @@ def sweep(settings, params, recursion, visits, gammas, rho):
     recursion : SolverState
         State of the recursion, which advances.
     visits : SweepVisits
-        What the iterations visit, with the rows as they are in the data.
+        Visits of the iterations, with the rows as they are in the data.
     gammas : ndarray of shape (n_iterations,)
         Steps of the SA-step (7).
     rho : float

@@ -1,8 +1,8 @@
 """The steps of one iteration with a batch of one, for Gaussian mixtures.
 
 Rows come centred, and covariances are unit, spherical or diagonal, so that every
-component has one precision per feature. Functions are few, because what the compiler
-spends on each one exceeds what it spends on its loops.
+component has one precision per feature. Functions are few, because the compiler
+spends more time on each function than on its loops.
 """
 
 import math

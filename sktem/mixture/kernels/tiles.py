@@ -8,8 +8,8 @@ reads together cannot overlap the one that it writes.
 Precisions arrive multiplied by sqrt(1/2), so that minus the squared length of
 ``z @ precision - offset`` is the exponent of the density.
 
-Functions are few and large, and arrays come from the caller, because what the
-compiler spends on each function exceeds what it spends on its loops.
+Functions are few and large, and arrays come from the caller, because the
+compiler spends more time on each function than on its loops.
 """
 
 from numba import njit
@@ -23,7 +23,7 @@ from sktem.kernels.exponential import (
 LANES = 128
 # Loops run over a multiple of this many rows; the rows beyond the data are zeros.
 LANE_GROUP = 16
-# A mask that tells the compiler so, which then makes no loop for a remainder.
+# A mask that lets the compiler drop the loop for a remainder.
 WHOLE_GROUPS = -LANE_GROUP
 
 FAST = {"contract", "reassoc", "nsz"}
