@@ -181,9 +181,12 @@ def deep(n_chains=100, n_sweeps=20):
     model = LayeredMachine((784, 500, 1000), n_jobs=1)
     params = (0.05 * rng.standard_normal(model.n_parameters)).astype(np.float32)
     chains = model.new_chains(n_chains, rng)
-    w1, w2 = model.weights_between(params, 0).copy(), model.weights_between(params, 1)
+    w1, w2 = (
+        model.layout.weights_between(params, 0).copy(),
+        model.layout.weights_between(params, 1),
+    )
     w2 = np.ascontiguousarray(w2)
-    b0, b1, b2 = (model.layer_biases(params, k) for k in range(3))
+    b0, b1, b2 = (model.layout.layer_biases(params, k) for k in range(3))
 
     def textbook():
         h1 = chains
@@ -204,7 +207,7 @@ def deep(n_chains=100, n_sweeps=20):
 
     draws = operations_of(params).draws(1)
     functions = {
-        "sktem": lambda: model.transitions(params, chains, n_sweeps, draws),
+        "sktem": lambda: model.states.transitions(params, chains, n_sweeps, draws),
         "NumPy, float32": textbook,
         "matrix products alone": products,
     }
@@ -267,7 +270,9 @@ def on_device(device, n_chains, n_sweeps=20):
         return run
 
     functions = {
-        "sktem, float32": lambda: model.transitions(params, chains, n_sweeps, draws),
+        "sktem, float32": lambda: model.states.transitions(
+            params, chains, n_sweeps, draws
+        ),
         "plain loop of torch, float32": plain,
         "matrix products alone (floor)": products,
     }

@@ -12,6 +12,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
+from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layer_operations import operations_of
 
 __all__ = ["GraphPath", "LayerPath", "new_path"]
@@ -41,7 +42,7 @@ def new_path(model, params, rng, X=None):
     GraphPath or LayerPath
         The path.
     """
-    kind = LayerPath if hasattr(model, "n_odd") else GraphPath
+    kind = GraphPath if isinstance(model, GraphMachine) else LayerPath
     return kind(model, params, rng, X)
 
 
@@ -136,13 +137,13 @@ class LayerPath:
         narrow = self.operations.xp.float32
         params = self.operations.astype(params, narrow)
         self.model, self.params, self.X = model, params, X
-        self.biases = model.even_biases(params)
+        self.biases = model.layout.even_biases(params)
         if X is None:
             self.first = 0
             chains = model.new_chains(100, rng, params)
             found = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng)).values
             even = self._logits_of_even(found)
-            odd = _logits(model.odd_biases(found), 100)
+            odd = _logits(model.layout.odd_biases(found), 100)
             self.even, self.odd = even[None, :], odd[None, :]
         else:
             self.first = model.n_visible
@@ -155,7 +156,7 @@ class LayerPath:
 
     def _logits_of_even(self, statistics):
         """Return logits of the even units, zero for Gaussian ones."""
-        means = self.operations.copy(self.model.even_biases(statistics))
+        means = self.operations.copy(self.model.layout.even_biases(statistics))
         if self.model.gaussian:
             means[: self.model.n_visible] = 0.5
         return _logits(means, 100)
@@ -163,12 +164,12 @@ class LayerPath:
     def start(self, n, rng):
         """Draw n states and return the log-normalisation of the first point."""
         model, operations, m = self.model, self.operations, self.n_normal
-        xp, width = operations.xp, model.n_even - self.first
+        xp, width = operations.xp, model.layout.n_even - self.first
         narrow, wide = xp.float32, xp.float64
         logits = operations.copy(xp.broadcast_to(self.even, (n, width)))
-        others = xp.broadcast_to(self.odd, (n, model.n_odd))
+        others = xp.broadcast_to(self.odd, (n, model.layout.n_odd))
         self.others = operations.copy(operations.astype(others, narrow))
-        self.states = operations.empty((n, model.n_even), narrow)
+        self.states = operations.empty((n, model.layout.n_even), narrow)
         draws = operations.draws(draw_seed(rng))
         free = operations.full((n, width), 0.0, narrow)
         if m:
@@ -183,15 +184,15 @@ class LayerPath:
         constant += 0.5 * m * float(np.log(2 * np.pi))
         if self.X is not None:
             self.states[:, : self.first] = operations.astype(self.X, narrow)
-            constant += model.visible_part(self.params, self.X)
+            constant += model.states.visible_part(self.params, self.X)
         self._evaluate()
         return operations.astype(constant, wide)
 
     def _evaluate(self):
         """Fields of the odd units, and the slope of what the even units add."""
         model, operations, m = self.model, self.operations, self.n_normal
-        self.fields = model.odd_fields(self.params, self.states)
-        self.fields += model.odd_biases(self.params)
+        self.fields = model.states.odd_fields(self.params, self.states)
+        self.fields += model.layout.odd_biases(self.params)
         wide = operations.xp.float64
         free = operations.astype(self.states[:, self.first :], wide)
         shift = operations.astype(self.biases[self.first :], wide) - self.even
@@ -200,7 +201,7 @@ class LayerPath:
         else:
             self.slope = operations.row_dots(free, shift)
         if m:
-            excess = operations.astype(model.precisions(self.params), wide) - 1.0
+            excess = operations.astype(model.layout.precisions(self.params), wide) - 1.0
             self.slope -= 0.5 * (free[:, :m] ** 2 @ excess)
 
     def change(self, beta, new):
@@ -219,9 +220,9 @@ class LayerPath:
         fields *= beta
         if beta < 1.0:
             fields += (1.0 - beta) * self.others
-        nothing = operations.full(model.n_odd, 0.0, xp.float32)
+        nothing = operations.full(model.layout.n_odd, 0.0, xp.float32)
         odd = draws.units(fields, 0, nothing)
-        free = model.even_fields(self.params, odd, self.first)
+        free = model.states.even_fields(self.params, odd, self.first)
         free *= beta
         biases = beta * self.biases[self.first :] + (1.0 - beta) * self.even
         biases = operations.astype(biases, xp.float32)
@@ -231,7 +232,7 @@ class LayerPath:
             free += biases
             biases = operations.full(free.shape[1], 0.0, xp.float32)
         if m:
-            precisions = beta * model.precisions(self.params) + (1.0 - beta)
+            precisions = beta * model.layout.precisions(self.params) + (1.0 - beta)
             free = draws.normals(free, biases[:m], precisions)
         free = draws.units(free, m, biases[m:])
         if self.first:

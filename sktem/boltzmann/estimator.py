@@ -419,7 +419,7 @@ class LatentBoltzmannMachine(
             "n_features_in_": model.n_visible,
         }
         if model.gaussian:
-            found["variances_"] = units.scale**2 / model.precisions(params)
+            found["variances_"] = units.scale**2 / model.layout.precisions(params)
         fitted = FittedMachine(
             model, units, found["params_"], chains, LogPartition(model)
         )

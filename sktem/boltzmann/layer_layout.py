@@ -12,15 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.model import BoltzmannModel
+from sktem.graphs import Graph, layered_graph
 
 __all__ = ["LayerLayout"]
 
-#: Least precision of a Gaussian unit, in units of what it started from.
-LEAST_PRECISION = 0.25
 
-
-class LayerLayout(BoltzmannModel):
+class LayerLayout:
     """Where units and parameters are.
 
     theta is the biases of the even layers, of the odd layers, the precisions of
@@ -33,21 +30,25 @@ class LayerLayout(BoltzmannModel):
     ----------
     sizes : sequence of int
         Units per layer, the visible one first.
-    gaussian : bool
+    gaussian : bool, default=False
         Whether the visible units are real-valued.
-    n_jobs : int or None
-        Threads.
-    variance_floor : float
-        Least variance of a Gaussian unit given the hidden ones.
+
+    Attributes
+    ----------
+    n_visible, n_hidden, n_units, n_even, n_odd : int
+        Units of each kind.
+    n_parameters, weights_from : int
+        Length of theta, and where the weights begin.
+    largest_degree : int
+        Most neighbours that a unit has.
+    blocks : list of tuple of slice
+        Rows among the even units, columns among the odd ones and the place in theta of
+        each matrix of weights.
     """
 
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, sizes, gaussian, n_jobs, variance_floor):
+    def __init__(self, sizes, gaussian=False):
         self.sizes = tuple(int(size) for size in sizes)
         self.gaussian = gaussian
-        self.n_jobs = n_jobs
-        self.variance_floor = variance_floor
         self.n_visible, self.n_hidden = self.sizes[0], sum(self.sizes[1:])
         self.n_units = sum(self.sizes)
         padded = [0, *self.sizes, 0]
@@ -59,15 +60,14 @@ class LayerLayout(BoltzmannModel):
         self._starts = starts
         self.n_even, self.n_odd = sum(self.sizes[0::2]), sum(self.sizes[1::2])
         self.weights_from = self.n_units + (self.n_visible if gaussian else 0)
-        # (rows among the even units, columns among the odd ones, where in theta)
-        self._blocks = []
+        self.blocks = []
         end = self.weights_from
         for layer in range(1, len(self.sizes), 2):
             around = [k for k in (layer - 1, layer + 1) if k < len(self.sizes)]
             rows = slice(starts[around[0]], starts[around[-1]] + self.sizes[around[-1]])
             columns = slice(starts[layer], starts[layer] + self.sizes[layer])
             size = (rows.stop - rows.start) * self.sizes[layer]
-            self._blocks.append((rows, columns, slice(end, end + size)))
+            self.blocks.append((rows, columns, slice(end, end + size)))
             end += size
         self.n_parameters = end
 
@@ -90,8 +90,9 @@ class LayerLayout(BoltzmannModel):
         side = self.odd_biases(values) if layer % 2 else self.even_biases(values)
         return side[self._starts[layer] : self._starts[layer] + self.sizes[layer]]
 
-    def _matrix(self, values, block):
-        rows, columns, where = self._blocks[block]
+    def matrix(self, values, block):
+        """Return a matrix of weights."""
+        rows, columns, where = self.blocks[block]
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         if isinstance(values, np.ndarray):
             return values[where].reshape(shape)
@@ -100,45 +101,8 @@ class LayerLayout(BoltzmannModel):
     def weights_between(self, values, lower):
         """Return the weights between a layer and the next, (lower, upper)."""
         if lower % 2 == 0:
-            return self._matrix(values, lower // 2)[: self.sizes[lower], :]
-        return self._matrix(values, lower // 2)[-self.sizes[lower + 1] :, :].T
-
-    def biases_by_unit(self, params):
-        """Return the biases of each layer."""
-        copy = arrays_of(params).copy
-        return [copy(self.layer_biases(params, k)) for k in range(len(self.sizes))]
-
-    def weights_by_unit(self, params):
-        """Return the weights between each layer and the next, (lower, upper)."""
-        copy, lower = arrays_of(params).copy, range(len(self.sizes) - 1)
-        return [copy(self.weights_between(params, k)) for k in lower]
-
-    def project(self, params) -> int:
-        """Bring parameters back into bounds, in place.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-
-        Returns
-        -------
-        int
-            How many were out of bounds or not finite; precisions do not count.
-        """
-        mended = super().project(params)
-        if self.gaussian:
-            precisions, xp = self.precisions(params), arrays_of(params).xp
-            precisions[:] = xp.clip(
-                precisions, LEAST_PRECISION, 1 / self.variance_floor
-            )
-        return mended
-
-    def bound_precisions(self, low, high) -> None:
-        """Bring bounds of parameters within those of the precisions."""
-        if self.gaussian:
-            self.precisions(low)[:] = LEAST_PRECISION
-            self.precisions(high)[:] = 1 / self.variance_floor
+            return self.matrix(values, lower // 2)[: self.sizes[lower], :]
+        return self.matrix(values, lower // 2)[-self.sizes[lower + 1] :, :].T
 
     def hidden_of(self, even, odd) -> np.ndarray:
         """Return the hidden units in the order of the layers, (n, n_hidden)."""
@@ -149,7 +113,7 @@ class LayerLayout(BoltzmannModel):
             parts.append(side[:, begin : begin + self.sizes[layer]])
         return arrays_of(odd).concat(parts, axis=1)
 
-    def _to_even_odd(self, X, hidden):
+    def to_even_odd(self, X, hidden):
         """Return even and odd units from visible and hidden ones; undo `hidden_of`."""
         even = [np.asarray(X)]
         odd: list[np.ndarray] = []
@@ -159,3 +123,41 @@ class LayerLayout(BoltzmannModel):
             (odd if layer % 2 else even).append(part)
             begin += self.sizes[layer]
         return np.concatenate(even, axis=1), np.concatenate(odd, axis=1)
+
+    def edge_weights(self, params, start):
+        """Return the weights from a layer upwards in the order of the layered graph."""
+        blocks = [
+            self.weights_between(params, lower).ravel()
+            for lower in range(start, len(self.sizes) - 1)
+        ]
+        return np.concatenate(blocks).astype(np.float64)
+
+    def as_graph(self, params):
+        """Return graph, biases, weights and a constant whose sum over states is Z.
+
+        Gaussian units are integrated out: the hidden units that they join become a
+        graph in which each is joined to each.
+        """
+        layers = range(len(self.sizes))
+        biases = np.concatenate([self.layer_biases(params, k) for k in layers])
+        biases = biases.astype(np.float64)
+        if not self.gaussian:
+            graph = Graph(layered_graph(self.sizes))
+            return graph, biases, self.edge_weights(params, 0), 0.0
+        n, first = self.n_visible, self.sizes[1]
+        precisions = self.precisions(params).astype(np.float64)
+        weights = self.weights_between(params, 0).astype(np.float64)
+        eta, biases = biases[:n], biases[n:].copy()
+        scaled = weights / precisions[:, None]
+        constant = 0.5 * np.sum(eta**2 / precisions + np.log(2 * np.pi / precisions))
+        couplings = weights.T @ scaled
+        biases[:first] += eta @ scaled + 0.5 * np.diag(couplings)
+        a, b = np.triu_indices(first, 1)
+        dense = np.zeros((len(biases), len(biases)))
+        dense[a, b] = couplings[a, b]
+        if len(self.sizes) > 2:
+            upper = Graph(layered_graph(self.sizes[1:]))
+            dense[upper.first, upper.second] = self.edge_weights(params, 1)
+            a, b = np.append(a, upper.first), np.append(b, upper.second)
+        graph = Graph.from_edges(len(biases), a, b)
+        return graph, biases, dense[graph.first, graph.second], constant

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import ExactPosterior
+from sktem.boltzmann.layer_states import LayerStates
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.loop import has_missing, run_epochs
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
@@ -20,12 +21,36 @@ STEPS = (0.05, 0.005)
 GAUSSIAN_STEPS = (0.01, 0.001)
 
 
-class DoubledMachine(LayeredMachine):
-    """Restricted machine whose layers see each other twice.
+class DoubledStates(LayerStates):
+    """States of a restricted machine whose layers see each other twice.
 
     In a deep machine a unit between two layers has input from both. A restricted
     machine that is to be part of it has two copies of the layer that would otherwise
     give too little, so that its fields are doubled (Salakhutdinov and Hinton 2009).
+
+    Parameters
+    ----------
+    layout : LayerLayout
+        Where units and parameters are.
+    up, down : float
+        Factors of the fields of the hidden and of the visible units.
+    """
+
+    def __init__(self, layout, up, down):
+        super().__init__(layout)
+        self.up, self.down = up, down
+
+    def odd_fields(self, params, even, first=0):
+        """Return the fields of the hidden units, without biases."""
+        return super().odd_fields(params, even, first) * self.up
+
+    def even_fields(self, params, odd, first=0):
+        """Return the fields of the visible units, without biases."""
+        return super().even_fields(params, odd, first) * self.down
+
+
+class DoubledMachine(LayeredMachine):
+    """Restricted machine of `DoubledStates`.
 
     Parameters
     ----------
@@ -43,15 +68,7 @@ class DoubledMachine(LayeredMachine):
 
     def __init__(self, sizes, gaussian, n_jobs, variance_floor, up, down):
         super().__init__(sizes, gaussian, n_jobs, variance_floor)
-        self.up, self.down = float(up), float(down)
-
-    def odd_fields(self, params, even, first=0):
-        """Return the fields of the hidden units, without biases."""
-        return super().odd_fields(params, even, first) * self.up
-
-    def even_fields(self, params, odd, first=0):
-        """Return the fields of the visible units, without biases."""
-        return super().even_fields(params, odd, first) * self.down
+        self.states = DoubledStates(self.layout, up, down)
 
 
 def pretrained(settings, X, units, params, generators) -> None:
@@ -113,12 +130,14 @@ def pretrained(settings, X, units, params, generators) -> None:
         if state.interrupted:
             raise KeyboardInterrupt
         learned = state.params
-        model.weights_between(params, lower)[...] = machine.weights_between(learned, 0)
-        biases[lower].append(machine.layer_biases(learned, 0))
-        biases[lower + 1].append(machine.layer_biases(learned, 1))
+        model.layout.weights_between(params, lower)[...] = (
+            machine.layout.weights_between(learned, 0)
+        )
+        biases[lower].append(machine.layout.layer_biases(learned, 0))
+        biases[lower + 1].append(machine.layout.layer_biases(learned, 1))
         if machine.gaussian:
-            model.precisions(params)[:] = machine.precisions(learned)
+            model.layout.precisions(params)[:] = machine.layout.precisions(learned)
         data = machine.hidden_means(learned, data, 1)
     # A layer in the middle has a bias from the machine below and from that above.
     for layer, given in enumerate(biases):
-        model.layer_biases(params, layer)[:] = sum(given) / len(given)
+        model.layout.layer_biases(params, layer)[:] = sum(given) / len(given)

@@ -22,7 +22,7 @@ def problem(kind, seed=0):
         model = LayeredMachine(sizes, gaussian=kind == "gaussian")
     params = rng.normal(0, 1, model.n_parameters).astype(model.dtype)
     if model.gaussian:
-        model.precisions(params)[:] = 1.5
+        model.layout.precisions(params)[:] = 1.5
     graph, biases, weights, constant = model.as_graph(params)
     exact = plan_elimination(graph).log_sum(biases, weights) + constant
     return model, params, exact

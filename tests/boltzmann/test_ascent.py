@@ -31,7 +31,7 @@ def problem(kind, n=60):
     model = MACHINES[kind]()
     params = rng.normal(0, 0.7, model.n_parameters)
     if model.gaussian:
-        model.precisions(params)[:] = rng.uniform(0.5, 2, model.n_visible)
+        model.layout.precisions(params)[:] = rng.uniform(0.5, 2, model.n_visible)
         return model, params, rng.normal(size=(n, model.n_visible))
     return model, params, (rng.random((n, model.n_visible)) < 0.4).astype(float)
 

@@ -190,9 +190,9 @@ def test_several_chains_of_an_imputation():
     weights = np.zeros((visible, hidden), np.float32)
     weights[1:, 0] = 16.0  # the first hidden unit turns all but one on or off
     fitted.params_ = np.zeros_like(fitted.params_)
-    fitted._fitted.model.weights_between(fitted.params_, 0)[:] = weights
-    fitted._fitted.model.even_biases(fitted.params_)[1:] = -8.0
-    fitted._fitted.model.odd_biases(fitted.params_)[0] = -8.0 * (visible - 1)
+    fitted._fitted.model.layout.weights_between(fitted.params_, 0)[:] = weights
+    fitted._fitted.model.layout.even_biases(fitted.params_)[1:] = -8.0
+    fitted._fitted.model.layout.odd_biases(fitted.params_)[0] = -8.0 * (visible - 1)
     row = np.full((1, visible), np.nan)
     row[0, 0] = 1.0
     states = enumerate_states(visible)

@@ -48,7 +48,7 @@ def problem(sizes, gaussian=False, dtype=np.float64, n=40):
     model = LayeredMachine(sizes, gaussian=gaussian, eliminates=False)
     params = rng.normal(size=model.n_parameters).astype(np.float32)
     if gaussian:
-        model.precisions(params)[:] = 1.5
+        model.layout.precisions(params)[:] = 1.5
     X = rng.normal(size=(n, sizes[0])) if gaussian else rng.random((n, sizes[0])) < 0.5
     return model, params, X.astype(dtype), rng.random(X.shape) < 0.7
 

@@ -64,8 +64,10 @@ class Problem:
         if isinstance(self.model, GraphMachine):
             return values
         n = len(self.model.sizes)
-        units = [self.model.layer_biases(values, k) for k in range(n)]
-        edges = [self.model.weights_between(values, k).ravel() for k in range(n - 1)]
+        units = [self.model.layout.layer_biases(values, k) for k in range(n)]
+        edges = [
+            self.model.layout.weights_between(values, k).ravel() for k in range(n - 1)
+        ]
         return np.concatenate(units + edges)
 
 
@@ -115,7 +117,7 @@ def in_layout(model, units):
         return units
     values = np.zeros(model.n_parameters)
     for layer, part in enumerate(np.split(units, np.cumsum(model.sizes)[:-1])):
-        model.layer_biases(values, layer)[:] = part
+        model.layout.layer_biases(values, layer)[:] = part
     return values[: model.weights_from]
 
 
@@ -150,12 +152,15 @@ def test_a_centred_step_moves_the_fields_at_the_centre_by_the_biases(up, down):
     gradient, centre = rng.normal(size=model.n_parameters), rng.random(10)
     step = gradient.copy()
     model.centred(step, centre)
-    even, odd = model.even_biases(centre)[None], model.odd_biases(centre)[None]
-    fields = model.odd_fields(step, even)[0] + model.odd_biases(step)
-    np.testing.assert_allclose(fields, model.odd_biases(gradient), atol=1e-12)
-    fields = model.even_fields(step, odd)[0] + model.even_biases(step)
-    np.testing.assert_allclose(fields, model.even_biases(gradient), atol=1e-12)
-    found, given = model.precisions(step), model.precisions(gradient)
+    even, odd = (
+        model.layout.even_biases(centre)[None],
+        model.layout.odd_biases(centre)[None],
+    )
+    fields = model.states.odd_fields(step, even)[0] + model.layout.odd_biases(step)
+    np.testing.assert_allclose(fields, model.layout.odd_biases(gradient), atol=1e-12)
+    fields = model.states.even_fields(step, odd)[0] + model.layout.even_biases(step)
+    np.testing.assert_allclose(fields, model.layout.even_biases(gradient), atol=1e-12)
+    found, given = model.layout.precisions(step), model.layout.precisions(gradient)
     np.testing.assert_array_equal(found, given)
 
 
@@ -295,7 +300,7 @@ def gaussian_problem(sizes, seed=0):
     rng = np.random.default_rng(seed)
     model = LayeredMachine(sizes, gaussian=True)
     params = rng.normal(0, 0.7, model.n_parameters).astype(np.float32)
-    model.precisions(params)[:] = 1 + rng.random(sizes[0])
+    model.layout.precisions(params)[:] = 1 + rng.random(sizes[0])
     return model, params, rng
 
 
@@ -304,16 +309,19 @@ def gaussian_mixture_of(model, params):
     sizes = model.sizes
     hidden = enumerate_states(sum(sizes[1:]))
     first = hidden[:, : sizes[1]]
-    precisions = model.precisions(params).astype(float)
-    eta = model.layer_biases(params, 0) + first @ model.weights_between(params, 0).T
-    biases = [model.layer_biases(params, k) for k in range(1, len(sizes))]
+    precisions = model.layout.precisions(params).astype(float)
+    eta = (
+        model.layout.layer_biases(params, 0)
+        + first @ model.layout.weights_between(params, 0).T
+    )
+    biases = [model.layout.layer_biases(params, k) for k in range(1, len(sizes))]
     energies = hidden @ np.concatenate(biases)
     begin = 0
     for lower in range(1, len(sizes) - 1):
         below = hidden[:, begin : begin + sizes[lower]]
         begin += sizes[lower]
         above = hidden[:, begin : begin + sizes[lower + 1]]
-        weights = model.weights_between(params, lower)
+        weights = model.layout.weights_between(params, lower)
         energies += np.einsum("si,ij,sj->s", below, weights, above)
     energies += 0.5 * (eta**2 / precisions + np.log(2 * np.pi / precisions)).sum(axis=1)
     return hidden, energies, eta / precisions, 1 / precisions
@@ -343,8 +351,8 @@ def test_gaussian_machines(sizes):
     first = mass @ means
     second = mass @ (means**2 + variances)
     spread = np.sqrt((second - first**2) / n)
-    assert (np.abs(model.layer_biases(values, 0) - first) < 4.5 * spread).all()
-    squares = -2 * model.precisions(values)
+    assert (np.abs(model.layout.layer_biases(values, 0) - first) < 4.5 * spread).all()
+    squares = -2 * model.layout.precisions(values)
     fourth = mass @ (means**4 + 6 * means**2 * variances + 3 * variances**2)
     spread = np.sqrt((fourth - second**2) / n)
     assert (np.abs(squares - second) < 4.5 * spread).all()
@@ -354,7 +362,7 @@ def test_bounds_of_parameters():
     model, params, _ = gaussian_problem((3, 2))
     assert model.project(params) == 0
     params[0], params[-1] = np.nan, np.inf
-    model.precisions(params)[:] = [0.0, 1e6, 1.0]
+    model.layout.precisions(params)[:] = [0.0, 1e6, 1.0]
     assert model.project(params) == 2 + 1
     assert np.isfinite(params).all() and np.abs(params).max() <= 1000
-    np.testing.assert_allclose(model.precisions(params), [0.25, 100.0, 1.0])
+    np.testing.assert_allclose(model.layout.precisions(params), [0.25, 100.0, 1.0])

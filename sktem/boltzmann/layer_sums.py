@@ -1,0 +1,95 @@
+"""Exact sums over the states of a layered machine, of one side of it at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.boltzmann.enumeration import enumerate_states
+from sktem.boltzmann.layer_states import LayerStates
+
+__all__ = ["free_sums", "row_sums"]
+
+
+def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
+    """Return log Z and the mean of phi under the model.
+
+    The units of the smaller side are enumerated, the others are summed out.
+
+    Parameters
+    ----------
+    layers : LayerStates
+        The layers.
+    params : ndarray of float64 of shape (n_parameters,)
+        Parameters.
+
+    Returns
+    -------
+    log_partition : float
+        Log Z.
+    values : ndarray of shape (n_parameters,)
+        Mean statistics.
+    """
+    layout = layers.layout
+    even, odd = layout.even_biases(params), layout.odd_biases(params)
+    spread = constant = 0.0
+    if layout.n_even < layout.n_odd and not layout.gaussian:
+        states = enumerate_states(layout.n_even)
+        fields = layers.odd_fields(params, states) + odd
+        sums, means = _softplus(fields)
+        energies, sides = states @ even + sums, (states, means)
+    else:
+        states, n = enumerate_states(layout.n_odd), 0
+        fields = layers.even_fields(params, states)
+        energies = states @ odd
+        if layout.gaussian:
+            n, spread = layout.n_visible, 1 / layout.precisions(params)
+            squares = (fields[:, :n] + even[:n]) ** 2
+            energies += 0.5 * (squares @ spread)
+            constant = 0.5 * float(np.sum(np.log(2 * np.pi * spread)))
+        sums, means = _softplus(fields[:, n:] + even[n:])
+        energies += sums
+        normal = (fields[:, :n] + even[:n]) * spread
+        sides = np.hstack([normal, means]), states
+    log_sum = float(logsumexp(energies))
+    shares = np.exp(energies - log_sum)
+    squares = None
+    if layout.gaussian:
+        squares = sides[0][:, : layout.n_visible] ** 2 + spread
+    values = layers.mean_statistics(*sides, squares, shares=shares)
+    return log_sum + constant, values
+
+
+def row_sums(layers: LayerStates, params, X, shares=None) -> tuple[float, np.ndarray]:
+    """Return means over the rows of a restricted machine, its hidden units summed out.
+
+    Parameters
+    ----------
+    layers : LayerStates
+        The two layers.
+    params : ndarray of float64 of shape (n_parameters,)
+        Parameters.
+    X : ndarray of float64 of shape (n, n_visible)
+        Visible values.
+    shares : ndarray of shape (n,) or None, default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    mean : float
+        Mean of log-likelihoods plus log Z.
+    values : ndarray of shape (n_parameters,)
+        Mean statistics.
+    """
+    shares = np.full(len(X), 1 / len(X)) if shares is None else shares
+    fields = layers.odd_fields(params, X)
+    sums, means = _softplus(fields + layers.layout.odd_biases(params))
+    values = layers.mean_statistics(X, means, shares=shares)
+    return float(shares @ (sums + layers.visible_part(params, X))), values
+
+
+def _softplus(fields):
+    """Return the row sums of ``log(1 + exp(fields))``, and the means of the units."""
+    small = np.exp(-np.abs(fields))
+    sums = np.sum(np.maximum(fields, 0.0) + np.log1p(small), axis=1)
+    return sums, np.where(fields >= 0, 1.0, small) / (1.0 + small)
