@@ -45,10 +45,10 @@ class StopAt:
     def on_fit_task_begin(self, estimator, context):
         pass
 
-    def on_fit_task_end(self, estimator, context):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         if context.task_name != "epoch":
             return False
-        history = estimator._fit_progress.current.history
+        history = fitted_estimator.history_
         if history.objective[-1] >= self.value:
             self.time = history.cpu_time[-1], history.passes[-1]
             return True

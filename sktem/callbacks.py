@@ -46,6 +46,8 @@ class Checkpoint(_FitCallback):
     state. When ``fit`` is called again with the same parameters and data, it continues
     from the file and ends with the same bits as a fit that was not interrupted.
     A file of another fit is left unused, with a warning, and then overwritten.
+    ``partial_fit`` saves nothing: between two chunks an estimator can be pickled as it
+    is.
 
     Parameters
     ----------
@@ -74,10 +76,11 @@ class Checkpoint(_FitCallback):
         self.path = path
         self.every = every
         self._signature = None
+        self._progress = None
         self._epochs = 0
 
-    def restore(self, estimator, X, sample_weight):
-        """Return the saved progress of the same fit, or None.
+    def restore(self, estimator, X, sample_weight, progress):
+        """Return the progress of a fit: what was saved of the same fit, or a new one.
 
         Parameters
         ----------
@@ -87,11 +90,13 @@ class Checkpoint(_FitCallback):
             Its data.
         sample_weight : ndarray or None
             Its weights.
+        progress : FitProgress
+            The progress if nothing was saved.
 
         Returns
         -------
-        FitProgress or None
-            The saved state.
+        FitProgress
+            The state of the fit, saved until its end.
         """
         # Settings of printing and threads do not change the result.
         params = {
@@ -103,6 +108,11 @@ class Checkpoint(_FitCallback):
         self._signature = joblib.hash(content)
         self._epochs = 0
         _remove_leftovers(Path(self.path))
+        self._progress = self._saved() or progress
+        return self._progress
+
+    def _saved(self):
+        """Return the progress in the file, None if it is not of this fit."""
         if not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:
@@ -112,10 +122,22 @@ class Checkpoint(_FitCallback):
                 f"{self.path} belongs to a fit with other parameters or data: it is "
                 "not used, and will be overwritten",
                 FitWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
             return None
         return progress
+
+    def teardown(self, estimator, context):
+        """Let go of the fit.
+
+        Parameters
+        ----------
+        estimator : estimator instance
+            The estimator that has fitted.
+        context : CallbackContext
+            The fit.
+        """
+        self._progress = None
 
     def on_fit_task_end(self, estimator, context):
         """Save after an epoch.
@@ -132,7 +154,7 @@ class Checkpoint(_FitCallback):
         bool
             False: the fit continues.
         """
-        if context.task_name != "epoch":
+        if context.task_name != "epoch" or self._progress is None:
             return False
         self._epochs += 1
         if self._epochs % self.every:
@@ -143,7 +165,7 @@ class Checkpoint(_FitCallback):
         )
         try:
             with os.fdopen(handle, "wb") as file:
-                pickle.dump((self._signature, estimator._fit_progress), file)
+                pickle.dump((self._signature, self._progress), file)
                 file.flush()
                 os.fsync(file.fileno())
             # Gone, if another fit with this path has begun: the next epoch is saved.
@@ -178,6 +200,9 @@ def _fingerprint(value):
 class LogLikelihoodMonitor(_FitCallback):
     """Record the score on held-out data after each epoch, and stop early.
 
+    On a stream it records the score after each call of ``partial_fit``, and adds it to
+    those of the calls before.
+
     (scikit-learn's ``ScoringMonitor`` scores supervised estimators only.)
 
     Parameters
@@ -187,14 +212,15 @@ class LogLikelihoodMonitor(_FitCallback):
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Weights of the held-out rows, for estimators whose ``score`` takes them.
     patience : int or None, default=None
-        Stop when the score has not risen for this many epochs; None never stops.
+        Stop ``fit`` when the score has not risen for this many epochs; None never
+        stops.
     min_delta : float, default=0.0
         Least rise that counts.
 
     Attributes
     ----------
     scores_ : list of float
-        Mean log-likelihood per row after each epoch of the last fit.
+        Mean log-likelihood per row after each epoch of the last fit, or each chunk.
 
     Examples
     --------
@@ -226,7 +252,8 @@ class LogLikelihoodMonitor(_FitCallback):
         context : CallbackContext
             The fit.
         """
-        self.scores_ = []
+        if context.task_name != "partial_fit":
+            self.scores_ = []
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         """Score after an epoch.
@@ -245,7 +272,7 @@ class LogLikelihoodMonitor(_FitCallback):
         bool
             Whether to stop.
         """
-        if context.task_name != "epoch":
+        if context.task_name not in ("epoch", "partial_fit"):
             return False
         weights = self.sample_weight
         given = {} if weights is None else {"sample_weight": weights}

@@ -170,7 +170,7 @@ class LoopEstimator(EpochEstimator):
         return int(self._option("batch_size"))
 
     def _fit(self, settings, X, sample_weight, new_run, **options):
-        warn_of_unused(self, settings, USER_FRAME)
+        warn_of_unused(self, settings)
         return super()._fit(settings, X, sample_weight, new_run, **options)
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
@@ -186,7 +186,7 @@ class LoopEstimator(EpochEstimator):
 
     def _warn(self, state, settings):
         """Warn once about all problems of a fit."""
-        warn_of_run(state, settings, USER_FRAME)
+        warn_of_run(state, settings)
 
 
 def _is_auto(value):

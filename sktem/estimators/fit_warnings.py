@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 
 import numpy as np
@@ -12,7 +13,10 @@ from sktem.exceptions import FitWarning
 from sktem.samplers import ExactDraws
 from sktem.solvers.base import VarianceReducedSolver
 
-__all__ = ["event_message", "warn_of_run", "warn_of_unused"]
+__all__ = ["event_message", "warn_of_run", "warn_of_unused", "warn_user"]
+
+#: Packages whose frames stand between a warning and the user.
+PACKAGES = ("sktem", "sklearn")
 
 #: Acceptance rates outside of these bounds mean steps of a wrong length.
 ACCEPTANCE = (0.05, 0.99)
@@ -26,7 +30,15 @@ ADVICE = {
 }
 
 
-def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> None:
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the first frame outside of sktem and scikit-learn."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def warn_of_unused(estimator, settings, *, on_stream=False) -> None:
     """Warn of parameters that were set and have no effect with this solver."""
     solver, sampler = settings.solver, settings.sampler
     unused = []
@@ -45,11 +57,10 @@ def warn_of_unused(estimator, settings, stacklevel: int, *, on_stream=False) -> 
     ]
     if found:
         how = f"solver={estimator.solver!r} (sampler {type(sampler).__name__})"
-        warnings.warn(
+        warn_user(
             f"{how} does not use {' and '.join(found)}, which therefore has no effect. "
             "Leave it at its default, or choose another solver.",
             FitWarning,
-            stacklevel=stacklevel + 1,
         )
 
 
@@ -57,11 +68,10 @@ def _same(value, default):
     return value is default or (type(value) is type(default) and value == default)
 
 
-def warn_of_run(state, settings, stacklevel: int) -> None:
+def warn_of_run(state, settings) -> None:
     """Warn of the problems of a run."""
-    stacklevel += 1
     if state.failure:
-        warnings.warn(state.failure, FitWarning, stacklevel=stacklevel)
+        warn_user(state.failure, FitWarning)
     ran_out = not (state.converged or state.stopped or state.failure)
     if ran_out and settings.max_passes > 0 and settings.tol > 0:
         used_up = (
@@ -77,15 +87,11 @@ def warn_of_run(state, settings, stacklevel: int) -> None:
                 "tell whether it has converged. Increase max_iter, the draws of the "
                 "sampler, or tol."
             )
-        warnings.warn(
-            message,
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        warn_user(message, ConvergenceWarning)
     events = state.history.events
     if message := event_message("The fit", events, " (see history_.events)"):
-        warnings.warn(message, FitWarning, stacklevel=stacklevel)
-    _warn_of_acceptance(state, settings, stacklevel + 1)
+        warn_user(message, FitWarning)
+    _warn_of_acceptance(state, settings)
 
 
 def event_message(what: str, events, where: str = "") -> str:
@@ -101,7 +107,7 @@ def event_message(what: str, events, where: str = "") -> str:
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 
-def _warn_of_acceptance(state, settings, stacklevel):
+def _warn_of_acceptance(state, settings):
     """Warn of Metropolis chains that reject or accept nearly everything."""
     if not settings.sampler.accepts:
         return
@@ -118,10 +124,9 @@ def _warn_of_acceptance(state, settings, stacklevel):
         else "take very short steps, so that they explore the latents slowly. Use a "
         "longer step"
     )
-    warnings.warn(
+    warn_user(
         f"{type(settings.sampler).__name__} accepted {last.mean():.2%} of its moves at "
         f"the end of the fit: the chains {effect} (or its default, which adapts), more "
         "n_steps per draw, or another sampler, and fit again.",
         FitWarning,
-        stacklevel=stacklevel,
     )

@@ -1,10 +1,13 @@
-"""Lines of verbose fits besides their passes: compiling, and chunks of a stream."""
+"""What users see of a call while it runs: tasks of callbacks, and printed lines."""
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager
 
-__all__ = ["compile_notice", "print_chunk"]
+import numpy as np
+
+__all__ = ["Lines", "Task", "compile_notice", "final_objective", "print_chunk"]
 
 NOTICE = "Compiling loops (once on this machine, it takes some seconds) ..."
 
@@ -34,7 +37,116 @@ def compile_notice(verbose):
         yield
 
 
+class Task:
+    """A task of scikit-learn's callbacks; it does nothing where there are none."""
+
+    def __init__(self, estimator, X, context, in_stream=False):
+        self.estimator = estimator
+        self.X = X
+        self.context = context
+        self.in_stream = in_stream
+
+    @classmethod
+    def of_call(cls, estimator, X, name="fit", n_subtasks=None) -> Task:
+        """Return the task of a call, which has to be decorated ``with_callbacks``."""
+        context = None
+        if hasattr(estimator, "_init_callback_context"):
+            context = estimator._init_callback_context(name, max_subtasks=n_subtasks)
+        return cls(estimator, X, context, name == "partial_fit")
+
+    @property
+    def watched(self) -> bool:
+        """Whether there is a callback."""
+        return self.context is not None and hasattr(self.estimator, "_skl_callbacks")
+
+    def begin(self) -> None:
+        """Say that the task begins."""
+        if self.context is not None:
+            self.context.call_on_fit_task_begin(estimator=self.estimator, X=self.X)
+
+    def end(self, attributes=None) -> bool:
+        """Say that it has ended; return whether a callback wants to stop.
+
+        ``attributes()`` are the fitted attributes that it has led to.
+        """
+        if self.context is None:
+            return False
+        return self.context.call_on_fit_task_end(
+            estimator=self.estimator, X=self.X, reconstruction_attributes=attributes
+        )
+
+    def subtask(self, name, n_subtasks=0) -> Task:
+        """Return a task within this one, which has begun."""
+        context = self.context
+        if context is not None:
+            context = context.subcontext(task_name=name, max_subtasks=n_subtasks)
+        task = Task(self.estimator, self.X, context, self.in_stream)
+        task.begin()
+        return task
+
+
+class Lines:
+    """The lines of a verbose fit: epochs with 1, times and changes too with 2."""
+
+    def __init__(self, verbose, interval):
+        self.verbose = verbose
+        self.interval = interval
+        self.began = self.last = time.perf_counter()
+
+    def start(self, index) -> None:
+        """Print that a start begins."""
+        if self.verbose:
+            print(f"Initialization {index}")
+        self.began = self.last = time.perf_counter()
+
+    def epoch(self, history) -> None:
+        """Print an epoch."""
+        epoch = len(history)
+        if not self.verbose or epoch % self.interval:
+            return
+        if self.verbose == 1:
+            print(f"  Iteration {epoch}")
+            return
+        objective = history.objective
+        change = objective[-1] - objective[-2] if len(objective) > 1 else np.inf
+        print(
+            f"  Iteration {epoch}\t time lapse {self.lapse():.5f}s\t "
+            f"ll change {change:.5f}"
+        )
+
+    def lapse(self) -> float:
+        """Return the seconds since the line before."""
+        now = time.perf_counter()
+        before, self.last = self.last, now
+        return now - before
+
+    def end(self, outcome, state) -> None:
+        """Print how a run has ended."""
+        if not self.verbose:
+            return
+        if self.verbose > 1:
+            outcome += f" time lapse {time.perf_counter() - self.began:.5f}s"
+            bound = final_objective(state)
+            outcome += f"\t lower bound {bound:.5f}." if np.isfinite(bound) else ""
+        print(outcome)
+
+    def chunk(self, count, so_far, what) -> None:
+        """Print that a chunk of a stream has been learned."""
+        if not self.verbose:
+            return
+        line = f"  Chunk of {count} {what}"
+        if self.verbose > 1:
+            line += f"\t time lapse {self.lapse():.5f}s\t {so_far} {what} so far"
+        print(line)
+
+
 def print_chunk(estimator, count, what="rows"):
     """Print the size of a chunk that has been learned, if the estimator is verbose."""
     if estimator.verbose:
         print(f"  Chunk of {count} {what}")
+
+
+def final_objective(state) -> float:
+    """Return the last objective of a run, below all others if it is not known."""
+    objective = state.history.objective
+    return objective[-1] if objective and not np.isnan(objective[-1]) else -np.inf

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.estimators.progress import compile_notice
+from sktem.estimators.progress import Lines, Task, compile_notice, final_objective
 from sktem.links import DocumentationLinkMixin
 
 try:
@@ -86,48 +84,56 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
             raise KeyboardInterrupt
         return state
 
+    def _partial_fit(self, stream, X, sample_weight=None, what="rows"):
+        """Learn from a chunk and take over what the stream has found."""
+        task = Task.of_call(self, X, "partial_fit")
+        task.begin()
+        lines, before = Lines(self.verbose, 1), stream.n_rows
+        with compile_notice(self.verbose):
+            stream.update(self, X, sample_weight, task)
+        self._stream = stream
+        self._publish(stream.published(self))
+        lines.chunk(stream.n_rows - before, stream.n_rows, what)
+        task.end(lambda: stream.published(self))
+        return self
+
     def _publish(self, attributes):
         """Set fitted attributes."""
         for name, value in attributes.items():
             setattr(self, name, value)
 
-    def _run_starts(self, settings, X, sample_weight, new_run, n_init, progress):
+    def _run_starts(
+        self, settings, X, sample_weight, new_run, n_init, progress, task=None
+    ):
         """Run from each start and return the best run.
 
-        ``new_run(progress)`` makes the state of a start. Also returns whether the user
+        ``new_run(progress)`` makes the state of a start. A task is that of
+        ``partial_fit``, of which the runs are a part. Also returns whether the user
         interrupted: the caller takes the result and then raises it again.
         """
-        context = self._callback_context(n_init)
-        for callback in getattr(self, "_skl_callbacks", []):
-            if hasattr(callback, "restore"):
-                progress = callback.restore(self, X, sample_weight) or progress
-        self._fit_progress = progress
-        try:
-            with compile_notice(self.verbose):
-                interrupted = self._run_each_start(
-                    settings, X, sample_weight, new_run, n_init, progress, context
-                )
-        finally:
-            del self._fit_progress
-        if context is not None:
-            context.call_on_fit_task_end(
-                estimator=self,
-                X=X,
-                reconstruction_attributes=lambda: self._fitted_attributes(
-                    settings, progress.best, X
-                ),
+        whole = task is None
+        if whole:
+            task = Task.of_call(self, X, n_subtasks=n_init)
+            for callback in getattr(self, "_skl_callbacks", []):
+                if hasattr(callback, "restore"):
+                    progress = callback.restore(self, X, sample_weight, progress)
+            task.begin()
+        with compile_notice(self.verbose):
+            interrupted = self._run_each_start(
+                settings, X, sample_weight, new_run, n_init, progress, task
             )
+        if whole:
+            task.end(lambda: self._fitted_attributes(settings, progress.best, X))
         return progress.best, interrupted
 
     def _run_each_start(
-        self, settings, X, sample_weight, new_run, n_init, progress, context
+        self, settings, X, sample_weight, new_run, n_init, progress, task
     ):
         """Run from the starts that are left; return whether the user interrupted."""
         epochs = self._epoch_count(settings, sample_weight)
-        if context is not None:
-            context.call_on_fit_task_begin(estimator=self, X=X)
+        lines = Lines(self.verbose, self.verbose_interval)
         while progress.start < n_init:
-            self._print_start(progress.start)
+            lines.start(progress.start)
             if progress.current is None:
                 try:
                     progress.current = new_run(progress)
@@ -135,28 +141,19 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
                     if progress.best is None:
                         raise
                     return True
-            one = None
-            if context is not None:
-                one = context.subcontext(task_name="run", max_subtasks=epochs)
-                one.call_on_fit_task_begin(estimator=self, X=X)
-            state = progress.current
-            report = _EpochReport(self, settings, one, X)
+            state, one = progress.current, task.subtask("run", epochs)
+            report = _EpochReport(self, settings, one, lines)
             self._run_epochs(settings, X, state, sample_weight, report)
-            if one is not None:
-                one.call_on_fit_task_end(estimator=self, X=X)
-            self._print_end(state)
-            if progress.best is None or _final(state) > _final(progress.best):
+            one.end()
+            lines.end(self._outcome(state), state)
+            best = progress.best
+            if best is None or final_objective(state) > final_objective(best):
                 progress.best = state
             if state.interrupted:
                 return True
             progress.current = None
             progress.start += 1
         return False
-
-    def _callback_context(self, n_init):
-        if not hasattr(self, "_init_callback_context"):
-            return None
-        return self._init_callback_context(max_subtasks=n_init)
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
         """Run the epochs of one start."""
@@ -174,66 +171,28 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
         """Return whether the estimator has a reason of its own to stop."""
         return False
 
-    def _print_start(self, start):
-        if self.verbose:
-            print(f"Initialization {start}")
-            self._clock = self._start_clock = time.perf_counter()
-
-    def _print_epoch(self, state):
-        epoch = len(state.history)
-        if not self.verbose or epoch % self.verbose_interval:
-            return
-        if self.verbose == 1:
-            print(f"  Iteration {epoch}")
-            return
-        now = time.perf_counter()
-        objective = state.history.objective
-        change = objective[-1] - objective[-2] if len(objective) > 1 else np.inf
-        print(
-            f"  Iteration {epoch}\t time lapse {now - self._clock:.5f}s\t "
-            f"ll change {change:.5f}"
-        )
-        self._clock = now
-
-    def _print_end(self, state):
-        if not self.verbose:
-            return
+    def _outcome(self, state):
+        """Return the last line of a verbose run."""
         outcome = "converged" if state.converged else "did not converge"
-        message = f"Initialization {outcome}."
-        if self.verbose > 1:
-            lapse = time.perf_counter() - self._start_clock
-            message += f" time lapse {lapse:.5f}s\t lower bound {_final(state):.5f}."
-        print(message)
-        del self._clock, self._start_clock
+        return f"Initialization {outcome}."
 
 
 class _EpochReport:
     """Tells callbacks and the user of each finished epoch."""
 
-    def __init__(self, estimator, settings, context, X):
+    def __init__(self, estimator, settings, task, lines):
         self.estimator = estimator
         self.settings = settings
-        self.context = context
-        self.X = X
+        self.task = task
+        self.lines = lines
 
     def __call__(self, state):
-        estimator = self.estimator
-        estimator._print_epoch(state)
+        estimator, X = self.estimator, self.task.X
+        self.lines.epoch(state.history)
         enough = estimator._after_epoch(state)
-        if self.context is None:
-            return enough
-        epoch = self.context.subcontext(task_name="epoch")
-        epoch.call_on_fit_task_begin(estimator=estimator, X=self.X)
-        stop = epoch.call_on_fit_task_end(
-            estimator=estimator,
-            X=self.X,
-            reconstruction_attributes=lambda: estimator._fitted_attributes(
-                self.settings, state, self.X
-            ),
+        # The start of a stream has no epochs that a user would score or save.
+        name = "pass" if self.task.in_stream else "epoch"
+        stop = self.task.subtask(name).end(
+            lambda: estimator._fitted_attributes(self.settings, state, X)
         )
         return stop or enough
-
-
-def _final(state):
-    objective = state.history.objective
-    return objective[-1] if objective and not np.isnan(objective[-1]) else -np.inf

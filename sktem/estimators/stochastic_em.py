@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +10,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
-from sktem.estimators.fit_warnings import warn_of_unused
-from sktem.estimators.progress import print_chunk
+from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
@@ -30,6 +29,43 @@ def _model_has(name):
         return callable(getattr(self.model, name, None))
 
     return check
+
+
+class ModelStream(StreamRunner):
+    """A model that learns from chunks."""
+
+    def begin(self, estimator, X, sample_weight, task):
+        """Start from the first chunk, or from the parameters of a fit."""
+        stream = Stream(estimator._stream_settings())
+        warn_of_unused(estimator, stream.settings, on_stream=True)
+        generators = spawn_generators(estimator.random_state)
+        params = getattr(estimator, "params_", None)
+        if params is None:
+            params = estimator.model.initial_params(X, generators.initialisation)
+        self.state = StreamState(
+            params=params,
+            s=getattr(estimator, "statistics_", None),
+            generators=generators,
+            iterates=IterateRule(check_average(estimator.average)),
+            mass=estimator._fitted_mass,
+        )
+
+    def step(self, estimator, X, sample_weight, task):
+        """Learn from a chunk."""
+        left_out = self.state.events["nan"]
+        self.learn(Stream(estimator._stream_settings()), X, sample_weight, task)
+        if self.state.events["nan"] > left_out:
+            warn_user(
+                f"maximize of {type(estimator.model).__name__} returned NaN: what it "
+                "was made from has been left out of the stream.",
+                FitWarning,
+            )
+
+    def published(self, estimator):
+        """Return the fitted attributes that count every row seen."""
+        stream = Stream(estimator._stream_settings())
+        params, s = stream.published(self.state)
+        return {"params_": params, "statistics_": s}
 
 
 class StochasticEM(LoopEstimator):
@@ -165,6 +201,9 @@ class StochasticEM(LoopEstimator):
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
+    _stream: ModelStream | None = None
+    _fitted_mass = 0.0
+
     def _validate(self, X, sample_weight, *, reset):
         if not isinstance(self.model, LatentModel):
             raise TypeError(
@@ -217,7 +256,7 @@ class StochasticEM(LoopEstimator):
             return RunState(params, generators)
 
         def finish(state):
-            self.__dict__.pop("_stream_state", None)
+            self._stream = None
             mass = len(X) if sample_weight is None else sample_weight.sum()
             self._fitted_mass = float(mass)
 
@@ -235,6 +274,7 @@ class StochasticEM(LoopEstimator):
             "n_features_in_": self.n_features_in_,
         }
 
+    @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.
 
@@ -255,36 +295,9 @@ class StochasticEM(LoopEstimator):
         StochasticEM
             The estimator.
         """
-        first = not hasattr(self, "_stream_state")
-        X, sample_weight = self._validate(
-            X, sample_weight, reset=first and not hasattr(self, "params_")
-        )
-        stream = Stream(self._stream_settings())
-        if first:
-            warn_of_unused(self, stream.settings, 2, on_stream=True)
-            generators = spawn_generators(self.random_state)
-            params = getattr(self, "params_", None)
-            if params is None:
-                params = self.model.initial_params(X, generators.initialisation)
-            self._stream_state = StreamState(
-                params=params,
-                s=getattr(self, "statistics_", None),
-                generators=generators,
-                iterates=IterateRule(check_average(self.average)),
-                mass=getattr(self, "_fitted_mass", 0.0),
-            )
-        left_out = self._stream_state.events["nan"]
-        stream.update(self._stream_state, X, sample_weight)
-        if self._stream_state.events["nan"] > left_out:
-            warnings.warn(
-                f"maximize of {type(self.model).__name__} returned NaN: what it was "
-                "made from has been left out of the stream.",
-                FitWarning,
-                stacklevel=2,
-            )
-        self.params_, self.statistics_ = stream.published(self._stream_state)
-        print_chunk(self, len(X))
-        return self
+        reset = not hasattr(self, "params_")
+        X, sample_weight = self._validate(X, sample_weight, reset=reset)
+        return self._partial_fit(self._stream or ModelStream(), X, sample_weight)
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)

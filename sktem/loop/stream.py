@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -83,12 +84,30 @@ class Stream:
         check_compatible(settings.model, settings.sampler)
         self.settings = settings
 
-    def update(self, state: StreamState, X, sample_weight=None) -> None:
-        """Update the state with a chunk of rows; weights are repetitions."""
+    @property
+    def step_name(self) -> str:
+        """What ``on_step`` is called after."""
+        return "pass" if self.settings.solver.remembers_rows else "batch"
+
+    def steps_of(self, state: StreamState, X, sample_weight=None) -> int | None:
+        """Return how many steps a chunk makes, at most; None if it is not known."""
         if self.settings.solver.remembers_rows:
-            self._update_population(state, X, sample_weight)
+            return None
+        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        return int((state.pending_mass + mass) / self.settings.batch_size * (1 + 1e-9))
+
+    def update(
+        self,
+        state: StreamState,
+        X,
+        sample_weight=None,
+        on_step: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Update the state with rows; ``on_step`` is called after batches or passes."""
+        if self.settings.solver.remembers_rows:
+            self._update_population(state, X, sample_weight, on_step)
         else:
-            self._update_batches(state, X, sample_weight)
+            self._update_batches(state, X, sample_weight, on_step)
 
     def _step(self, state: StreamState, mass: float) -> float:
         """Step for rows of weight ``mass`` that come next."""
@@ -126,7 +145,7 @@ class Stream:
         if state.iterates.averaging(state.n_steps - 1):
             state.iterates.add(s)
 
-    def _update_batches(self, state, X, sample_weight):
+    def _update_batches(self, state, X, sample_weight, on_step):
         settings = self.settings
         expectation = Expectation(
             settings.model, settings.sampler, X, None, state.generators
@@ -152,9 +171,10 @@ class Stream:
                 merged = towards(state.s, state.pending / mass, gamma)
                 state.pending, state.pending_mass = None, 0.0
                 self._advance(state, merged, mass, gamma)
+                on_step()
             start = stop
 
-    def _update_population(self, state, X, sample_weight):
+    def _update_population(self, state, X, sample_weight, on_step):
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
         gamma = self._step(state, mass)
         settings = self.settings
@@ -167,12 +187,18 @@ class Stream:
             average=False,
             monitor=False,
         )
+
+        def on_epoch(_):
+            on_step()
+            return False
+
         inner = RunState(state.params, state.generators)
         inner = run(
             chunk,
             X,
             inner,
             sample_weight=sample_weight,
+            on_epoch=on_epoch,
             merge=lambda s: towards(state.s, s, gamma),
         )
         for name in state.events:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -16,16 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import (
-    USER_FRAME,
-    LoopEstimator,
-    with_callbacks,
-)
-from sktem.estimators.progress import print_chunk
+from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.loop.iterates import IterateRule
 from sktem.loop.state import RunState
-from sktem.loop.stream import StreamState
 from sktem.mixed_effects.columns import blank_columns, subjects_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
@@ -281,7 +274,7 @@ default="constant"
 
     # Settings of the loop that this estimator decides itself.
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
-    _stream: SubjectStream
+    _stream: SubjectStream | None = None
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -382,7 +375,7 @@ default="constant"
         def finish(state):
             if self.tol:
                 state.trace.finish(state)
-            self.__dict__.pop("_stream", None)
+            self._stream = None
 
         state = self._fit(settings, problem.rows, None, new_run, finish=finish)
         self._warn(state, settings)
@@ -428,15 +421,15 @@ default="constant"
                 "passes: see monte_carlo_errors_."
             )
         if self.tol > 0 and doubt and not state.converged:
-            warnings.warn(
+            warn_user(
                 f"{doubt} Try other start values, a simpler model (fewer random "
                 "effects), or a larger max_iter, n_chains or tol.",
                 ConvergenceWarning,
-                stacklevel=USER_FRAME,
             )
         if found := unusual(run.problem.model, run.problem.rows, state):
-            warnings.warn(" ".join(found), FitWarning, stacklevel=USER_FRAME)
+            warn_user(" ".join(found), FitWarning)
 
+    @with_callbacks
     def partial_fit(self, X, y, groups=None):
         """Learn from the rows of new subjects, with constant memory.
 
@@ -456,29 +449,14 @@ default="constant"
             The estimator. Methods on fitted data speak of the subjects of this call.
         """
         self._check()
-        first = not hasattr(self, "_stream")
-        fresh = first and not hasattr(self, "params_")
+        stream, fresh = self._stream, not hasattr(self, "params_")
         X, y, groups = self._validated(X, y, groups, reset=fresh)
-        model = None if first else self._stream.model
+        model = None if stream is None else stream.problem.model
         problem = Problem.of(self, X, y, groups, model)
         if not fresh:
             check_same_columns(problem.layout, self._fitted.problem.layout)
-        if first:
-            state = StreamState(
-                params=getattr(self, "params_", problem.model.start),
-                s=getattr(self, "statistics_", None),
-                generators=spawn_generators(self.random_state),
-                iterates=IterateRule(False),
-                mass=0.0 if fresh else float(len(self._fitted.rows)),
-            )
-            self._stream = SubjectStream(problem.model, state)
-        settings = self._settings(problem.model, len(problem.rows))
-        params, self.statistics_ = self._stream.update(
-            problem, settings, self.batch_size, self.step_size
-        )
-        self._publish(self._of_params(problem, params, None))
-        print_chunk(self, len(problem.rows), "subjects")
-        return self
+        stream = SubjectStream(problem) if stream is None else stream.on(problem)
+        return self._partial_fit(stream, problem.rows, what="subjects")
 
     # --------------------------------------------------------------------- predictions
 
@@ -743,5 +721,5 @@ default="constant"
             raise ValueError(f'return_error needs method="louis", got {method!r}')
         errors, noise, unusual = self._fitted.standard_errors(method, n_draws)
         if unusual:
-            warnings.warn(unusual, FitWarning, stacklevel=2)
+            warn_user(unusual, FitWarning)
         return (dict(errors), dict(noise)) if return_error else dict(errors)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import copy
+from dataclasses import replace
 
-from sktem.loop.state import RunSettings
+from sktem.e_step.random import spawn_generators
+from sktem.estimators.stream import StreamRunner
+from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
-from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
+from sktem.mixed_effects.model import NO_ANNEALING
 from sktem.mixed_effects.problem import Problem
 from sktem.schedules import Polynomial
 
@@ -18,38 +21,54 @@ SWEEPS = 30
 BATCH, STEPS = 5, Polynomial(alpha=0.7, offset=2.0)
 
 
-@dataclass
-class SubjectStream:
-    """The model that learns from chunks of subjects, and its state.
+class SubjectStream(StreamRunner):
+    """A model that learns from chunks of subjects; its problem is the latest chunk."""
 
-    Attributes
-    ----------
-    model : NonlinearMixedEffectsModel
-        The model, made for the first chunk.
-    state : StreamState
-        State between chunks.
-    """
+    def __init__(self, problem: Problem):
+        super().__init__()
+        self.problem = problem
+        problem.model.set_params(annealing=NO_ANNEALING)
 
-    model: NonlinearMixedEffectsModel
-    state: StreamState
+    def on(self, problem: Problem) -> SubjectStream:
+        """Return the stream with the subjects of another chunk."""
+        stream = copy.copy(self)
+        stream.problem = problem
+        return stream
 
-    def __post_init__(self):
-        self.model.set_params(annealing=NO_ANNEALING)
+    def begin(self, estimator, rows, sample_weight, task):
+        """Start from the parameters of the problem, or from those of a fit."""
+        fitted = getattr(estimator, "_fitted", None)
+        self.state = StreamState(
+            params=getattr(estimator, "params_", self.problem.model.start),
+            s=getattr(estimator, "statistics_", None),
+            generators=spawn_generators(estimator.random_state),
+            iterates=IterateRule(False),
+            mass=0.0 if fitted is None else float(len(fitted.rows)),
+        )
 
-    def update(self, problem: Problem, settings: RunSettings, batch_size, step_size):
-        """Learn from a chunk; return parameters and statistics."""
+    def step(self, estimator, rows, sample_weight, task):
+        """Learn from the rows of subjects."""
+        self.learn(self._stream(estimator), rows, None, task)
+
+    def _stream(self, estimator):
+        batch_size = estimator._given_batch_size(BATCH)
+        settings = estimator._settings(self.problem.model, batch_size=batch_size)
         sampler = settings.sampler
         steps = max(SWEEPS, sampler.n_steps)
-        stream = Stream(
+        automatic = isinstance(estimator.step_size, str)
+        return Stream(
             replace(
                 settings,
                 sampler=type(sampler)(**{**sampler.get_params(), "n_steps": steps}),
-                step_size=STEPS if step_size == "auto" else settings.step_size,
-                batch_size=BATCH if batch_size == "auto" else int(batch_size),
+                step_size=STEPS if automatic else settings.step_size,
             )
         )
-        stream.update(self.state, problem.rows)
-        return stream.published(self.state)
+
+    def published(self, estimator):
+        """Return the fitted attributes, which are about the subjects of this chunk."""
+        params, s = self._stream(estimator).published(self.state)
+        attributes = estimator._of_params(self.problem, params, None)
+        return {**attributes, "statistics_": s}
 
 
 def check_same_columns(layout, old) -> None:

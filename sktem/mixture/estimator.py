@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from copy import copy
 from numbers import Integral, Real
 
@@ -14,9 +13,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import USER_FRAME, LoopEstimator, with_callbacks
-from sktem.estimators.fit_warnings import warn_of_run
-from sktem.estimators.progress import print_chunk
+from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
@@ -390,6 +388,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
+    @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.
 
@@ -428,14 +427,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         X, sample_weight = self._validate(X, sample_weight, reset=stream is None)
         if stream is None:
             stream = MixtureStream(*self._seed())
-        stream.update(self, X, sample_weight)
-        self._stream = stream
-        model, params = stream.published(self)
-        self._publish(self._parameter_attributes(model, params, X.dtype))
-        self.n_samples_seen_ = stream.n_rows
-        self.n_steps_ = stream.n_steps
-        print_chunk(self, len(X))
-        return self
+        return self._partial_fit(stream, X, sample_weight)
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
@@ -811,15 +803,14 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         return params, s
 
     def _warn(self, state, settings):
-        warn_of_run(state, settings, USER_FRAME)
+        warn_of_run(state, settings)
         columns = self._swamped(settings.model, state.params)
         if len(columns):
-            warnings.warn(
+            warn_user(
                 f"reg_covar={self.reg_covar:g} is most of the variance that was found "
                 f"in column(s) {', '.join(map(str, columns))}: divide the columns by "
                 "their standard deviations, or choose a smaller reg_covar.",
                 FitWarning,
-                stacklevel=USER_FRAME,
             )
 
     def _swamped(self, model, params):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.fit_warnings import event_message, warn_of_unused
-from sktem.estimators.kept_rows import KeptRows
-from sktem.exceptions import FitWarning
+from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.stream import StreamRunner
 from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
@@ -29,24 +27,22 @@ PASSES_OF_A_START = 20
 STREAM_BATCH = 256
 
 
-class MixtureStream:
-    """Rows kept for the start, then the state of the stream."""
+class MixtureStream(StreamRunner):
+    """Rows kept for the start, then running statistics."""
 
-    def __init__(self, seed, starts):
+    def __init__(self, seed=None, starts=None):
+        super().__init__()
         self.seed = seed
         self.starts = starts
-        self.kept = KeptRows()
         self.published_at = 0
         self.preview = None
         self.model = None
-        self.state: StreamState | None = None
-        self.n_rows = 0
-        self.warned = False
+        self.dtype = None
 
     @classmethod
-    def after_fit(cls, estimator, model, state, total_weight):
+    def after_fit(cls, estimator, model, state, total_weight) -> MixtureStream:
         """Return a stream that continues a fit."""
-        stream = cls(None, None)
+        stream = cls()
         stream.model = model
         stream.n_rows = state.n_rows
         stream.state = StreamState(
@@ -63,38 +59,22 @@ class MixtureStream:
         """Model of the published parameters."""
         return self.preview[0] if self.model is None else self.model
 
-    @property
-    def n_steps(self):
-        """Steps done."""
-        return 0 if self.state is None else self.state.n_steps
-
-    def update(self, estimator, X, sample_weight):
+    def update(self, estimator, X, sample_weight, task):
         """Learn from a chunk."""
         if self.state is not None:
             estimator._check_same(self.model, X.shape[1])
-        self.n_rows += len(X)
-        if self.state is not None:
-            self._stream(estimator).update(self.state, X, sample_weight)
-            self._warn_once()
-            return
-        enough = rows_of_a_start(estimator.n_components, X.shape[1])
-        X, sample_weight = self.kept.add(X, sample_weight, enough)
-        if self.kept.count < enough:
-            return
-        rows, first_weights = self.kept.joined()
-        self._begin(estimator, rows, first_weights)
-        self.kept, self.preview = KeptRows(), None
-        stream = self._stream(estimator)
-        stream.update(self.state, rows, first_weights)
-        if len(X):
-            stream.update(self.state, X, sample_weight)
-        self._warn_once()
+        self.dtype = X.dtype
+        super().update(estimator, X, sample_weight, task)
 
-    def _begin(self, estimator, rows, weights):
-        """Make the start from the kept rows."""
-        self.model, params, s = self._best_start(estimator, rows, weights)
+    def rows_of_start(self, estimator, X):
+        """Return how many rows a start needs."""
+        return rows_of_a_start(estimator.n_components, X.shape[1])
+
+    def begin(self, estimator, rows, weights, task):
+        """Make the start from the kept rows, and learn them."""
+        self.model, params, s = self._best_start(estimator, rows, weights, task)
         settings = _settings(estimator, self.model)
-        warn_of_unused(estimator, settings, 4, on_stream=True)
+        warn_of_unused(estimator, settings, on_stream=True)
         self.state = StreamState(
             params=params,
             s=s,
@@ -104,8 +84,15 @@ class MixtureStream:
             # long that what they average over cannot determine the parameters.
             mass=float(min(len(rows), self.model.n_parameters(rows.shape[1]))),
         )
+        self.preview = None
+        self.step(estimator, rows, weights, task)
 
-    def _best_start(self, estimator, rows, weights):
+    def step(self, estimator, X, sample_weight, task):
+        """Learn from rows."""
+        self.learn(self._stream(estimator), X, sample_weight, task)
+        self.warn_once()
+
+    def _best_start(self, estimator, rows, weights, task):
         """Return the start that a few EM passes take furthest, after these passes.
 
         A start that the user has given is taken as it is.
@@ -127,7 +114,15 @@ class MixtureStream:
                 max_passes=PASSES_OF_A_START,
                 tol=0.0,
             )
-            run(settings, rows, state, sample_weight=weights)
+            one = task.subtask("start", PASSES_OF_A_START)
+            run(
+                settings,
+                rows,
+                state,
+                sample_weight=weights,
+                on_epoch=lambda _, one=one: one.subtask("pass").end(),
+            )
+            one.end()
             objective = state.history.objective[-1]
             if best is None or objective > best[0]:
                 best = objective, (model, state.params, state.solver.s)
@@ -159,10 +154,20 @@ class MixtureStream:
         )
 
     def published(self, estimator):
-        """Return the model and the parameters that count every row seen."""
+        """Return the fitted attributes that count every row seen."""
         if self.state is not None:
+            model, n_steps = self.model, self.state.n_steps
             params, _ = self._stream(estimator).published(self.state)
-            return self.model, params
+        else:
+            (model, params), n_steps = self._preview(estimator), 0
+        return {
+            **estimator._parameter_attributes(model, params, self.dtype),
+            "n_samples_seen_": self.n_rows,
+            "n_steps_": n_steps,
+        }
+
+    def _preview(self, estimator):
+        """Return model and parameters of a start from the rows kept so far."""
         # A start for every row that comes would cost more than the rows are worth.
         if self.preview is None or self.kept.count >= 1.1 * self.published_at:
             rows, weights = self.kept.joined()
@@ -170,12 +175,6 @@ class MixtureStream:
             model, params, _ = self._started(estimator, rows, weights, starts)
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
-
-    def _warn_once(self):
-        message = event_message("The stream", self.state.events)
-        if message and not self.warned:
-            self.warned = True
-            warnings.warn(message, FitWarning, stacklevel=4)
 
 
 def _settings(estimator, model):

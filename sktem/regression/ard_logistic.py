@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
@@ -17,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
-from sktem.estimators import base
 from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.regression.ard_logistic_ascent import RelevanceTrace
@@ -307,26 +306,24 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         """Warn where the maximum has not been reached, or is not there."""
         if self.tol and not (state.converged or state.stopped):
             trace = state.trace
-            warnings.warn(
+            warn_user(
                 "The variances are not yet at the maximum of the marginal likelihood: "
                 f"about {trace.left:.2g} nats can be gained by those of the kept "
                 f"features and {trace.missed:.2g} by a dropped one, and tol is "
                 f"{self.tol:g}. Increase max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=base.USER_FRAME,
             )
 
     def _warn_of_separation(self, data, model):
         """Warn where fewer samples than features are separated by those kept."""
         wide = self.params_.variances.max() > 0.99 * model.largest_variance
         if wide and len(data.X) <= self.n_features_in_:
-            warnings.warn(
+            warn_user(
                 "The kept features separate the classes, and a prior variance has "
                 "reached its bound: the probabilities may be too sure of themselves. "
                 "Prefer an l1 penalty chosen by cross-validation "
                 "(LogisticRegressionCV).",
                 FitWarning,
-                stacklevel=base.USER_FRAME,
             )
 
     def decision_function(self, X):

@@ -412,7 +412,7 @@ class DeformableTemplateEstimator(
                 )
             return RunState(params, generators)
 
-        warn_of_unused(self, settings, USER_FRAME + 1)
+        warn_of_unused(self, settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
             state, interrupted = self._run_starts(
@@ -550,9 +550,8 @@ class DeformableTemplateEstimator(
             state.trace = (state.params, state.solver.iteration)
         return False
 
-    def _print_end(self, state):
-        if self.verbose:
-            print("Passes used up.")
+    def _outcome(self, state):
+        return "Passes used up."
 
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""

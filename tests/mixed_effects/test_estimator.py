@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.callbacks import Checkpoint
+from sktem.estimators.progress import Lines
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
 from tests.oracles import LIMIT, standard_errors, student_limit
@@ -731,13 +732,13 @@ def test_a_killed_fit_resumes_to_the_same_bits(tmp_path, monkeypatch):
     class KilledError(Exception):
         pass
 
-    def kill(self, state):
-        if len(state.history) == 65:  # after the burn-in
+    def kill(self, history):
+        if len(history) == 65:  # after the burn-in
             raise KilledError
 
     callback = Checkpoint(tmp_path / "fit")
     with monkeypatch.context() as patch:
-        patch.setattr(NonlinearMixedEffectsRegressor, "_print_epoch", kill)
+        patch.setattr(Lines, "epoch", kill)
         with pytest.raises(KilledError):
             clone(fit).set_callbacks(callback).fit(X, y, groups=groups)
     resumed = clone(fit).set_callbacks(callback).fit(X, y, groups=groups)

@@ -1,0 +1,95 @@
+"""The stream of an estimator: a start from the first rows, then a step per chunk."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from sktem.estimators.fit_warnings import event_message, warn_user
+from sktem.estimators.kept_rows import KeptRows
+from sktem.estimators.progress import Task
+from sktem.exceptions import FitWarning
+
+__all__ = ["StreamRunner"]
+
+
+class StreamRunner(ABC):
+    """How an estimator learns by ``partial_fit``: collect, begin, step, publish.
+
+    The estimator keeps it between calls and hands over itself for its settings, which
+    may change from chunk to chunk; a stream does not write to the estimator.
+
+    Attributes
+    ----------
+    state : object
+        What is kept between chunks; None until there are enough rows to begin.
+    n_rows : int
+        Rows so far.
+    """
+
+    def __init__(self, state: Any = None, n_rows: int = 0):
+        self.state = state
+        self.n_rows = n_rows
+        self.kept = KeptRows()
+        self.warned = False
+
+    def update(self, estimator, X, sample_weight, task: Task) -> None:
+        """Learn from a chunk, of which ``task`` is the call."""
+        self.n_rows += _count(X)
+        if self.state is None:
+            X, sample_weight = self.collect(estimator, X, sample_weight, task)
+        if _count(X):
+            self.step(estimator, X, sample_weight, task)
+
+    def collect(self, estimator, X, sample_weight, task: Task):
+        """Keep rows until there are enough, then begin; return those still to learn."""
+        needed = self.rows_of_start(estimator, X)
+        if needed is None:
+            self.begin(estimator, X, sample_weight, task)
+            return X, sample_weight
+        X, sample_weight = self.kept.add(X, sample_weight, needed)
+        if self.kept.count >= needed:
+            self.begin(estimator, *self.kept.joined(), task)
+            self.kept = KeptRows()
+        return X, sample_weight
+
+    def rows_of_start(self, estimator, X) -> int | None:
+        """Return how many rows a start needs; None makes it from the first chunk."""
+        return None
+
+    @abstractmethod
+    def begin(self, estimator, X, sample_weight, task: Task) -> None:
+        """Set the state from the first rows; those that were kept are learned too."""
+
+    @abstractmethod
+    def step(self, estimator, X, sample_weight, task: Task) -> None:
+        """Learn from rows, once there is a state."""
+
+    @abstractmethod
+    def published(self, estimator) -> dict[str, Any]:
+        """Return the fitted attributes that count every row seen."""
+
+    def learn(self, stream, X, sample_weight, task: Task) -> None:
+        """Merge rows into the state; callbacks see each batch or pass over them."""
+        if not task.watched:
+            stream.update(self.state, X, sample_weight)
+            return
+        chunk = task.subtask("chunk", stream.steps_of(self.state, X, sample_weight))
+        stream.update(
+            self.state,
+            X,
+            sample_weight,
+            on_step=lambda: chunk.subtask(stream.step_name).end(),
+        )
+        chunk.end()
+
+    def warn_once(self) -> None:
+        """Warn of numerical problems at their first."""
+        message = event_message("The stream", self.state.events)
+        if message and not self.warned:
+            self.warned = True
+            warn_user(message, FitWarning)
+
+
+def _count(X) -> int:
+    return X.shape[0] if hasattr(X, "shape") else len(X)
