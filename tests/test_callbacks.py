@@ -10,7 +10,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    NonlinearMixedEffectsRegressor,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
@@ -277,8 +281,9 @@ def test_the_fitted_estimator_carries_no_state_of_the_fit(tmp_path):
     """A checkpoint must not make the estimator heavy."""
     fitted = mixture(solver="fittem")
     with pytest.raises(KilledError):
-        fitted.set_callbacks(Checkpoint(tmp_path / "fit"), kill_at(2)).fit(data())
-    assert not hasattr(fitted, "_fit_progress")
+        checkpoint = Checkpoint(tmp_path / "fit")
+        fitted.set_callbacks(checkpoint, kill_at(2)).fit(data(n=2000))
+    assert len(pickle.dumps(fitted.set_callbacks(checkpoint))) < 20_000
     assert len(pickle.dumps(mixture(solver="fittem").fit(data(n=2000)))) < 20_000
 
 
@@ -397,3 +402,89 @@ def test_progress_bar(solver, sampling):
         fitted.fit(X, sample_weight=sample_weight)
         plain = mixture(**settings).fit(X, sample_weight=sample_weight)
         assert_same(fitted, plain)
+
+
+# --------------------------------------------------------------------------- streams
+
+
+def streamed(solver, callback, chunks, **settings):
+    fitted = mixture(solver=solver, batch_size=50, **settings)
+    if callback is not None:
+        fitted.set_callbacks(callback)
+    for chunk in chunks:
+        fitted.partial_fit(chunk)
+    return fitted
+
+
+@pytest.mark.parametrize(
+    "solver, name, counts",
+    # A solver that remembers rows fills its memory in a pass, and does one more.
+    [("online", "batch", (1200 // 50, 125 // 50)), ("isaem", "pass", (20 + 1 + 1, 1))],
+)
+def test_tasks_of_a_stream(solver, name, counts):
+    """The start, then each batch of rows, or each pass over a chunk."""
+    hooks, X = Hooks(), data(n=1200)
+    streamed(solver, hooks, [X, X[:125]])
+    assert hooks.tasks[:2] == ["setup", ("begin", "partial_fit")]
+    assert hooks.tasks[-2:] == [("end", "partial_fit"), "teardown"]
+    calls = "".join(map(str, hooks.tasks)).split("teardown")
+    assert [call.count(f"('end', '{name}')") for call in calls[:2]] == list(counts)
+    assert hooks.tasks.count(("end", "start")) == 1
+    assert hooks.epochs == 0
+    plain = streamed(solver, None, [X, X[:125]])
+    for attribute in PARAMETERS:  # looking changes nothing
+        assert_array_equal(
+            getattr(streamed(solver, Hooks(), [X, X[:125]]), attribute),
+            getattr(plain, attribute),
+        )
+
+
+@pytest.mark.parametrize("solver", ["em", "fittem"])
+def test_progress_bar_of_a_stream(solver):
+    pytest.importorskip("rich")
+    chunks = [data(n=300), data(n=900), data(n=77)]
+    bar = sklearn_callback.ProgressBar()
+    found, plain = streamed(solver, bar, chunks), streamed(solver, None, chunks)
+    for name in PARAMETERS:
+        assert_array_equal(getattr(found, name), getattr(plain, name))
+
+
+def test_monitor_of_a_stream():
+    """It scores after each chunk what the estimator then is, and goes on."""
+    held_out, chunks = data(seed=1), [data(n=n) for n in (40, 1100, 60)]
+    monitor = LogLikelihoodMonitor(held_out, patience=1)
+    streamed("online", monitor, chunks)
+    expected = [
+        streamed("online", None, chunks[: k + 1]).score(held_out) for k in range(3)
+    ]
+    assert monitor.scores_ == expected
+    mixture(max_iter=3).set_callbacks(monitor).fit(data())
+    assert len(monitor.scores_) <= 3
+
+
+def test_a_checkpoint_saves_no_stream(tmp_path):
+    path = tmp_path / "fit"
+    found = streamed("online", Checkpoint(path), [data(n=1200)])
+    assert not path.exists()
+    assert len(pickle.dumps(found)) < 20_000
+
+
+def test_tasks_of_other_streams():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 1)) + rng.normal(size=(90, 4))
+    hooks = Hooks()
+    em = StochasticEM(RandomInterceptModel(), solver="online", batch_size=20)
+    em.set_callbacks(hooks).partial_fit(X).partial_fit(X)
+    assert hooks.tasks.count(("end", "batch")) == 9
+    hooks, groups = Hooks(), np.repeat(np.arange(12), 5)
+    x = np.tile(np.linspace(-1, 1, 5), 12)
+    y = 2 + rng.normal(size=12)[groups] + 3 * x + 0.5 * rng.normal(size=60)
+    line = NonlinearMixedEffectsRegressor(
+        "linear",
+        parameters={"intercept": 1.0, "slope": 1.0},
+        transforms="normal",
+        omega=["intercept"],
+        random_state=0,
+    )
+    line.set_callbacks(hooks).partial_fit(x[:, None], y, groups=groups)
+    assert hooks.tasks.count(("end", "batch")) == 2  # of five subjects

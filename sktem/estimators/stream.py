@@ -49,7 +49,8 @@ class StreamRunner(ABC):
             return X, sample_weight
         X, sample_weight = self.kept.add(X, sample_weight, needed)
         if self.kept.count >= needed:
-            self.begin(estimator, *self.kept.joined(), task)
+            rows, weights = self.kept.joined()
+            self.begin(estimator, rows, weights, task)
             self.kept = KeptRows()
         return X, sample_weight
 

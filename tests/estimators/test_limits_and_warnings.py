@@ -311,3 +311,36 @@ def test_acceptance_out_of_bounds(scale, share):
 def test_ran_out_is_still_told():
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         fitted(max_iter=1, solver="iem").fit(blobs())
+
+
+# ---------------------------------------------------------------- who is warned, where
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        fitted(solver="em", rho=0.1, tol=0.0, max_iter=3),
+        StochasticEM(RandomInterceptModel(), solver="em", rho=0.1, tol=0, max_iter=3),
+    ],
+    ids=lambda part: type(part).__name__,
+)
+def test_warnings_point_at_the_caller(estimator, method):
+    with pytest.warns(FitWarning, match="does not use rho") as record:
+        getattr(estimator, method)(blobs(2000))
+    assert {warning.filename for warning in record} == {__file__}
+
+
+def test_warnings_point_at_the_caller_of_a_stream_that_fails():
+    class Fails(RandomInterceptModel):
+        fails = False
+
+        def maximize(self, s, params):
+            found = super().maximize(s, params)
+            return found._replace(mean=np.nan) if self.fails else found
+
+    em = StochasticEM(Fails(), solver="online", random_state=0).partial_fit(blobs())
+    em.model.fails = True
+    with pytest.warns(FitWarning, match="left out of the stream") as record:
+        em.partial_fit(blobs(2000))
+    assert record[0].filename == __file__

@@ -50,3 +50,14 @@ def test_chunks_are_printed(capsys, estimator, rows):
     estimator.partial_fit(rows[20:40]).partial_fit(rows[40:])
     lines = [line for line in capsys.readouterr().out.splitlines() if "Chunk" in line]
     assert [line.split()[2] for line in lines] == ["20", "20"]
+
+
+def test_chunks_are_timed(capsys):
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    mixture = StochasticEMGaussianMixture(2, random_state=0, verbose=2)
+    mixture.partial_fit(rows).partial_fit(rows[:5])
+    lines = [line for line in capsys.readouterr().out.splitlines() if "Chunk" in line]
+    assert [line.split("\t")[2].strip() for line in lines] == [
+        "60 rows so far",
+        "65 rows so far",
+    ]
