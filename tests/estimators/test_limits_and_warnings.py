@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
@@ -327,7 +328,7 @@ def test_ran_out_is_still_told():
 )
 def test_warnings_point_at_the_caller(estimator, method):
     with pytest.warns(FitWarning, match="does not use rho") as record:
-        getattr(estimator, method)(blobs(2000))
+        getattr(clone(estimator), method)(blobs(2000))
     assert {warning.filename for warning in record} == {__file__}
 
 
