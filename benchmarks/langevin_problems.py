@@ -37,7 +37,7 @@ N_TRANSITIONS = 5
 
 def saem(model, X, start, sampler, n_first, n_iterations, seed):
     """Return parameters and history of SAEM with steps ``k ** -0.5``."""
-    sampler.n_first = n_first // N_TRANSITIONS
+    sampler.warm_up = n_first // N_TRANSITIONS
     settings = RunSettings(
         model=model, sampler=sampler, solver=FullBatch(), step_size=STEPS,
         batch_size=1, sampling="fixed", max_passes=n_iterations, tol=0.0,
@@ -249,7 +249,7 @@ class Theophylline:
                 parameters=self.maximum,
             ).fit(X, y, groups=groups)  # fmt: skip
             self.best[trial] = exact.log_likelihood(method="quadrature")
-        sampler.n_first = 100 // N_TRANSITIONS
+        sampler.warm_up = 100 // N_TRANSITIONS
         study = Study(
             "one_compartment_oral", parameters=self.start, omega_start=self.variance,
             annealing=False, gradient=oral_gradient, sampler=sampler, tol=0,

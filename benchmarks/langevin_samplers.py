@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 import numpy as np
 
 from sktem.samplers import MALA, ULA
-from sktem.samplers.base import SamplerInfo
 
 __all__ = ["SAMPLERS"]
 
 
 class Settled:
-    """Mixed into a sampler: ``n_first`` draws before the first one."""
+    """Mixed into a sampler: ``warm_up`` draws before the first one."""
 
-    n_first = 0
-
-    def draw(self, model, X, Z, params, generators, iteration=1):
-        """Move the chains."""
-        fresh = generators.adaptation.of_rows("fresh", len(X))
-        if not fresh.any():
-            return super().draw(model, X, Z, params, generators, iteration)
-        generators.adaptation.put_rows("fresh", np.zeros(len(X)))
-        events: Counter = Counter()
-        for _ in range(self.n_first + 1):
-            Z, info = super().draw(model, X, Z, params, generators, iteration)
-            events.update(info.events)
-        return Z, SamplerInfo(info.acceptance_rate, events)
+    warm_up = 0
 
 
 class SettledULA(Settled, ULA):
@@ -38,13 +23,17 @@ class BareULA(Settled, ULA):
     """ULA without a guard, which may end anywhere."""
 
     def _transition(self, model, X, state, params, generators, move):
-        Z, gradient = state
+        Z, gradient, *rest = state
         root, square, _ = self._scaled(model, X, params)
         noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(all="ignore"):
             drift = self.step * square(gradient)
             Z = Z + drift + np.sqrt(2 * self.step) * root(noise)
-            return (Z, model.grad_log_joint(X, Z, params)), np.ones(len(Z), bool), {}
+            gradient = model.grad_log_joint(X, Z, params)
+            return (Z, gradient, *rest), np.ones(len(Z), bool), {}
+
+    def _bias(self, model, X, params, state, move):
+        return float("nan")
 
 
 class SettledMALA(Settled, MALA):

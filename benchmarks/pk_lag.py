@@ -70,16 +70,9 @@ PUBLISHED = {
 
 
 class SettledWalk(ComponentWalk):
-    """A walk whose first draw of a row is preceded by some sweeps."""
+    """A walk whose chains begin with some sweeps at the starting parameters."""
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
-        """Move every chain."""
-        fresh = generators.adaptation.of_rows("fresh", len(X))
-        if fresh.any():
-            for _ in range(SWEEPS):
-                Z, _ = super().draw(model, X, Z, params, generators, iteration)
-            generators.adaptation.put_rows("fresh", np.zeros(len(X)))
-        return super().draw(model, X, Z, params, generators, iteration)
+    warm_up = SWEEPS
 
 
 class Regressor(NonlinearMixedEffectsRegressor):

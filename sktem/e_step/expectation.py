@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState, ChainTable, positions
 from sktem.e_step.memory import LatentMemory
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
@@ -79,7 +80,7 @@ class Expectation:
         Number of rows of the data.
     rows_visited : int
         Row visits so far: the cost of the run.
-    chains : LatentMemory or None
+    chains : ChainTable or None
         Chain states of all rows, for Markov samplers.
     full_pass_done : FullPass or None
         Results of the last full pass, if its expectations were exact; who uses it
@@ -98,7 +99,7 @@ class Expectation:
             None if sample_weight is None else sample_weight / sample_weight.sum()
         )
         self.fused = sampler.deterministic and hasattr(model, "expected_statistics")
-        self.chains: LatentMemory | None = None
+        self.chains: ChainTable | None = None
         self.rows_visited = 0
         self.full_pass_done: FullPass | None = None
         self.checked = False
@@ -131,19 +132,19 @@ class Expectation:
         if not self.sampler.markov:
             return
         if self.chains is None:
-            self.chains = LatentMemory(self.n_rows)
+            self.chains = ChainTable(self.n_rows)
         X = self.take(rows)
-        Z = self.sampler.start(self.model, X, params, self.generators.initialisation)
-        check_latents(self.model, "initial_latents", Z, len(X))
-        self._say_rows(rows)
+        chains = self.sampler.start(
+            self.model, X, params, self.generators.initialisation
+        )
+        check_latents(self.model, "initial_latents", positions(chains), len(X))
+        if self.chains.shared is not None:  # learned of other rows
+            chains = ChainState.of(chains)._replace(shared=self.chains.shared)
         for _ in range(self.sampler.warm_up):
-            Z, _ = self.sampler.draw(self.model, X, Z, params, self.generators, 1)
-        self.chains.put(rows, Z)
-
-    def _say_rows(self, rows):
-        """Let kernels that tune single rows know which ones they are to draw."""
-        adaptation = self.generators.adaptation
-        adaptation.n_rows, adaptation.rows = self.n_rows, rows
+            chains, _ = self.sampler.draw(
+                self.model, X, chains, params, self.generators, 1
+            )
+        self.chains.put(rows, chains)
 
     def _chunks(self):
         for start in range(0, self.n_rows, ROWS_PER_CHUNK):
@@ -189,16 +190,16 @@ class Expectation:
             Latents.
         """
         X = self.take(rows)
-        Z = None if self.chains is None else self.chains.get(rows)
-        self._say_rows(rows)
-        Z, info = self.sampler.draw(
-            self.model, X, Z, params, self.generators, iteration
+        chains = None if self.chains is None else self.chains.get(rows)
+        chains, info = self.sampler.draw(
+            self.model, X, chains, params, self.generators, iteration
         )
+        Z = positions(chains)
         self.rows_visited += len(X)
         if not self.checked:
             self._check(X, Z, params, iteration)
         if self.chains is not None:
-            self.chains.put(rows, Z)
+            self.chains.put(rows, chains)
             self.acceptance[0] += info.acceptance_rate * len(X)
             self.acceptance[1] += info.bias * len(X)
             self.acceptance[2] += len(X)
@@ -256,8 +257,8 @@ class Expectation:
             The sum.
         """
         total: Any = 0.0
-        for positions, Z in memory.groups(batch.rows):
-            part = Batch(batch.rows[positions], batch.coefficients[positions])
+        for members, Z in memory.groups(batch.rows):
+            part = Batch(batch.rows[members], batch.coefficients[members])
             total = total + self.of(part, Z)
         return total
 

@@ -11,8 +11,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 from sklearn.utils import check_random_state
 
-from sktem.e_step.adaptation import Adaptation
-
 __all__ = ["Generators", "seed_sequence", "spawn_generators"]
 
 
@@ -34,8 +32,6 @@ class Generators:
         The random choice of the returned iterate.
     monitoring : numpy.random.Generator
         The rows on which progress is measured.
-    adaptation : Adaptation
-        Not a generator: the tuning of Markov transitions in this fit.
     """
 
     initialisation: np.random.Generator
@@ -44,9 +40,6 @@ class Generators:
     acceptance: np.random.Generator
     termination: np.random.Generator
     monitoring: np.random.Generator
-
-    def __post_init__(self):
-        self.adaptation = Adaptation()
 
 
 class Seed(np.random.SeedSequence):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sktem.e_step.chains import positions
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_each_row
 
@@ -113,11 +114,10 @@ class Monitor:
         own = replace(
             generators, sampling=generators.monitoring, acceptance=generators.monitoring
         )
-        own.adaptation = generators.adaptation.snapshot(rows)
         chains = expectation.chains
-        Z = None if chains is None else chains.get(rows)
-        Z, _ = sampler.draw(model, X, Z, params, own, iteration)
-        Z = model.annotate(Z, params)
+        states = None if chains is None else chains.get(rows)
+        states, _ = sampler.draw(model, X, states, params, own, iteration)
+        Z = model.annotate(positions(states), params)
         mean = average_statistics(model, X, Z, share)
         log_likelihood = getattr(model, "log_likelihood", None)
         if log_likelihood is None:

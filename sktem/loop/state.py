@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.batches import RowSelector
+from sktem.e_step.chains import ChainTable
 from sktem.e_step.random import Generators
 from sktem.history import History
 from sktem.loop.iterates import IterateRule
@@ -80,6 +81,8 @@ class RunSettings:
 class RunState:
     """Everything a run changes. At the end of an epoch it can be pickled and resumed.
 
+    An estimator that keeps records of its own of a run adds fields in a subclass.
+
     Attributes
     ----------
     params : object
@@ -88,14 +91,34 @@ class RunState:
         Random generators.
     solver : SolverState
         State of the recursion.
-    phase : Phase or None
-        Where the burn-in stands, for schedules that ask; None for runs without one.
+    selectors : list of RowSelector
+        What draws the batches, one for each index set.
+    monitor : Monitor or None
+        What measures objective and mean field; None before the first epoch.
+    iterates : IterateRule
+        Average of the iterates.
+    history : History
+        Records of the finished epochs.
+    chains : ChainTable or None
+        Chain states of all rows; None for exact samplers.
+    n_rows, rows_visited : int
+        Rows of the data, and visits of rows so far.
+    cpu_time : float
+        CPU seconds so far.
+    best_objective : float
+        Largest objective of an epoch.
+    stale_epochs : int
+        Epochs since it was reached.
+    converged, stopped, interrupted : bool
+        Whether the run has converged, was stopped between two epochs, or by Ctrl-C.
     hidden_by_noise : bool
         Whether the noise of the objective hides whether the run has converged.
+    finished_epoch : tuple
+        Parameters and averaged statistics at the end of the last epoch.
+    phase : Phase or None
+        Where the burn-in stands, for schedules that ask; None for runs without one.
     failure : str
         The reason why the run stopped early, for the user; empty if there is none.
-    trace : object
-        The estimator's own record of the run.
     """
 
     params: Any
@@ -105,7 +128,7 @@ class RunState:
     monitor: Monitor | None = None
     iterates: IterateRule = field(default_factory=lambda: IterateRule(False))
     history: History = field(default_factory=History)
-    chains: Any = None
+    chains: ChainTable | None = None
     n_rows: int = 0
     rows_visited: int = 0
     cpu_time: float = 0.0
@@ -118,7 +141,6 @@ class RunState:
     finished_epoch: tuple[Any, Any] = (None, None)
     phase: Phase | None = None
     failure: str = ""
-    trace: Any = None
 
     def enter(self, phase: Phase) -> None:
         """Enter a phase; an average of iterates begins anew."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sktem.e_step.chains import ChainTable
 from sktem.e_step.expectation import Batch, Expectation
 from sktem.e_step.random import Generators
 from sktem.loop.iterates import IterateRule, towards
@@ -44,6 +45,8 @@ class StreamState:
     events : dict
         Infeasible proxies, degenerate M-steps, and steps left out because the M-step
         gave NaN, counted.
+    learned : object
+        What a Markov sampler has learned of all chains together.
     """
 
     params: Any
@@ -57,6 +60,7 @@ class StreamState:
     events: dict[str, int] = field(
         default_factory=lambda: {"infeasible": 0, "degenerate": 0, "nan": 0}
     )
+    learned: Any = None
 
 
 class Stream:
@@ -150,6 +154,7 @@ class Stream:
         expectation = Expectation(
             settings.model, settings.sampler, X, None, state.generators
         )
+        expectation.chains = self._chains(state, X)
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
         expectation.checked = state.n_steps > 0
         ends = np.cumsum(weights)
@@ -163,6 +168,8 @@ class Stream:
             batch = Batch(np.arange(start, stop), weights[start:stop])
             expectation.start_chains_of(batch.rows, state.params)
             total = expectation.statistics(batch, state.params, state.n_steps + 1)
+            if expectation.chains is not None:
+                state.learned = expectation.chains.shared
             state.pending = total if state.pending is None else state.pending + total
             state.pending_mass += float(weights[start:stop].sum())
             if state.pending_mass >= settings.batch_size * (1 - 1e-12):
@@ -173,6 +180,11 @@ class Stream:
                 self._advance(state, merged, mass, gamma)
                 on_step()
             start = stop
+
+    def _chains(self, state, X):
+        """Return where the chains of a chunk are kept, None for exact samplers."""
+        markov = self.settings.sampler.markov
+        return ChainTable(len(X), state.learned) if markov else None
 
     def _update_population(self, state, X, sample_weight, on_step):
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
@@ -192,7 +204,7 @@ class Stream:
             on_step()
             return False
 
-        inner = RunState(state.params, state.generators)
+        inner = RunState(state.params, state.generators, chains=self._chains(state, X))
         inner = run(
             chunk,
             X,
@@ -203,6 +215,8 @@ class Stream:
         )
         for name in state.events:
             state.events[name] += inner.history.events.get(name, 0)
+        if inner.chains is not None:
+            state.learned = inner.chains.shared
         if inner.interrupted:
             raise KeyboardInterrupt
         if inner.failure or inner.solver.s is None:

@@ -18,13 +18,12 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.loop.state import RunState
 from sktem.mixed_effects.columns import blank_columns, subjects_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
-from sktem.mixed_effects.run import MixedEffectsRun
+from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.unusual_fits import unusual
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
@@ -366,15 +365,18 @@ default="constant"
         settings = self._settings_of(problem)
 
         def new_run(progress):
-            state = RunState(problem.model.start, spawn_generators(self.random_state))
             longest = max(self.n_burn_in, self.max_iter // 2)
-            state.trace = MixedEffectsRun(problem, self.n_burn_in, longest, self.tol)
-            state.enter(state.trace.phase)
+            state = MixedEffectsState(
+                problem.model.start,
+                spawn_generators(self.random_state),
+                run=MixedEffectsRun(problem, self.n_burn_in, longest, self.tol),
+            )
+            state.enter(state.run.phase)
             return state
 
         def finish(state):
             if self.tol:
-                state.trace.finish(state)
+                state.run.finish(state)
             self._stream = None
 
         state = self._fit(settings, problem.rows, None, new_run, finish=finish)
@@ -382,10 +384,10 @@ default="constant"
         return self
 
     def _after_epoch(self, state):
-        return state.trace.after_epoch(state)
+        return state.run.after_epoch(state)
 
     def _fitted_attributes(self, settings, state, X):
-        run, path = state.trace, state.trace.path
+        run, path = state.run, state.run.path
         errors = run.monte_carlo_errors()
         if errors is None:
             errors = np.full(len(path.vector), np.nan)
@@ -413,7 +415,7 @@ default="constant"
         }
 
     def _warn(self, state, settings):
-        run = state.trace
+        run = state.run
         doubt = run.doubt
         if not (doubt or state.converged or state.stopped):
             doubt = (

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from sktem.loop.state import Phase
+from sktem.loop.state import Phase, RunState
 from sktem.mixed_effects.ascent import (
     ascend,
     can_climb,
@@ -16,7 +18,7 @@ from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.vector import ParameterVector
 
-__all__ = ["PAUSE", "MixedEffectsRun"]
+__all__ = ["PAUSE", "MixedEffectsRun", "MixedEffectsState"]
 
 #: Epochs between looks at the drift, and between the burn-in and the average.
 PAUSE = 10
@@ -236,6 +238,13 @@ class MixedEffectsRun:
         if flat:
             return f"The likelihood does not depend on {flat} at the estimates."
         return ""
+
+
+@dataclass(kw_only=True)
+class MixedEffectsState(RunState):
+    """State of a run with the decisions between its epochs."""
+
+    run: MixedEffectsRun
 
 
 def _chain_means(state):

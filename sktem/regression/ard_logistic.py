@@ -19,8 +19,7 @@ from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.loop.state import RunState
-from sktem.regression.ard_logistic_ascent import RelevanceTrace
+from sktem.regression.ard_logistic_ascent import RelevanceState, RelevanceTrace
 from sktem.regression.ard_logistic_model import (
     ARDLogisticModel,
     ARDLogisticParams,
@@ -253,12 +252,14 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         def new_run(progress):
             # The statistics of which the start is the M-step: chains do not lose it.
             solver = SolverState(s=start, S_tts=start)
-            trace = RelevanceTrace(columns, data, X, model, settings.sampler)
+            relevance = RelevanceTrace(columns, data, X, model, settings.sampler)
             params, generators = (
                 ARDLogisticParams(start),
                 spawn_generators(self.random_state),
             )
-            return RunState(params, generators, solver=solver, trace=trace)
+            return RelevanceState(
+                params, generators, solver=solver, relevance=relevance
+            )
 
         state = self._fit(settings, data, None, new_run)
         self._warn(state, settings)
@@ -271,14 +272,15 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         last = epoch >= self.max_iter
         if not (last or epoch in CHECKS) or not self.tol:
             return False
+        climb = state.relevance.climb
         for _ in range(MOST_CLIMBS if last else 1):
-            state.converged = state.trace.climb(state, self.n_posterior_draws, self.tol)
+            state.converged = climb(state, self.n_posterior_draws, self.tol)
             if state.converged:
                 break
         return state.converged
 
     def _fitted_attributes(self, settings, state, X):
-        trace, found = state.trace, state.params.variances
+        trace, found = state.relevance, state.params.variances
         n_features = self.n_features_in_
         variances = np.full(n_features, LEAST_VARIANCE)
         variances[trace.columns] = found
@@ -305,7 +307,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     def _warn_of_maximum(self, state):
         """Warn where the maximum has not been reached, or is not there."""
         if self.tol and not (state.converged or state.stopped):
-            trace = state.trace
+            trace = state.relevance
             warn_user(
                 "The variances are not yet at the maximum of the marginal likelihood: "
                 f"about {trace.left:.2g} nats can be gained by those of the kept "

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from sktem.e_step.chains import ChainState, positions
+from sktem.loop.state import RunState
 from sktem.regression.ard_logistic_model import (
     ARDLogisticModel,
     ARDLogisticParams,
@@ -17,6 +19,7 @@ from sktem.regression.relevance_start import LEAST_VARIANCE
 
 __all__ = [
     "Ascent",
+    "RelevanceState",
     "RelevanceTrace",
     "ascent_from",
     "draw_coefficients",
@@ -83,14 +86,14 @@ class RelevanceTrace:
         model, params = self.model, state.params
         if state.chains is None:
             start = state.generators.initialisation
-            Z = self.sampler.start(model, self.data, params, start)
+            chains = self.sampler.start(model, self.data, params, start)
         else:
-            Z = state.chains.values
-        self.draws, Z = draw_coefficients(
-            model, self.sampler, self.data, Z, params, state.generators, n_draws
+            chains = state.chains.get(slice(None))
+        self.draws, chains = draw_coefficients(
+            model, self.sampler, self.data, chains, params, state.generators, n_draws
         )
         if state.chains is not None:
-            state.chains.put(slice(None), Z)
+            state.chains.put(slice(None), chains)
         self.variances = params.variances
 
     def climb(self, state, n_posterior_draws, tol):
@@ -110,10 +113,18 @@ class RelevanceTrace:
         state.params = ARDLogisticParams(new)
         state.solver.s = state.solver.S_tts = new
         if state.chains is not None:
-            Z = state.chains.values.copy()
+            chains = ChainState.of(state.chains.get(slice(None)))
+            Z = chains.position.copy()
             Z[:, :, 1:] *= np.minimum(ratio, 1.0)
-            state.chains.put(slice(None), Z)
+            state.chains.put(slice(None), chains._replace(position=Z))
         return False
+
+
+@dataclass(kw_only=True)
+class RelevanceState(RunState):
+    """State of a run with the checks between its epochs."""
+
+    relevance: RelevanceTrace
 
 
 @dataclass(frozen=True)
@@ -129,15 +140,15 @@ def n_draws_of(n_posterior_draws, variances):
     return max(n_posterior_draws, FEWEST_DRAWS, DRAWS_PER_VARIANCE * len(variances))
 
 
-def draw_coefficients(model, sampler, data, Z, params, generators, n_draws):
+def draw_coefficients(model, sampler, data, chains, params, generators, n_draws):
     """Return draws at fixed variances, and where the chains ended."""
     found = []
-    n_rounds = -(-n_draws // Z.shape[1])
+    n_rounds = -(-n_draws // positions(chains).shape[1])
     for k in range(n_rounds + SETTLING):
-        Z, _ = sampler.draw(model, data, Z, params, generators)
+        chains, _ = sampler.draw(model, data, chains, params, generators)
         if k >= SETTLING:
-            found.append(Z[0])
-    return np.concatenate(found)[:n_draws], Z
+            found.append(positions(chains)[0])
+    return np.concatenate(found)[:n_draws], chains
 
 
 def ascent_from(draws, variances, largest):

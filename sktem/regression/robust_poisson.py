@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -23,6 +25,13 @@ __all__ = ["RobustPoissonRegressor"]
 
 #: The unadjusted sampler by name: its bias at this step is next to nothing.
 ULA_OPTIONS = {"step": 0.02, "n_steps": 5}
+
+
+@dataclass(kw_only=True)
+class ScaledState(RunState):
+    """State of a run on features that have been scaled."""
+
+    scaling: Scaling
 
 
 class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
@@ -193,7 +202,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             start = best_start(rows, weights)
             if climbs:
                 start = ascend(rows, start, weights)[0]
-            return RunState(start, generators, trace=scaling)
+            return ScaledState(start, generators, scaling=scaling)
 
         def finish(state):
             """Climb by Newton steps for the gain left by solvers with noise."""
@@ -209,7 +218,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
     def _fitted_attributes(self, settings, state, X):
         scaled = state.params
-        coefficients = state.trace.undo(scaled.coefficients[None])[0]
+        coefficients = state.scaling.undo(scaled.coefficients[None])[0]
         return {
             "coef_": coefficients[1:],
             "intercept_": float(coefficients[0]),

@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import Any
 
+from sktem.e_step.chains import ChainState, positions
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.component_walk import ComponentWalk
 from sktem.samplers.exact import ExactDraws, ExactExpectation, GrowingDraws
@@ -20,6 +21,7 @@ _OF_FAMILIES = {
 }
 
 __all__ = [
+    "ChainState",
     "ComponentWalk",
     "DEFORMATION_SAMPLERS",
     "DeformationGibbs",
@@ -36,6 +38,7 @@ __all__ = [
     "Sampler",
     "SamplerInfo",
     "ULA",
+    "positions",
 ]
 
 #: Samplers by the name that estimators accept. A sampler is added by one line.

@@ -10,6 +10,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from sktem.e_step.chains import ChainState
+
 __all__ = ["Sampler", "SamplerInfo", "accept_or_reject"]
 
 
@@ -34,7 +36,8 @@ class SamplerInfo(NamedTuple):
 class Sampler(BaseEstimator, ABC):
     """How the latents of given rows are drawn.
 
-    A sampler holds settings only. Chain states are passed in and returned.
+    A sampler holds settings only. Chain states are passed in and returned: an array of
+    latents, or a :class:`sktem.samplers.ChainState` where the sampler learns something.
 
     Attributes
     ----------
@@ -61,7 +64,7 @@ class Sampler(BaseEstimator, ABC):
         """Draws with which new chains begin, before anything is learned from them."""
         return 0
 
-    def start(self, model, X, params, rng) -> np.ndarray | None:
+    def start(self, model, X, params, rng) -> ChainState | np.ndarray | None:
         """Return initial chain states of the rows, None for exact samplers.
 
         Parameters
@@ -77,15 +80,15 @@ class Sampler(BaseEstimator, ABC):
 
         Returns
         -------
-        ndarray or None
+        ChainState, ndarray or None
             Chain states.
         """
         return None
 
     @abstractmethod
     def draw(
-        self, model, X, Z, params: Any, generators, iteration: int = 1
-    ) -> tuple[np.ndarray, SamplerInfo]:
+        self, model, X, chains, params: Any, generators, iteration: int = 1
+    ) -> tuple[Any, SamplerInfo]:
         """Draw the latents of rows.
 
         Parameters
@@ -94,7 +97,7 @@ class Sampler(BaseEstimator, ABC):
             The model.
         X : array-like
             Rows.
-        Z : ndarray or None
+        chains : ChainState, ndarray or None
             Their chain states, None for exact samplers.
         params : object
             Current parameters.
@@ -105,8 +108,8 @@ class Sampler(BaseEstimator, ABC):
 
         Returns
         -------
-        Z : ndarray
-            New latents.
+        chains : ChainState or ndarray
+            New chain states, or the latents that exact samplers have drawn.
         info : SamplerInfo
             Report of the draw.
         """

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
 from sktem.rows import repeat_rows
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.markov import check_counts
@@ -35,6 +36,21 @@ class Moves(NamedTuple):
     first: np.ndarray
     n_normals: int
     group: np.ndarray
+
+
+class WalkScales(NamedTuple):
+    """Scales of a walk that have been learned, and from how many draws.
+
+    Attributes
+    ----------
+    scales : ndarray of shape (d + 1,) or None
+        Scales of the coordinates and of the move of all; None before the first draw.
+    n_draws : int
+        How many draws.
+    """
+
+    scales: np.ndarray | None = None
+    n_draws: int = 0
 
 
 class ComponentWalk(Sampler):
@@ -157,13 +173,13 @@ class ComponentWalk(Sampler):
             group,
         )
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` sweeps."""
-        n, m, d = Z.shape
+        chains = ChainState.of(chains)
+        n, m, d = chains.position.shape
         if d == 0 or n == 0:
-            return Z, SamplerInfo()
-        learnt = generators.adaptation.values
-        scales = learnt.get("walk_scales")
+            return chains.plain, SamplerInfo()
+        scales, n_draws = chains.learned(WalkScales)
         if scales is None:
             scales = np.append(np.broadcast_to(self.scale, d), np.mean(self.scale))
         units = np.ones(d)
@@ -174,19 +190,18 @@ class ComponentWalk(Sampler):
         noise = generators.sampling.standard_normal((n, m, moves.n_normals))
         uniforms = generators.acceptance.random((n, m, len(moves.group)))
         log_uniforms = np.log1p(-uniforms)
-        arguments = (X, Z, params, moves, noise, log_uniforms)
+        arguments = (X, chains.position, params, moves, noise, log_uniforms)
         found = model.walk(*arguments) if hasattr(model, "walk") else None
         Z, accepted = _walk(model, *arguments) if found is None else found
         rates = accepted / (n * m)
+        chains = chains._replace(position=Z)
         if self.adapt is not None:
-            visits = learnt.get("walk_draws", 0) + 1
+            n_draws += 1
             sums = np.bincount(moves.group + 1, rates - self.target, d + 2)[1:]
             change = sums / np.maximum(np.bincount(moves.group + 1, None, d + 2)[1:], 1)
-            learnt["walk_draws"] = visits
-            learnt["walk_scales"] = scales * np.exp(
-                change * visits ** -float(self.adapt)
-            )
-        return Z, SamplerInfo(float(rates.mean()))
+            scales = scales * np.exp(change * n_draws ** -float(self.adapt))
+            chains = chains._replace(shared=WalkScales(scales, n_draws))
+        return chains.plain, SamplerInfo(float(rates.mean()))
 
 
 def _walk(model, X, Z, params, moves, noise, log_uniforms):

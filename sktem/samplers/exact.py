@@ -27,7 +27,7 @@ class ExactExpectation(Sampler):
     #: Name under which compiled sweeps are registered.
     kernel = "exact"
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Return the posterior of the rows."""
         return model.posterior(X, params), SamplerInfo()
 
@@ -127,7 +127,7 @@ class ExactDraws(Sampler):
             raise ValueError(f"n_draws must be a positive integer, got {n_draws!r}")
         return int(n_draws)
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Draw from the posterior of the rows."""
         n_draws = self.draws_at(iteration)
         return (

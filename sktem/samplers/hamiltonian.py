@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
 from sktem.samplers.tuning import WARM_UP, is_auto, tuned
@@ -56,24 +57,27 @@ class HMC(MarkovSampler):
         """Draws with which new chains begin: some where the step is learned."""
         return WARM_UP if is_auto(self.step) else 0
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         if self.n_leapfrog < 1:
             raise ValueError(f"n_leapfrog must be >= 1, got {self.n_leapfrog!r}")
         if is_auto(self.step):
-            return self._draw_tuned(model, X, Z, params, generators)
-        return super().draw(model, X, Z, params, generators, iteration)
+            chains = ChainState.of(chains)
+            return self._draw_tuned(model, X, chains, params, generators)
+        return super().draw(model, X, chains, params, generators, iteration)
 
-    def _draw_tuned(self, model, X, Z, params, generators):
-        dimension = max(int(np.prod(Z.shape[2:])), 1)
+    def _draw_tuned(self, model, X, chains, params, generators):
+        dimension = max(int(np.prod(chains.position.shape[2:])), 1)
         n_steps = int(5 * np.ceil(dimension**0.25))
 
         def drawn(length, units):
             step = 0.5 * length * units
-            moved, info = self._moved(model, X, Z, params, generators, step, n_steps)
+            moved, info = self._moved(
+                model, X, chains, params, generators, step, n_steps
+            )
             return moved, info, info.acceptance_rate
 
-        return tuned(self, 0.651, Z, generators, drawn)
+        return tuned(0.651, chains, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return the leapfrog step."""

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
 from sktem.samplers.tuning import WARM_UP, is_auto, tuned
@@ -48,6 +49,13 @@ class Move(NamedTuple):
     inverse: Callable
 
 
+class StepScale(NamedTuple):
+    """Factor of a given step that has been learned, and from how many draws."""
+
+    scale: float = 1.0
+    n_draws: int = 0
+
+
 class _Langevin(MarkovSampler):
     """Common base: the step, its schedule and the preconditioner."""
 
@@ -61,18 +69,20 @@ class _Langevin(MarkovSampler):
         """Draws with which new chains begin: some where the step is learned."""
         return WARM_UP if is_auto(self.step) else 0
 
-    def _draw_tuned(self, target, model, X, Z, params, generators):
+    def _draw_tuned(self, target, model, X, chains, params, generators):
         """Move with a step that is learned from the acceptance of its proposals."""
-        n_steps = int(5 * np.ceil(np.cbrt(np.prod(Z.shape[2:]))))
+        n_steps = int(5 * np.ceil(np.cbrt(np.prod(chains.position.shape[2:]))))
 
         def drawn(length, units):
             units = units if self.preconditioner is None else 1.0
             move = self._move_by(0.5 * (length * units) ** 2, model, X, params)
-            moved, info = self._moved(model, X, Z, params, generators, move, n_steps)
+            moved, info = self._moved(
+                model, X, chains, params, generators, move, n_steps
+            )
             biased = np.isfinite(info.bias)
             return moved, info, 1 - info.bias if biased else info.acceptance_rate
 
-        return tuned(self, target, Z, generators, drawn)
+        return tuned(target, chains, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return a move by the given step."""
@@ -185,29 +195,41 @@ class ULA(_Langevin):
 
     accepts = False
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def start(self, model, X, params, rng):
+        """Return the model's initial latents, once per chain, and whole steps."""
+        Z = super().start(model, X, params, rng)
+        return ChainState(Z, {"step_factor": np.ones(Z.shape[:2])})
+
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
         if not is_auto(self.step):
-            return super().draw(model, X, Z, params, generators, iteration)
+            return super().draw(model, X, chains, params, generators, iteration)
+        chains = ChainState.of(chains)
         if callable(getattr(model, "log_joint", None)):
-            return self._draw_tuned(0.98, model, X, Z, params, generators)
+            return self._draw_tuned(0.98, model, X, chains, params, generators)
         move = self._move_by(DEFAULT_STEP, model, X, params)
-        return self._moved(model, X, Z, params, generators, move)
+        return self._moved(model, X, chains, params, generators, move)
 
     @property
     def requires(self):  # type: ignore[override]
         """Methods that the model must offer."""
         return ("initial_latents", "grad_log_joint", *self._preconditioner_needs())
 
+    def _begin(self, model, X, chain, params):
+        factor = chain.tuning.get("step_factor", np.ones(len(chain.position)))
+        return *self._start_chain(model, X, chain.position, params), factor, None
+
     def _start_chain(self, model, X, Z, params):
         with np.errstate(over="ignore", invalid="ignore"):
-            return Z, self._gradient(model, X, Z, params), None
+            return Z, self._gradient(model, X, Z, params)
+
+    def _tuning(self, state):
+        return {"step_factor": state[2]}
 
     def _transition(self, model, X, state, params, generators, move):
-        Z, gradient, _ = state
+        Z, gradient, factor, _ = state
         _, root, square, inverse = move
-        halved = generators.adaptation.of_rows("ula_step", len(Z))
-        step = move.step * _column(halved, Z.ndim)
+        step = move.step * _column(factor, Z.ndim)
         noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)
@@ -218,12 +240,12 @@ class ULA(_Langevin):
         last = (Z, proposed, gradient_proposed, noise, step)
         restored = int(len(Z) - sound.sum())
         if not restored:
-            return (proposed, gradient_proposed, last), sound, {}
-        generators.adaptation.put_rows("ula_step", np.where(sound, halved, halved / 2))
+            return (proposed, gradient_proposed, factor, last), sound, {}
         mask = _column(sound, Z.ndim)
         state = (
             np.where(mask, proposed, Z),
             np.where(mask, gradient_proposed, gradient),
+            np.where(sound, factor, factor / 2),
             last,
         )
         return state, sound, {"ula_restored": restored}
@@ -231,7 +253,7 @@ class ULA(_Langevin):
     def _bias(self, model, X, params, state, move):
         if not hasattr(model, "log_joint") or len(X) == 0:
             return float("nan")
-        Z, proposed, gradient, noise, step = state[2]
+        Z, proposed, gradient, noise, step = state[3]
         with np.errstate(over="ignore", invalid="ignore"):
             log_ratio = model.log_joint(X, proposed, params)
             log_ratio = log_ratio - model.log_joint(X, Z, params)
@@ -304,23 +326,22 @@ class MALA(_Langevin):
         self.adapt = adapt
         self.target = target
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the step."""
+        chains = ChainState.of(chains)
         if is_auto(self.step):
-            return self._draw_tuned(self.target, model, X, Z, params, generators)
+            return self._draw_tuned(self.target, model, X, chains, params, generators)
         if self.adapt is None:
-            return super().draw(model, X, Z, params, generators, iteration)
-        learnt = generators.adaptation.values
-        scale = learnt.get("mala_scale", 1.0)
+            return super().draw(model, X, chains, params, generators, iteration)
+        scale, n_draws = chains.learned(StepScale)
         step = np.asarray(self._step_at(iteration), dtype=float) * scale
         move = self._move_by(step, model, X, params)
-        Z, info = self._moved(model, X, Z, params, generators, move)
+        chains, info = self._moved(model, X, chains, params, generators, move)
         if np.isfinite(info.acceptance_rate):
-            visits = learnt.get("mala_draws", 0) + 1
+            n_draws += 1
             excess = info.acceptance_rate - self.target
-            learnt["mala_draws"] = visits
-            learnt["mala_scale"] = scale * np.exp(excess * visits ** -float(self.adapt))
-        return Z, info
+            scale = scale * np.exp(excess * n_draws ** -float(self.adapt))
+        return chains._replace(shared=StepScale(scale, n_draws)), info
 
     def _start_chain(self, model, X, Z, params):
         return (

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
+from collections.abc import Mapping
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
 from sktem.models.contract import check_each_row
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import is_auto
@@ -53,29 +55,32 @@ class MarkovSampler(Sampler):
             axis=1,
         )
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
         move = self._move(model, X, params, iteration)
-        return self._moved(model, X, Z, params, generators, move)
+        chains = ChainState.of(chains)
+        chains, info = self._moved(model, X, chains, params, generators, move)
+        return chains.plain, info
 
-    def _moved(self, model, X, Z, params, generators, move, n_steps="auto"):
+    def _moved(self, model, X, chains, params, generators, move, n_steps="auto"):
         """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
-        n, m = Z.shape[:2]
+        n, m = chains.position.shape[:2]
         if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
             # All chains at once, as chains of their own of repeated rows.
-            chains = Z.reshape(n * m, 1, *Z.shape[2:])
-            Z, info = self._moved(
-                model, X.repeat(m), chains, params, generators, move, n_steps
+            many = chains.reshaped(n * m, 1)
+            many, info = self._moved(
+                model, X.repeat(m), many, params, generators, move, n_steps
             )
-            return Z.reshape(n, m, *Z.shape[2:]), info
-        Z_new = np.empty_like(Z)
+            return many.reshaped(n, m), info
+        Z_new = np.empty_like(chains.position)
+        tunings: list[Mapping[str, np.ndarray]] = []
         rates: list[float] = []
         biases: list[float] = []
         events: Counter = Counter()
         if not is_auto(self.n_steps):
             n_steps = self.n_steps
-        for m in range(Z.shape[1]):
-            state = self._start_chain(model, X, Z[:, m], params)
+        for m in range(Z_new.shape[1]):
+            state = self._begin(model, X, chains.chain(m), params)
             for _ in range(1 if is_auto(n_steps) else n_steps):
                 state, accepted, repaired = self._transition(
                     model, X, state, params, generators, move
@@ -83,8 +88,14 @@ class MarkovSampler(Sampler):
                 rates.append(np.mean(accepted) if len(accepted) else np.nan)
                 events.update(repaired)
             Z_new[:, m] = state[0]
+            tunings.append(self._tuning(state))
             biases.append(self._bias(model, X, params, state, move))
-        return Z_new, SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
+        tuning = {
+            name: np.stack([one[name] for one in tunings], axis=1)
+            for name in tunings[0]
+        }
+        info = SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
+        return chains._replace(position=Z_new, tuning=tuning), info
 
     @staticmethod
     def _log_joint(model, X, Z, params):
@@ -104,14 +115,22 @@ class MarkovSampler(Sampler):
         """Return the settings shared by the transitions of a draw, such as a step."""
         return None
 
+    def _begin(self, model, X, chain, params):
+        """Return the state in which the transitions of one chain per row begin."""
+        return self._start_chain(model, X, chain.position, params)
+
+    def _tuning(self, state):
+        """Return what has been learned of each row's chain, by name."""
+        return {}
+
     def _bias(self, model, X, params, state, move):
         """Return how far the last transition is from an exact one, NaN if it is one."""
         return float("nan")
 
     @abstractmethod
     def _start_chain(self, model, X, Z, params):
-        """Return the chain state (position, and values cached at these parameters)."""
+        """Return the position and what is cached at these parameters, as a tuple."""
 
     @abstractmethod
     def _transition(self, model, X, state, params, generators, move):
-        """Return (new chain state, accepted, events) for a move of the draw."""
+        """Return (new state, accepted, events) for a move of the draw."""

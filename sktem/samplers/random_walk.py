@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
 from sktem.samplers.base import accept_or_reject
 from sktem.samplers.markov import MarkovSampler
 from sktem.samplers.tuning import WARM_UP, is_auto, tuned
@@ -45,19 +46,22 @@ class RandomWalk(MarkovSampler):
         """Draws with which new chains begin: some where the scale is learned."""
         return WARM_UP if is_auto(self.scale) else 0
 
-    def draw(self, model, X, Z, params, generators, iteration=1):
+    def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions, and learn of the scale."""
         if not is_auto(self.scale):
-            return super().draw(model, X, Z, params, generators, iteration)
-        dimension = max(int(np.prod(Z.shape[2:])), 1)
+            return super().draw(model, X, chains, params, generators, iteration)
+        chains = ChainState.of(chains)
+        dimension = max(int(np.prod(chains.position.shape[2:])), 1)
         n_steps = min(2 + 3 * dimension, 50)
 
         def drawn(length, units):
             scale = 2.4 / np.sqrt(dimension) * length * units
-            moved, info = self._moved(model, X, Z, params, generators, scale, n_steps)
+            moved, info = self._moved(
+                model, X, chains, params, generators, scale, n_steps
+            )
             return moved, info, info.acceptance_rate
 
-        return tuned(self, 0.234 + 0.206 / dimension, Z, generators, drawn)
+        return tuned(0.234 + 0.206 / dimension, chains, drawn)
 
     def _move(self, model, X, params, iteration):
         """Return the scale."""

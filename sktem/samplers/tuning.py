@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.e_step.chains import ChainState
+
 __all__ = ["WARM_UP", "Tuning", "is_auto", "tuned"]
 
 #: Rows whose latents count as much as all rows before them.
@@ -99,32 +101,26 @@ def is_auto(value) -> bool:
     return isinstance(value, str)
 
 
-def tuned(sampler, target: float, Z: np.ndarray, generators, drawn):
+def tuned(target: float, chains: ChainState, drawn):
     """Draw with the learned length of moves, and learn of it.
 
     Parameters
     ----------
-    sampler : Sampler
-        Whose moves are tuned.
     target : float
         Acceptance rate aimed at.
-    Z : ndarray of shape (n, n_chains, ...)
-        Chain states.
-    generators : Generators
-        Generators of the run, which carry the tuning.
+    chains : ChainState
+        Chain states, which share the tuning.
     drawn : callable
         ``drawn(length, units)`` draws with moves of this length; it returns chain
         states, a :class:`sktem.samplers.SamplerInfo` and the rate that counts.
 
     Returns
     -------
-    Z : ndarray
+    chains : ChainState
         New chain states.
     info : SamplerInfo
         Report of the draw.
     """
-    values, name = generators.adaptation.values, type(sampler).__name__
-    tuning = values.get(name, Tuning()).seen(Z)
-    Z, info, rate = drawn(tuning.length, tuning.units)
-    values[name] = tuning.learned(rate, target)
-    return Z, info
+    tuning = chains.learned(Tuning).seen(chains.position)
+    chains, info, rate = drawn(tuning.length, tuning.units)
+    return chains._replace(shared=tuning.learned(rate, target)), info

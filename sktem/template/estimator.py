@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -56,6 +56,19 @@ BURN_IN, AVERAGED, SPACING = 10, 60, 2
 
 #: Fixed-point steps that invert ``x - Phi(x)``.
 INVERSION_STEPS = 30
+
+
+@dataclass
+class TemplateState(RunState):
+    """State of a run whose end is compared with an earlier iteration.
+
+    Attributes
+    ----------
+    compared : tuple
+        Parameters and iteration after two thirds of the passes; empty before.
+    """
+
+    compared: tuple = ()
 
 
 class LikelihoodEstimate(NamedTuple):
@@ -410,7 +423,7 @@ class DeformableTemplateEstimator(
                 params = starting_params(
                     model, Y, sample_weight, generators.initialisation
                 )
-            return RunState(params, generators)
+            return TemplateState(params, generators)
 
         warn_of_unused(self, settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
@@ -546,8 +559,8 @@ class DeformableTemplateEstimator(
 
     def _after_epoch(self, state):
         # What the end of the run is compared with.
-        if state.trace is None and 3 * state.history.passes[-1] >= 2 * self.max_iter:
-            state.trace = (state.params, state.solver.iteration)
+        if not state.compared and 3 * state.history.passes[-1] >= 2 * self.max_iter:
+            state.compared = (state.params, state.solver.iteration)
         return False
 
     def _outcome(self, state):
@@ -555,9 +568,9 @@ class DeformableTemplateEstimator(
 
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
-        if state.trace is None or settings.max_passes < LEAST_PASSES:
+        if not state.compared or settings.max_passes < LEAST_PASSES:
             return False
-        (before, first), now = state.trace, state.params
+        (before, first), now = state.compared, state.params
         means = settings.model.means_of
         # Averages with small steps have covered only this share of what was left.
         count = state.solver.iteration - first

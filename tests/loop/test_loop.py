@@ -14,6 +14,7 @@ from sktem.samplers import (
     ExactExpectation,
     GrowingDraws,
     RandomWalk,
+    positions,
 )
 from sktem.schedules import Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM, FullBatch, OnlineEM
@@ -467,7 +468,7 @@ def bits(state):
     events = records.pop("events")
     found = [state.params, state.returned, *records.values()]
     if state.chains is not None:
-        found.append(state.chains.get(EVERYTHING))
+        found.append(positions(state.chains.get(EVERYTHING)))
     return [np.array(values, dtype=float).tobytes() for values in found], events
 
 

@@ -6,7 +6,7 @@ import pytest
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.e_step.random import spawn_generators
 from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
-from sktem.samplers import HMC, MALA, ComponentWalk
+from sktem.samplers import HMC, MALA, ComponentWalk, positions
 from tests.oracles import LIMIT, standard_errors
 
 N_SUBJECTS, N_CHAINS = 4, 250
@@ -49,7 +49,7 @@ def deviations(kernel, oral, seed, sigma=0.7):
     Z = kernel.start(model, rows, params, generators.initialisation)
     for k in range(40):
         Z, _ = kernel.draw(model, rows, Z, params, generators, k + 1)
-    rest = Z.transpose(1, 0, 2) - mean
+    rest = positions(Z).transpose(1, 0, 2) - mean
     return max(
         standard_errors(rest, 0.0).max(), standard_errors(rest**2, variance).max()
     )

@@ -5,7 +5,7 @@ import pytest
 
 from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
-from sktem.samplers import ComponentWalk
+from sktem.samplers import ComponentWalk, positions
 from sktem.samplers import component_walk as module
 from tests.oracles import LIMIT, START, Target, random_intercept_data, standard_errors
 
@@ -50,7 +50,7 @@ def off(sampler, seed, n_draws=60, n_rows=3000):
     for k in range(n_draws):
         Z, info = sampler.draw(target, X, Z, None, generators, k + 1)
     mean, covariance = target.moments()
-    centred = Z[:, 0] - mean
+    centred = positions(Z)[:, 0] - mean
     products = centred[:, :, None] * centred[:, None]
     values = np.hstack([centred, products.reshape(n_rows, 4)])
     return standard_errors(values, np.r_[0.0, 0.0, covariance.ravel()]).max(), info
@@ -97,11 +97,11 @@ def test_adaptation_vanishes():
     sampler, generators = ComponentWalk(n_prior=0), spawn_generators(0)
     target, X = CountsWithPrior(), np.zeros((10, 1))
     Z = sampler.start(target, X, None, generators.initialisation)
-    changes = []
+    changes, after = [], np.full(3, 0.5)
     for k in range(400):
-        before = generators.adaptation.values.get("walk_scales", np.full(3, 0.5))
+        before = after
         Z, _ = sampler.draw(target, X, Z, None, generators, k + 1)
-        after = generators.adaptation.values["walk_scales"]
+        after = Z.shared.scales
         changes.append(np.abs(np.log(after / before)).max())
         assert changes[-1] <= 0.6 * (k + 1) ** -0.6 + 1e-12
     assert max(changes[-50:]) < 0.03 < max(changes[:5])

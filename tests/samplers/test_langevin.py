@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from sktem.e_step.chains import ChainState, ChainTable
 from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
-from sktem.samplers import HMC, MALA, ULA
+from sktem.samplers import HMC, MALA, ULA, positions
 from sktem.schedules import Polynomial
 from tests.oracles import (
     LIMIT,
@@ -27,7 +28,7 @@ def intercept_chains(sampler, seed, n_draws, n_rows=4000):
     for k in range(n_draws):
         Z, info = sampler.draw(model, X, Z, START, generators, k + 1)
     mean, variance = posterior_moments(row, START)
-    return Z[:, 0, 0], mean[0], variance, info
+    return positions(Z)[:, 0, 0], mean[0], variance, info
 
 
 def test_bias_of_ula_shrinks_with_its_step(global_random_seed):
@@ -112,7 +113,7 @@ def test_a_callable_step_is_called_with_the_iteration(kernel):
         fixed, _ = kernel(step=step).draw(
             GaussianTarget(), X, Z, None, spawn_generators(0)
         )
-        np.testing.assert_array_equal(found, fixed)
+        np.testing.assert_array_equal(positions(found), positions(fixed))
     assert callable(sampler.step)
 
 
@@ -156,20 +157,20 @@ def test_the_step_of_mala_adapts_to_its_target(step, global_random_seed):
     for k in range(400):
         Z, info = kernel.draw(model, X, Z, START, generators, k + 1)
         rates.append(info.acceptance_rate)
-        scales.append(generators.adaptation.values["mala_scale"])
+        scales.append(Z.shared.scale)
     moves = np.abs(np.diff(np.log(scales)))
     assert abs(rates[0] - 0.574) > 0.3
     assert np.mean(rates[-100:]) == pytest.approx(0.574, abs=0.02)
     assert (moves <= np.arange(2, 401) ** -0.6).all() and moves[-50:].max() < 0.005
     # The law is still the right one, and other settings stay put.
     mean, variance = posterior_moments(row, START)
-    z = Z[:, :, 0].ravel()
+    z = positions(Z)[:, :, 0].ravel()
     assert standard_errors(z, mean[0])[()] < LIMIT
     assert standard_errors((z - mean[0]) ** 2, variance)[()] < LIMIT
     assert kernel.step == step
-    plain = spawn_generators(0)
-    MALA(0.1).draw(model, X, Z, START, plain)
-    assert plain.adaptation.values == {}
+    plain = MALA(0.1)
+    Z = plain.start(model, X, START, generators.initialisation)
+    assert isinstance(plain.draw(model, X, Z, START, generators)[0], np.ndarray)
 
 
 def test_a_preconditioner_is_a_change_of_coordinates():
@@ -190,7 +191,7 @@ def test_a_preconditioner_is_a_change_of_coordinates():
         u, _ = plain.draw(Whitened(), X, U, None, spawn_generators(0))
         sampler = kernel(step=0.2, n_steps=4, preconditioner=gamma)
         z, _ = sampler.draw(GaussianTarget(), X, U @ root.T, None, spawn_generators(0))
-        np.testing.assert_allclose(z, u @ root.T, rtol=1e-8)
+        np.testing.assert_allclose(positions(z), positions(u) @ root.T, rtol=1e-8)
 
 
 def test_a_diagonal_preconditioner_and_the_prior():
@@ -200,7 +201,7 @@ def test_a_diagonal_preconditioner_and_the_prior():
 
     args = (WithPrior(), np.zeros((9, 1)), np.ones((9, 1, 2)), None)
     found = [
-        MALA(preconditioner=what).draw(*args, spawn_generators(0))[0]
+        positions(MALA(preconditioner=what).draw(*args, spawn_generators(0))[0])
         for what in ("prior", [0.25, 0.04], np.diag([0.25, 0.04]))
     ]
     np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
@@ -223,36 +224,31 @@ def test_the_step_of_a_row_is_halved_until_it_is_stable(global_random_seed):
         Z, info = sampler.draw(target, X, Z, None, generators, k + 1)
         restored += info.events["ula_restored"]
     assert restored > 500
+    Z, tuning, _ = Z
     assert np.isfinite(Z).all()
-    halved = generators.adaptation.row_values["ula_step"]
-    assert restored == -np.log2(halved).sum()
+    assert restored == -np.log2(tuning["step_factor"]).sum()
     assert not info.events
     mean, variance = target.moments()
     assert np.abs(Z.mean() - mean) < 3 * np.sqrt(variance)
 
 
-def test_halved_steps_belong_to_their_rows():
-    """Rows visited in batches keep their own steps."""
+def test_halved_steps_belong_to_their_chains():
+    """Rows visited in batches keep their own steps, and so do chains of a row."""
 
     class Steep(GaussianTarget):
         def grad_log_joint(self, X, Z, params):
             gradient = super().grad_log_joint(X, Z, params)
-            gradient[X[:, 0] == 1] *= 1e6
+            gradient[(X[:, 0] == 1) & (Z[:, 0] > 0.9)] *= 1e6
             return gradient
 
-    generators = spawn_generators(0)
-    generators.adaptation.n_rows = 8
-    X = np.zeros((8, 1))
-    X[5] = 1
+    X, Z = np.zeros((8, 1)), np.ones((8, 2, 2))
+    X[5], Z[5, 1] = 1, 0.0
+    chains, generators = ChainTable(8), spawn_generators(0)
+    chains.put(slice(None), ChainState(Z, {"step_factor": np.ones((8, 2))}))
     for rows in (np.array([5, 1]), np.array([0, 2]), slice(4, 6)):
-        generators.adaptation.rows = rows
-        Z = np.ones((2, 1, 2))
-        ULA(step=0.01).draw(Steep(), X[rows], Z, None, generators)
-    expected = np.ones(8)
-    expected[5] = 0.25
-    np.testing.assert_array_equal(
-        generators.adaptation.row_values["ula_step"], expected
-    )
-    copied = generators.adaptation.snapshot(np.array([5]))
-    copied.put_rows("ula_step", np.array([0.125]))
-    assert generators.adaptation.row_values["ula_step"][5] == 0.25
+        old = chains.get(rows)
+        chains.put(rows, ULA(1e-4).draw(Steep(), X[rows], old, None, generators)[0])
+    expected = np.ones((8, 2))
+    expected[5, 0] = 0.25
+    found = chains.get(slice(None)).tuning["step_factor"]
+    np.testing.assert_array_equal(found, expected)
