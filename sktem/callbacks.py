@@ -104,7 +104,8 @@ class Checkpoint(_FitCallback):
             for name, value in estimator.get_params(deep=False).items()
             if name not in ("verbose", "verbose_interval", "n_jobs")
         }
-        content = (type(estimator).__name__, params, X, sample_weight)
+        rows = X.digest() if hasattr(X, "digest") else X
+        content = (type(estimator).__name__, params, rows, sample_weight)
         self._signature = joblib.hash(content)
         self._epochs = 0
         _remove_leftovers(Path(self.path))

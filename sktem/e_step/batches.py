@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.e_step.expectation import Batch
+from sktem.rows.checked import CheckedRows
 
-__all__ = ["SAMPLING_SCHEMES", "RowSelector", "batch_edges"]
+__all__ = [
+    "SAMPLING_SCHEMES",
+    "BufferedSelector",
+    "RowSelector",
+    "batch_edges",
+    "new_selector",
+]
+
+#: Numbers that a buffer of rows holds, at most.
+VALUES_PER_BUFFER = 1 << 22
 
 #: Names of the sampling schemes.
 SAMPLING_SCHEMES = ("fixed", "shuffle", "inclusion")
@@ -104,3 +114,96 @@ class RowSelector:
         else:
             coefficients = self.weights[rows] / self.inclusion[rows]
         return Batch(rows, coefficients)
+
+
+class BufferedSelector:
+    """Draws batches from rows that can only be read in order.
+
+    Each pass reads the pieces of the source in a random order into a buffer; the rows
+    of a batch are those of the buffer in a random order. A batch thus mixes the rows of
+    one buffer only, while every row is visited once in each pass. Where all rows fit
+    into the buffer, these are the batches of ``RowSelector`` with "shuffle".
+
+    Parameters
+    ----------
+    X : CheckedRows
+        The rows; they hold the buffer.
+    batch_size : int
+        Rows per batch, at most.
+    name : str
+        Name of the buffer.
+    """
+
+    def __init__(self, X, batch_size, name):
+        self.X = X
+        self.name = name
+        self.edges = batch_edges(len(X), batch_size)
+        self.n_batches = len(self.edges) - 1
+        self.whole = self.n_batches == 1
+        per_buffer = max(1, VALUES_PER_BUFFER // (X.shape[1] * batch_size))
+        #: Index of the first batch of each buffer, and the number of batches.
+        self.cuts = np.append(np.arange(0, self.n_batches, per_buffer), self.n_batches)
+        self.position = self.n_batches
+        self.order = np.arange(0)
+        self.permutation = np.arange(0)
+        self._reading = self._loaded = None
+
+    def __getstate__(self):
+        own = {"X": None, "_reading": None, "_loaded": None}
+        return {**self.__dict__, **own}
+
+    @property
+    def mean_size(self) -> float:
+        """Mean number of rows of a batch."""
+        return self.edges[-1] / self.n_batches
+
+    def next(self, rng: np.random.Generator) -> Batch:
+        """Draw the next batch."""
+        if self.position == self.n_batches:
+            n_pieces = len(self.X.lengths)
+            several = len(self.cuts) > 2
+            self.order = rng.permutation(n_pieces) if several else np.arange(n_pieces)
+            self.position, self._reading = 0, None
+        buffer = int(np.searchsorted(self.cuts, self.position, side="right")) - 1
+        first, stop = self.edges[self.cuts[buffer : buffer + 2]]
+        if self.position == self.cuts[buffer]:
+            n_rows = stop - first
+            self.permutation = (
+                np.arange(n_rows) if self.whole else rng.permutation(n_rows)
+            )
+        self._load(buffer)
+        start, stop = self.edges[self.position : self.position + 2] - first
+        self.position += 1
+        rows = self.X.held[self.name][0][self.permutation[start:stop]]
+        return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
+
+    def _load(self, buffer):
+        """Hold the rows of a buffer, unless they are held."""
+        skipped = range(0)
+        if self._reading is None:
+            sizes = np.diff(self.edges[self.cuts])
+            self._reading = self.X.buffers(self.order, sizes)
+            self._loaded, skipped = None, range(buffer)
+        if self._loaded != buffer:
+            self.X.held.pop(self.name, None)
+            for _ in skipped:
+                next(self._reading)
+            self.X.held[self.name] = next(self._reading)
+            self._loaded = buffer
+            if buffer == len(self.cuts) - 2:
+                next(self._reading, None)  # to its end, so that the source closes
+
+
+def new_selector(X, batch_size, scheme, weights, name):
+    """Return what draws the batches of one index set."""
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if not isinstance(X, CheckedRows) or X.can_take:
+        return RowSelector(n_rows, batch_size, scheme, weights)
+    if scheme != "shuffle" or weights is not None:
+        what = f"sampling={scheme!r}" if weights is None else "sample_weight"
+        raise ValueError(
+            f"Batches with {what} need rows that can be taken one by one, as from "
+            "arrays and .npy files; this X is read in order, for which "
+            'sampling="shuffle" without weights, or solver="em", is possible'
+        )
+    return BufferedSelector(X, batch_size, name)

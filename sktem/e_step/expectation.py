@@ -11,6 +11,7 @@ from sktem.e_step.chains import ChainState, ChainTable, positions
 from sktem.e_step.memory import LatentMemory
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
+from sktem.rows.checked import CheckedRows
 
 __all__ = ["Batch", "Expectation", "FullPass"]
 
@@ -85,6 +86,8 @@ class Expectation:
     full_pass_done : FullPass or None
         Results of the last full pass, if its expectations were exact; who uses it
         takes it away.
+    folder : str or None
+        Where tables of latents are kept on disk; None keeps them in memory.
     checked : bool
         Whether the shapes returned by the model have been checked.
     """
@@ -102,7 +105,9 @@ class Expectation:
         self.chains: ChainTable | None = None
         self.rows_visited = 0
         self.full_pass_done: FullPass | None = None
+        self.folder: str | None = None
         self.checked = False
+        self.by_blocks = isinstance(X, CheckedRows)
         self._taken: tuple[Any, Any] = (None, None)
         # Sums over rows of acceptance and bias, and rows.
         self.acceptance = [0.0, 0.0, 0]
@@ -147,6 +152,12 @@ class Expectation:
         self.chains.put(rows, chains)
 
     def _chunks(self):
+        if self.by_blocks:
+            for start, block in self.X.blocks(ROWS_PER_CHUNK):
+                rows = slice(start, start + len(block))
+                self._taken = (rows, block)
+                yield rows
+            return
         for start in range(0, self.n_rows, ROWS_PER_CHUNK):
             yield slice(start, min(start + ROWS_PER_CHUNK, self.n_rows))
 
@@ -163,9 +174,13 @@ class Expectation:
         array-like
             The rows.
         """
+        if rows is self._taken[0]:
+            return self._taken[1]
         if isinstance(rows, slice):
             return self.X[rows]
-        if rows is not self._taken[0]:
+        if self.by_blocks:
+            self._taken = (rows, self.X.take(rows))
+        else:
             # take is several times faster than indexing with an array of numbers.
             plain = isinstance(self.X, np.ndarray)
             taken = self.X.take(rows, axis=0) if plain else self.X[rows]
@@ -307,9 +322,7 @@ class Expectation:
             The mean over all rows, the full-batch average (6) of Karimi and Li.
         """
         if self.fused and memory is None:
-            mean, log_likelihood = self.model.expected_statistics(
-                self.X, params, self.weights
-            )
+            mean, log_likelihood = self._expected_statistics(params)
             self.rows_visited += self.n_rows
             self.full_pass_done = FullPass(mean, log_likelihood, params)
             return mean
@@ -320,14 +333,31 @@ class Expectation:
             if memory is not None:
                 memory.put(rows, Z)
             weights = None if self.weights is None else self.weights[rows]
-            share = (
-                (rows.stop - rows.start) / self.n_rows
-                if weights is None
-                else weights.sum()
-            )
+            share = self._share(rows, weights)
             mean = average_statistics(self.model, self.take(rows), Z, weights)
             total = total + share * mean
         return total
+
+    def _expected_statistics(self, params):
+        """Return mean statistics and mean log-likelihood of all rows."""
+        model = self.model
+        if not self.by_blocks or model.reads_blocks:
+            return model.expected_statistics(self.X, params, self.weights)
+        mean: Any = 0.0
+        log_likelihood = 0.0
+        for rows in self._chunks():
+            weights = None if self.weights is None else self.weights[rows]
+            share = self._share(rows, weights)
+            found = model.expected_statistics(self.take(rows), params, weights)
+            mean = mean + share * found[0]
+            log_likelihood += share * found[1]
+        return mean, log_likelihood
+
+    def _share(self, rows, weights):
+        """Return the share of consecutive rows in the mean over all rows."""
+        if weights is None:
+            return (rows.stop - rows.start) / self.n_rows
+        return weights.sum()
 
     def shares(self, rows: np.ndarray) -> np.ndarray:
         """Return the share of each row in the mean over all rows.
@@ -348,4 +378,5 @@ class Expectation:
 
     def new_memory(self) -> LatentMemory:
         """Return an empty table of latents for all rows."""
-        return LatentMemory(self.n_rows, ragged=not self.model.averages_draws)
+        ragged = not self.model.averages_draws
+        return LatentMemory(self.n_rows, ragged, self.folder)

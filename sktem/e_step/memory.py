@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Iterator
+from math import prod
 
 import numpy as np
 
@@ -22,23 +25,28 @@ class LatentMemory:
     ragged : bool, default=False
         Whether entries have an axis of draws, of a length that may differ from row to
         row when the number of draws grows with the iteration.
+    folder : str or None, default=None
+        Where the table is kept on disk, in a file without a name; None keeps it in
+        memory.
     """
 
-    def __init__(self, n_rows: int, ragged: bool = False):
+    def __init__(self, n_rows: int, ragged: bool = False, folder: str | None = None):
         self.n_rows = n_rows
         self.ragged = ragged
+        self.folder = folder
         self.values: np.ndarray | None = None
         self.n_draws: np.ndarray | None = None
 
     def put(self, rows, Z: np.ndarray) -> None:
         """Remember ``Z`` for ``rows``."""
         if self.values is None:
-            self.values = np.zeros((self.n_rows, *Z.shape[1:]), dtype=Z.dtype)
+            self.values = self._zeros(Z.shape[1:], Z.dtype)
             if self.ragged:
                 self.n_draws = np.zeros(self.n_rows, dtype=np.int32)
         dtype = np.result_type(self.values.dtype, Z.dtype)
         if dtype != self.values.dtype:
-            self.values = self.values.astype(dtype)
+            before, self.values = self.values, self._zeros(self.values.shape[1:], dtype)
+            self.values[:] = before
         if self.n_draws is None:
             self.values[rows] = Z
             return
@@ -46,11 +54,34 @@ class LatentMemory:
         if length > self.values.shape[1]:
             # Doubling keeps the total cost of a growing number of draws linear.
             capacity = max(length, 2 * self.values.shape[1])
-            wider = np.zeros((self.n_rows, capacity, *Z.shape[2:]), dtype=dtype)
+            wider = self._zeros((capacity, *Z.shape[2:]), dtype)
             wider[:, : self.values.shape[1]] = self.values
             self.values = wider
         self.values[rows, :length] = Z
         self.n_draws[rows] = length
+
+    def _zeros(self, shape, dtype):
+        """Return an empty table, in memory or on disk."""
+        shape = (self.n_rows, *shape)
+        if self.folder is None:
+            return np.zeros(shape, dtype)
+        os.makedirs(self.folder, exist_ok=True)
+        size = prod(shape) * np.dtype(dtype).itemsize
+        with tempfile.TemporaryFile(dir=self.folder) as file:
+            try:
+                # A full disk found out later would kill the process.
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, size)
+                else:
+                    file.truncate(size)
+            except OSError as error:
+                raise OSError(
+                    error.errno,
+                    f"no room for the {size} bytes that are remembered of the rows "
+                    f"({error.strerror})",
+                    self.folder,
+                ) from error
+            return np.asarray(np.memmap(file, dtype, "r+", shape=shape))
 
     def get(self, rows) -> np.ndarray:
         """Return the latents of ``rows``, which must have equally many draws."""

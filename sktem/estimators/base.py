@@ -51,6 +51,7 @@ WITHOUT = {
     "average": False,
     "tol": 0.0,
     "n_iter_no_change": 1,
+    "memory": None,
 }
 
 
@@ -156,6 +157,7 @@ class LoopEstimator(EpochEstimator):
             max_passes=self.max_iter,
             tol=float(self._option("tol")),
             patience=self._option("n_iter_no_change"),
+            memory=self._option("memory"),
             average=False if _is_auto(average) else check_average(average),
         )
 

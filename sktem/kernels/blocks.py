@@ -54,7 +54,7 @@ def iterate_blocks(function, n_rows, block_size, n_jobs=None):
         pool.shutdown(cancel_futures=True)
 
 
-def reduce_blocks(function, n_rows, block_size, n_jobs=None):
+def reduce_blocks(function, n_rows, block_size, n_jobs=None, sums=None):
     """Add up ``function(start, stop)`` over consecutive blocks of rows.
 
     The sum runs in the order of the blocks, so that it has the same bits for
@@ -68,15 +68,17 @@ def reduce_blocks(function, n_rows, block_size, n_jobs=None):
     n_rows : int
     block_size : int
     n_jobs : int or None, default=None
+    sums : tuple or None, default=None
+        Sums over the blocks before, to which these are added.
 
     Returns
     -------
     sums : tuple
     """
-    if n_rows <= block_size:
+    if n_rows <= block_size and sums is None:
         return function(0, n_rows)
     results = iterate_blocks(function, n_rows, block_size, n_jobs)
-    sums = list(next(results))
+    sums = list(next(results) if sums is None else sums)
     for result in results:
         for position, term in enumerate(result):
             sums[position] += term

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sktem.e_step.batches import RowSelector
+from sktem.e_step.batches import BufferedSelector, RowSelector, new_selector
 from sktem.e_step.expectation import Expectation, FullPass
 from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
@@ -20,6 +20,9 @@ from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
 __all__ = ["run"]
+
+#: Rows of the monitor, at most, where the data do not fit in memory.
+MOST_MONITORED = 1 << 17
 
 
 def run(
@@ -69,12 +72,13 @@ class _Loop:
         self.expectation = Expectation(
             settings.model, settings.sampler, X, sample_weight, state.generators
         )
+        self.expectation.folder = settings.memory
         self.expectation.chains = state.chains
         self.expectation.rows_visited = state.rows_visited
         self.n = state.n_rows = self.expectation.n_rows
         solver = settings.solver
         self.full_batch = solver.n_index_sets == 0
-        size = self.selector().mean_size
+        size = self.selector(0).mean_size
         self.rho = solver.step_rho(self.n, size)
         self.period = solver.iterations_per_anchor(self.n, settings.batch_size)
         self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
@@ -85,6 +89,9 @@ class _Loop:
         plain = plain and sample_weight is None and merge is None
         parts = (settings.model, settings.sampler, solver)
         self.sweep = find(*parts) if plain else None
+        for selector in state.selectors:
+            if isinstance(selector, BufferedSelector):
+                selector.X = X  # a checkpoint is without the data
         self.cpu_start = time.process_time() - state.cpu_time
         self.full_pass: FullPass | None = None
 
@@ -98,10 +105,13 @@ class _Loop:
                 f"the starting parameters of {type(settings.model).__name__} are NaN: "
                 f"{state.params!r}"
             )
-        state.monitor = Monitor(self.n, state.generators.monitoring)
+        most = MOST_MONITORED if self.expectation.by_blocks else self.n
+        state.monitor = Monitor(self.n, state.generators.monitoring, most)
         if state.phase is None:
             state.iterates = IterateRule(settings.average)
-        state.selectors = [self.selector() for _ in range(settings.solver.n_index_sets)]
+        state.selectors = [
+            self.selector(k) for k in range(settings.solver.n_index_sets)
+        ]
         self.expectation.start_chains(state.params)
         if settings.max_passes >= 1:
             state.solver.own = self.ask(
@@ -119,12 +129,14 @@ class _Loop:
             expectation.full_pass_done = None
         return result
 
-    def selector(self) -> RowSelector:
-        """Return the selector of the rows of one index set."""
-        settings = self.settings
-        return RowSelector(
-            self.n, settings.batch_size, settings.sampling, self.expectation.weights
-        )
+    def selector(self, index: int) -> RowSelector | BufferedSelector:
+        """Return what draws the rows of one index set."""
+        settings, expectation = self.settings, self.expectation
+        size, weights = settings.batch_size, expectation.weights
+        if self.full_batch:
+            return RowSelector(self.n, size, settings.sampling, weights)
+        name = f"index set {index}"
+        return new_selector(expectation.X, size, settings.sampling, weights, name)
 
     def epoch(self) -> bool:
         """Run an epoch, and go back by one if the M-step has given NaN."""
@@ -316,6 +328,8 @@ class _Loop:
         if not self.settings.monitor:
             return float("nan"), float("nan"), False
         if found is None:
+            if self.expectation.by_blocks:
+                self.expectation.X.hold("monitor", state.monitor.rows)
             return *state.monitor.measure(
                 self.expectation, state.params, state.solver.s, state.solver.iteration
             ), False

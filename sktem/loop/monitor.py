@@ -33,6 +33,8 @@ class Monitor:
         Rows of the data.
     rng : numpy.random.Generator
         Stream that picks the rows.
+    most : int or None, default=None
+        Size of the sample, at most.
 
     Attributes
     ----------
@@ -42,8 +44,8 @@ class Monitor:
         Row visits spent on monitoring.
     """
 
-    def __init__(self, n_rows: int, rng: np.random.Generator):
-        size = min(n_rows, max(LEAST_ROWS, n_rows // SHARE_OF_ROWS))
+    def __init__(self, n_rows: int, rng: np.random.Generator, most: int | None = None):
+        size = min(n_rows, max(LEAST_ROWS, n_rows // SHARE_OF_ROWS), most or n_rows)
         rows = (
             np.arange(n_rows)
             if size == n_rows

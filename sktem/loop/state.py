@@ -61,6 +61,8 @@ class RunSettings:
         costs draws of their own.
     stopping : {"change", "gap"}
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
+    memory : str or None
+        Folder for what is remembered of each row; None keeps it in memory.
     """
 
     model: Any
@@ -75,6 +77,7 @@ class RunSettings:
     average: Any = False
     monitor: bool = True
     stopping: str = "change"
+    memory: str | None = None
 
 
 @dataclass

@@ -60,7 +60,7 @@ def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, generators):
     size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
     rows = generators.indices.integers(len(X), size=(size, n_sets))
     uniforms = generators.sampling.random((size, n_sets, n_draws))
-    return SweepVisits(rows, np.take(X, rows, axis=0), uniforms)
+    return SweepVisits(rows, X.take(rows, axis=0), uniforms)
 
 
 def find(model, sampler, solver):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import answer, checked_rows, weights_of_blocks
 from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
@@ -27,8 +28,10 @@ from sktem.mixture.given import (
     override_start,
 )
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
-from sktem.mixture.start import START_METHODS, start_statistics
+from sktem.mixture.start import START_METHODS, chosen_rows, start_statistics
 from sktem.mixture.stream import MixtureStream
+from sktem.rows.checked import check_columns, checked_blocks
+from sktem.rows.sources import as_chunk, found_rows
 from sktem.validation import validate_data
 
 __all__ = ["StochasticEMGaussianMixture"]
@@ -79,9 +82,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         "random_from_data" assign each row to the nearest of the chosen ones. A callable
         gets ``(X, n_components, random_state)`` and returns responsibilities
         (n_samples, n_components) or labels (n_samples,).
-    init_size : int or None, default=None
-        Rows, drawn at random, from which the start is made; None means all. On
-        millions of rows, k-means costs more than the fit.
+    init_size : int, "auto" or None, default="auto"
+        Rows, drawn at random, from which the start is made; None means all. "auto" is
+        all up to ``max(100_000, 200 * n_components * (n_features + 1))`` rows and that
+        many of more: on millions of rows, k-means would cost more than the fit.
     weights_init : array-like of shape (n_components,) or None, default=None
         Starting weights.
     means_init : array-like of shape (n_components, n_features) or None, default=None
@@ -162,6 +166,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         1 prints epochs, 2 also the time and the change of the lower bound.
     verbose_interval : int, default=10
         Epochs between prints.
+    memory : str or None, default=None
+        Folder for what a solver remembers of each row, as a memory map in a file that
+        is gone after the fit; None keeps it in memory.
 
     Attributes
     ----------
@@ -246,7 +253,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         covariance_type="full",
         reg_covar=1e-6,
         init_params="kmeans",
-        init_size=None,
+        init_size="auto",
         weights_init=None,
         means_init=None,
         precisions_init=None,
@@ -272,6 +279,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         warm_start=False,
         verbose=0,
         verbose_interval=10,
+        memory=None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -303,6 +311,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
+        self.memory = memory
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -310,8 +319,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The data. Results of float32 data are float32.
+        X : array-like of shape (n_samples, n_features), or rows
+            The data, or whatever :func:`sktem.rows.as_rows` takes, which is then read
+            by blocks. Results of float32 data are float32.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -410,8 +420,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : array-like of shape (n_samples, n_features), iterator or rows
+            Rows; or an iterator of such chunks, or what
+            :func:`sktem.rows.as_rows` takes, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -423,11 +434,25 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             The estimator, ready to predict.
         """
         self._check_parameters()
-        stream = getattr(self, "_stream", None)
-        X, sample_weight = self._validate(X, sample_weight, reset=stream is None)
-        if stream is None:
-            stream = MixtureStream(*self._seed())
-        return self._partial_fit(stream, X, sample_weight)
+        for rows, weights in self._chunks(X, sample_weight):
+            stream = getattr(self, "_stream", None) or MixtureStream(*self._seed())
+            self._partial_fit(stream, rows, weights)
+        return self
+
+    def _chunks(self, X, sample_weight):
+        """Yield what a stream brings: one array, or those of an iterator or of rows."""
+        iterated = hasattr(X, "__next__")
+        source = None if iterated else found_rows(X)
+        if sample_weight is not None and (iterated or source is not None):
+            raise ValueError("sample_weight needs X to be a single array")
+        if source is not None:
+            check_columns(self, source, reset=not hasattr(self, "_stream"))
+            blocks = checked_blocks(source, self.n_features_in_, self._check_block)
+            yield from ((block, None) for block in blocks)
+            return
+        for chunk in map(as_chunk, X) if iterated else [X]:
+            reset = not hasattr(self, "_stream")
+            yield self._validate(chunk, sample_weight, reset=reset)
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
@@ -448,22 +473,55 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         )
         return model, self._fitted_params(model.centre)
 
-    def score_samples(self, X):
+    def score_samples(self, X, *, out=None):
         """Return the log-density of each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-densities.
+        ndarray of shape (n_samples,) or iterator
+            Log-densities; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
         """
         model, params = self._fitted_model()
+
+        def log_density(X):
+            return model.log_likelihood(X, params).astype(X.dtype, copy=False)
+
+        return self._answer(X, log_density, out)
+
+    def _answer(self, X, function, out):
+        """Return a function of the rows, by blocks where they are read so."""
+        source = found_rows(X)
+        if source is not None:
+            blocks = map(function, self._checked_blocks(source))
+            if out is None and isinstance(X, np.ndarray):
+                return np.concatenate(list(blocks))
+            return answer(blocks, out)
         X, _ = self._validate(X, reset=False)
-        return model.log_likelihood(X, params).astype(X.dtype, copy=False)
+        return function(X) if out is None else answer([function(X)], out)
+
+    def _checked_blocks(self, source):
+        """Read rows once, by checked blocks."""
+        check_columns(self, source, reset=False)
+        return checked_blocks(source, self.n_features_in_, self._check_block)
+
+    def _check_block(self, block):
+        check_magnitude(block, getattr(self, "feature_names_in_", None))
+
+    def _each_block(self, X, sample_weight):
+        """Yield the rows, all at once or by blocks, with their weights."""
+        source = found_rows(X)
+        if source is None:
+            yield self._validate(X, sample_weight, reset=False)
+        else:
+            yield from weights_of_blocks(self._checked_blocks(source), sample_weight)
 
     def score(self, X, y=None, sample_weight=None):
         """Return the mean log-likelihood per row.
@@ -485,45 +543,53 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         total, n_samples = self._total_log_likelihood(X, sample_weight)
         return total / n_samples
 
-    def predict(self, X):
+    def predict(self, X, *, out=None):
         """Return the most probable component of each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Component labels.
+        ndarray of shape (n_samples,) or iterator
+            Component labels; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
         """
         model, params = self._fitted_model()
-        X, _ = self._validate(X, reset=False)
-        return model.predict(X, params)
+        return self._answer(X, lambda X: model.predict(X, params), out)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, *, out=None):
         """Return the posterior probability of each component for each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Rows.
+        out : array of shape (n_samples, n_components) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            Probabilities.
+        ndarray of shape (n_samples, n_components) or iterator
+            Probabilities; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
         """
         model, params = self._fitted_model()
-        X, _ = self._validate(X, reset=False)
-        probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
-        # Rounding makes ties, in which the label would not be the first of the largest.
-        labels = model.predict(X, params)
-        tied = np.flatnonzero(probabilities.argmax(axis=1) != labels)
-        largest = probabilities[tied].max(axis=1)
-        probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
-        return probabilities
+
+        def posterior(X):
+            probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
+            # Rounding makes ties, whose label would not be the first of the largest.
+            labels = model.predict(X, params)
+            tied = np.flatnonzero(probabilities.argmax(axis=1) != labels)
+            largest = probabilities[tied].max(axis=1)
+            probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
+            return probabilities
+
+        return self._answer(X, posterior, out)
 
     def sample(self, n_samples=1):
         """Draw rows from the fitted mixture.
@@ -597,11 +663,12 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     def _total_log_likelihood(self, X, sample_weight):
         """Return the log-likelihood of all rows, and how many rows that is."""
         model, params = self._fitted_model()
-        X, weights = self._validate(X, sample_weight, reset=False)
-        values = model.log_likelihood(X, params)
-        if weights is None:
-            return float(values.sum()), float(len(values))
-        return float(values @ weights), float(weights.sum())
+        total = mass = 0.0
+        for rows, weights in self._each_block(X, sample_weight):
+            values = model.log_likelihood(rows, params)
+            total += float(values.sum() if weights is None else values @ weights)
+            mass += float(len(values) if weights is None else weights.sum())
+        return total, mass
 
     def _n_parameters(self):
         model, _ = self._fitted_model()
@@ -662,15 +729,15 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             The criterion.
         """
         model, params = self._fitted_model()
-        rows, weights = self._validate(X, sample_weight, reset=False)
-        probabilities = model.posterior(rows, params)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            terms = np.where(
-                probabilities > 0, probabilities * np.log(probabilities), 0.0
-            )
-        if weights is not None:
-            terms = terms * weights[:, None]
-        return self.bic(X, sample_weight) - 2 * float(terms.sum())
+        total = 0.0
+        for rows, weights in self._each_block(X, sample_weight):
+            terms = model.posterior(rows, params)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                terms = np.where(terms > 0, terms * np.log(terms), 0.0)
+            if weights is not None:
+                terms = terms * weights[:, None]
+            total += float(terms.sum())
+        return self.bic(X, sample_weight) - 2 * total
 
     def _check_parameters(self):
         self._check_number("n_components", Integral, 1)
@@ -683,7 +750,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             "covariance_prior_strength",
         ):
             self._check_number(name, Real, 0)
-        if self.init_size is not None:
+        if self.init_size is not None and self.init_size != "auto":
             self._check_number("init_size", Integral, 1)
         check_choice("covariance_type", self.covariance_type, COVARIANCES)
         if not callable(self.init_params):
@@ -695,6 +762,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             )
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
+        if reset and (source := found_rows(X)) is not None:
+            return checked_rows(
+                self, source, sample_weight, self._check_block, ensure_min_samples
+            )
         X = validate_data(
             self,
             X,
@@ -790,10 +861,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         params = s = None
         if not complete:
             rows, weights = X, sample_weight
-            if self.init_size is not None and self.init_size < len(X):
-                size = max(self.init_size, self.n_components)
-                chosen = np.sort(random_state.choice(len(X), size, replace=False))
-                rows = X[chosen]
+            chosen = chosen_rows(X, self.n_components, self.init_size, random_state)
+            if chosen is not None:
+                rows = X.take(chosen, axis=0)
                 weights = None if weights is None else weights[chosen]
             s = start_statistics(model, rows, self.init_params, random_state, weights)
             params = model.maximize(s, None)

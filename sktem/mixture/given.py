@@ -51,7 +51,10 @@ def central_point(X) -> np.ndarray:
     Statistics are held about it. The median is not moved by far outliers.
     """
     step = max(1, len(X) // CENTRE_ROWS)
-    return np.median(np.asarray(X[::step], dtype=np.float64), axis=0)
+    rows = (
+        X[::step] if isinstance(X, np.ndarray) else X.take(np.arange(0, len(X), step))
+    )
+    return np.median(np.asarray(rows, dtype=np.float64), axis=0)
 
 
 def _check_shape(value, shape, name):

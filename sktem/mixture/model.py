@@ -105,6 +105,7 @@ class GaussianMixtureModel(LatentModel):
     """
 
     averages_draws = True
+    reads_blocks = True
 
     def __init__(
         self,

@@ -8,8 +8,16 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils.random import sample_without_replacement
 
-__all__ = ["START_METHODS", "start_statistics"]
+__all__ = ["START_METHODS", "chosen_rows", "start_statistics"]
+
+#: Rows, and rows for each parameter of the means, from which a start is made if no
+#: number is given.
+LEAST_ROWS, ROWS_PER_PARAMETER = 100_000, 200
+
+#: Beyond it, rows are chosen without a permutation of all of them.
+MOST_PERMUTED = 1 << 24
 
 #: Rows handled at once, so that nothing of size n x K is made in floating point.
 ROWS_PER_CHUNK = 1 << 16
@@ -64,6 +72,20 @@ START_METHODS = {
     "random": _random,
     "random_from_data": _random_from_data,
 }
+
+
+def chosen_rows(X, n_components, size, random_state):
+    """Return the sorted numbers of the rows of a start, None for all of an array."""
+    n_rows, n_features = X.shape
+    if size == "auto":
+        size = max(LEAST_ROWS, ROWS_PER_PARAMETER * n_components * (n_features + 1))
+    if size is None or size >= n_rows:
+        return None if isinstance(X, np.ndarray) else np.arange(n_rows)
+    size = max(size, n_components)
+    if n_rows <= MOST_PERMUTED:
+        return np.sort(random_state.choice(n_rows, size, replace=False))
+    chosen = sample_without_replacement(n_rows, size, random_state=random_state)
+    return np.sort(chosen)
 
 
 def start_statistics(model, X, method, random_state, sample_weight=None):

@@ -55,6 +55,9 @@ class LatentModel(BaseEstimator, ABC):
         is averaged over with equal weights. True, for models whose statistics are
         linear in Z: they return one ``Z`` of shape ``(n, ...)`` that stands for the
         average itself (posterior probabilities, counts of draws).
+    reads_blocks : bool
+        Whether ``expected_statistics`` takes rows that do not fit in memory as they
+        are, by their method ``blocks``. False (default): it gets one block at a time.
 
     See Also
     --------
@@ -67,6 +70,7 @@ class LatentModel(BaseEstimator, ABC):
     """
 
     averages_draws: bool = False
+    reads_blocks: bool = False
 
     @abstractmethod
     def initial_params(self, X, rng: np.random.Generator) -> Any:

@@ -85,8 +85,7 @@ class CheckedRows:
                 if count + len(chunk) > expected:
                     count = -1
                     break
-                if len(chunk):
-                    yield int(self.starts[index]) + count, chunk
+                yield int(self.starts[index]) + count, chunk
                 count += len(chunk)
             if count != expected:
                 found = "more" if count < 0 else count
@@ -334,7 +333,8 @@ def _numbers_of_piece(source, index, n_columns):
                 )
             if array.dtype not in (np.float32, np.float64):
                 array = _as_float64(array, where)
-            yield array
+            if len(array):
+                yield array
 
 
 def _as_float64(array, where):

@@ -7,12 +7,12 @@ import os
 import numpy as np
 
 from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
-from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows
+from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows, numbers_of
 from sktem.rows.base import Rows
 from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import rows_of_files
 
-__all__ = ["as_rows", "found_rows"]
+__all__ = ["as_chunk", "as_rows", "found_rows"]
 
 
 def as_rows(X) -> Rows:
@@ -94,6 +94,11 @@ def found_rows(X) -> Rows | None:
     if kind[0] in ("zarr", "h5py"):
         return SlicedRows(X)
     return None if hasattr(X, "__array__") or hasattr(X, "shape") else _of_chunks(X)
+
+
+def as_chunk(chunk):
+    """Return a chunk of a stream as scikit-learn takes it."""
+    return numbers_of(chunk) if type(chunk).__name__ == "RecordBatch" else chunk
 
 
 def _of_memory_map(X):

@@ -28,6 +28,9 @@ _NO_LABELS = np.empty(0, dtype=np.intp)
 _NO_TRANSFORM = np.empty((0, 1))
 _NO_TABLE = np.empty((4, 0), dtype=np.int64)
 
+# Blocks for which the threads have work before the next rows are read.
+BLOCKS_READ_AT_ONCE = 4
+
 
 class GaussianKernelParams(NamedTuple):
     """Parameters of a Gaussian mixture in the form that the kernels read.
@@ -149,22 +152,33 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
     tables = product_tables(covariance_type, n_components, n_features, width)
     length = n_statistics(covariance_type, n_components, n_features)
 
-    def sum_block(start, stop):
-        sums = np.zeros(length)
-        log_likelihood = mixture_rows(
-            _plain(X[start:stop]),
-            _NO_VECTOR if weights is None else _plain(weights[start:stop]),
-            *description,
-            *tables,
-            np.empty(work_size(width, n_components)),
-            sums,
-            _NO_MATRIX,
-            _NO_VECTOR,
-            _NO_LABELS,
-        )
-        return sums, log_likelihood
+    block_size = rows_per_block(n_features)
 
-    return reduce_blocks(sum_block, n_rows, rows_per_block(n_features), n_jobs)
+    def sum_rows(X, weights, before=None):
+        def sum_block(start, stop):
+            sums = np.zeros(length)
+            log_likelihood = mixture_rows(
+                _plain(X[start:stop]),
+                _NO_VECTOR if weights is None else _plain(weights[start:stop]),
+                *description,
+                *tables,
+                np.empty(work_size(width, n_components)),
+                sums,
+                _NO_MATRIX,
+                _NO_VECTOR,
+                _NO_LABELS,
+            )
+            return sums, log_likelihood
+
+        return reduce_blocks(sum_block, len(X), block_size, n_jobs, before)
+
+    if not hasattr(X, "blocks"):
+        return sum_rows(X, weights)
+    total = None
+    for first, block in X.blocks(BLOCKS_READ_AT_ONCE * block_size):
+        part = None if weights is None else weights[first : first + len(block)]
+        total = sum_rows(block, part, total)
+    return total
 
 
 def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
