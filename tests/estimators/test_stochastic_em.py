@@ -270,9 +270,11 @@ def test_fewer_visits_than_expected_do_no_harm(solver, sampling):
     """Distinct rows of weighted or random batches may take more epochs than passes."""
     weights = np.r_[np.full(20, 50.0), np.ones(180)]
     for w in (None, weights):
+        best = estimator(solver="em", max_iter=100).fit(X, sample_weight=w)
         em = estimator(solver=solver, sampling=sampling, batch_size=10, max_iter=4)
         em.fit(X, sample_weight=w)
-        assert np.isfinite(em.params_).all()
+        # The start is a nat per row below the maximum.
+        assert best.score(X, None, w) - em.score(X, None, w) < 0.02
 
 
 def test_scores():

@@ -1,7 +1,6 @@
 """Objective and mean field, which has to be unbiased."""
 
 import copy
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -211,10 +210,3 @@ def test_penalty_enters_the_objective(base):
         [0.1 * params.variance for params in at],
         rtol=1e-9,
     )
-
-
-def test_streams_of_monitoring_are_swapped_not_shared():
-    generators = spawn_generators(0)
-    own = replace(generators, sampling=generators.monitoring)
-    assert own.sampling is generators.monitoring
-    assert generators.sampling is not generators.monitoring

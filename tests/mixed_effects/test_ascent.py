@@ -133,14 +133,19 @@ def test_hidden_share_of_a_linear_model():
     assert found == pytest.approx(expected.max(), rel=1e-4)
 
 
-def test_number_of_points():
-    assert n_points(12, 1) == (41, 41)
-    assert n_points(12, 3) == (6, 216)
-    assert n_points(12, 3, most=1000) == (10, 1000)
-    assert n_points(10_000, 2) == (3, 9)
-    assert n_points(12, 8) == (0, 300)
-    assert can_climb(100, 2) and not can_climb(100, 0)
-    assert can_climb(3000, 3) and not can_climb(5000, 3)
+@pytest.mark.parametrize("d", range(1, 9))
+def test_number_of_points(d):
+    """A grid of fewer points for more subjects; draws for more than five effects."""
+    subjects = 2 ** np.arange(20)
+    found = [n_points(int(n), d) for n in subjects]
+    counts = [count for _, count in found]
+    assert counts == sorted(counts, reverse=True) and min(counts) > 1
+    assert all((nodes == 0) == (d > 5) for nodes, _ in found)
+    assert all(count == nodes**d for nodes, count in found if nodes)
+    for n, count in zip(subjects, counts, strict=True):
+        assert can_climb(int(n), d) == (n * count <= 100_000)
+        assert n_points(int(n), d, most=1000)[1] <= max(1000, count)
+    assert not can_climb(12, 0)
     assert can_climb(100, 2, 3) and not can_climb(100, 2, 100)
 
 

@@ -96,6 +96,8 @@ def test_linear_mixed_model(omega):
     assert -2 * value == pytest.approx(ours, abs=1e-6) and error < 1e-6
 
 
+# The maximum of the exact likelihood and the standard errors of its Hessian, as
+# `test_theophylline_by_other_quadrature` finds them.
 THEOPHYLLINE = {
     "ka": 1.579396, "V": 31.62598, "CL": 2.747989, "omega2_ka": 0.394725,
     "omega2_V": 0.017888, "omega2_CL": 0.070751, "a": 0.737977,
@@ -142,6 +144,55 @@ def test_theophylline(shared_data, global_random_seed):
     assert abs(-2 * value - deviance) < 2 * LIMIT * error < 1
     for name, exact in ERRORS.items():
         assert fits[0].standard_errors()[name] == pytest.approx(exact, rel=5e-3)
+
+
+def test_theophylline_by_other_quadrature(shared_data):
+    """Deviance, slope and curvature at the estimate, by nodes of this file."""
+    pandas = pytest.importorskip("pandas")
+    data = pandas.read_csv(shared_data("nlme/saemix_theo.csv.gz"))
+    subjects = [
+        rows[["Dose", "Time", "Concentration"]].to_numpy().T[:, None]
+        for _, rows in data.groupby("Id")
+    ]
+
+    def log_joint(phi, theta, subject):
+        dose, time, y = subject
+        (ka, V, CL), omega2, sigma = np.exp(phi.T)[:, :, None], theta[3:6], theta[6]
+        k = CL / V
+        f = dose * ka / (V * (ka - k)) * (np.exp(-k * time) - np.exp(-ka * time))
+        prior = stats.norm.logpdf(phi, np.log(theta[:3]), np.sqrt(omega2))
+        return stats.norm.logpdf(y, f, sigma).sum(axis=1) + prior.sum(axis=1)
+
+    exact = np.array(list(THEOPHYLLINE.values()))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(11)
+    white = np.stack(np.meshgrid(*[nodes] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    log_weights = np.log(weights)[np.indices([11] * 3).reshape(3, -1)].sum(axis=0)
+    log_weights += 0.5 * (white**2).sum(axis=1)
+    places = []
+    for subject in subjects:
+        mode = optimize.minimize(
+            lambda phi, subject=subject: -log_joint(phi[None], exact, subject)[0],
+            np.log(exact[:3]),
+        )
+        root = np.linalg.cholesky(mode.hess_inv)
+        places.append((mode.x + white @ root.T, np.linalg.slogdet(root)[1]))
+
+    def deviance(theta):
+        total = 0.0
+        for subject, (phi, log_det) in zip(subjects, places, strict=True):
+            terms = log_joint(phi, theta, subject) + log_weights
+            total += np.log(np.exp(terms - terms.max()).sum()) + terms.max() + log_det
+        return -2 * total
+
+    errors = np.array(list(ERRORS.values()))
+    steps = 0.05 * np.diag(errors)
+    slope = [(deviance(exact + h) - deviance(exact - h)) / 0.1 for h in steps]
+    # The slope of 0.01 standard errors from the maximum is 0.02.
+    assert np.abs(slope).max() < 0.02
+    assert deviance(exact) == pytest.approx(345.43483, abs=1e-3)
+    hessian = numerical_hessian(lambda theta: deviance(theta) / 2, exact, steps.sum(0))
+    found = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    np.testing.assert_allclose(found, errors, rtol=5e-3)
 
 
 def test_theophylline_by_draws_alone(shared_data, global_random_seed):
