@@ -340,7 +340,8 @@ def test_warnings_point_at_the_caller_of_a_stream_that_fails():
             found = super().maximize(s, params)
             return found._replace(mean=np.nan) if self.fails else found
 
-    em = StochasticEM(Fails(), solver="online", random_state=0).partial_fit(blobs())
+    em = StochasticEM(Fails(), solver="online", batch_size=100, random_state=0)
+    em.partial_fit(blobs())
     em.model.fails = True
     with pytest.warns(FitWarning, match="left out of the stream") as record:
         em.partial_fit(blobs(2000))
