@@ -16,6 +16,8 @@ class History:
 
     Attributes
     ----------
+    solver, sampler : str
+        What has run, by name where it has one; empty for Boltzmann machines.
     passes : list of float
         Visits of rows so far divided by the number of rows. The initial pass, the
         anchor passes of vrTTEM and the second index set of fitTEM are counted.
@@ -52,6 +54,8 @@ class History:
         report.
     """
 
+    solver: str = ""
+    sampler: str = ""
     passes: list[float] = field(default_factory=list)
     monitor_passes: list[float] = field(default_factory=list)
     n_iterations: list[int] = field(default_factory=list)

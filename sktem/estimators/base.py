@@ -19,7 +19,7 @@ from sktem.estimators.runs import (
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
-from sktem.samplers import SAMPLERS, ExactDraws, Sampler
+from sktem.samplers import SAMPLERS, ExactDraws, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
     check_compatible,
     check_implied_sampler,
@@ -75,7 +75,8 @@ class LoopEstimator(EpochEstimator):
 
     def _parts(self, model):
         """Return sampler, solver and schedule for the parameters of the estimator."""
-        found = resolve_part(self.solver, SOLVERS, Solver, "solver")
+        name = self._solver_name(model)
+        found = resolve_part(name, {"auto": None, **SOLVERS}, Solver, "solver")
         sampler, step_size = self.sampler, self.step_size
         implied_sampler, known = None, self._samplers
         if isinstance(found, tuple):
@@ -92,7 +93,7 @@ class LoopEstimator(EpochEstimator):
                     "estimator, when solver is an instance"
                 )
         if _is_auto(sampler):
-            sampler = implied_sampler or self._best_sampler(model)
+            sampler = implied_sampler or self._best_sampler(model, name)
         if implied_sampler is not None:
             check_implied_sampler(self, implied_sampler, sampler, SOLVERS)
         sampler = resolve_part(sampler, known, Sampler, "sampler")
@@ -101,10 +102,23 @@ class LoopEstimator(EpochEstimator):
             step_size = solver.default_step_size(sampler)
         return sampler, solver, check_schedule(step_size)
 
-    def _best_sampler(self, model):
-        """Return the name of the sampler with the least noise that the model allows."""
-        for name in ("exact", "mc"):
-            if all(hasattr(model, method) for method in SAMPLERS[name].requires):
+    def _solver_name(self, model):
+        """Return the solver, or the name of the one that "auto" chooses."""
+        return self._best_solver(model) if _is_auto(self.solver) else self.solver
+
+    def _best_solver(self, model):
+        """Return "em" if all expectations are exact, else "saem"."""
+        sampler = self.sampler
+        if _is_auto(sampler):
+            sampler = self._best_sampler(model, self.solver)
+        exact = sampler == "exact" or isinstance(sampler, ExactExpectation)
+        return "em" if exact else "saem"
+
+    def _best_sampler(self, model, solver):
+        """Return the name of the sampler with the least noise; "saem" takes draws."""
+        wanted = ("mc",) if solver == "saem" else ("exact", "mc")
+        for name in wanted:
+            if not missing_methods(model, SAMPLERS[name]()):
                 return name
         fitting = [
             name
@@ -117,9 +131,11 @@ class LoopEstimator(EpochEstimator):
         )
         if fitting:
             advice = f"choose one of the samplers that work for it: {fitting}"
+        needed = " nor ".join(SAMPLERS[name].requires[0] for name in wanted)
+        lacks = f"neither {needed}" if len(wanted) > 1 else f"no {needed}"
         raise ValueError(
-            f"{type(model).__name__} offers neither posterior nor draw_posterior, so "
-            f'that sampler="auto" has no answer; {advice}'
+            f'{type(model).__name__} offers {lacks}, so that sampler="auto" has no '
+            f"answer with solver={solver!r}; {advice}"
         )
 
     def _with_settings(self, sampler, model):
@@ -177,6 +193,9 @@ class LoopEstimator(EpochEstimator):
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
         """Run Algorithm 1 from one start."""
+        history = state.history
+        history.solver = _name_of(self._solver_name(settings.model), {})
+        history.sampler = _name_of(settings.sampler, self._samplers)
         run(settings, X, state, sample_weight=sample_weight, on_epoch=on_epoch)
 
     def _epoch_count(self, settings, sample_weight):
@@ -189,6 +208,14 @@ class LoopEstimator(EpochEstimator):
     def _warn(self, state, settings):
         """Warn once about all problems of a fit."""
         warn_of_run(state, settings)
+
+
+def _name_of(part, known):
+    """Return the name of a part, or of its class if that has none."""
+    if isinstance(part, str):
+        return part
+    names = [name for name, kind in known.items() if kind is type(part)]
+    return names[0] if names else type(part).__name__
 
 
 def _is_auto(value):

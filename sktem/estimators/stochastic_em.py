@@ -76,15 +76,17 @@ class StochasticEM(LoopEstimator):
     model : LatentModel
         The complete-data model: see :class:`sktem.models.LatentModel` for what it must
         offer and :class:`sktem.models.RandomInterceptModel` for an example.
-    solver : str or Solver, default="saem"
+    solver : str or Solver, default="auto"
         "em", "mcem", "saem", "online", "iem", "isaem", "vrttem", "fittem",
         "biased-saem" (SAEM with the unadjusted Langevin sampler), or an instance of a
-        class of :mod:`sktem.solvers`.
+        class of :mod:`sktem.solvers`. "auto" is "em" if the sampler is "exact" or can
+        be, else "saem"; ``history_.solver`` says which.
     sampler : str or Sampler, default="auto"
         How latents are drawn: "exact" (conditional expectations), "mc" (exact draws),
         "rwm", "mala", "ula", or an instance of a class of :mod:`sktem.samplers`.
         "auto" is what the name of the solver implies ("em", "iem": exact, "mcem": mc,
-        "biased-saem": ula), else exact expectations or draws if the model has them.
+        "biased-saem": ula; "saem": mc), else exact expectations if the model has them,
+        or exact draws.
         By name, Markov samplers learn the length of their moves; chains begin with
         some draws at the starting parameters, which do not count as passes.
     n_draws : int, callable or None, default=None
@@ -168,7 +170,7 @@ class StochasticEM(LoopEstimator):
         self,
         model,
         *,
-        solver="saem",
+        solver="auto",
         sampler="auto",
         n_draws=None,
         batch_size="auto",

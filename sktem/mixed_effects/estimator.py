@@ -113,7 +113,8 @@ default="constant"
         the regression without random effects suggest.
     solver : str or Solver, default="saem"
         "saem", "isaem", "vrttem", "fittem", "online", "biased-saem" (SAEM with "ula"),
-        or an instance of a class of :mod:`sktem.solvers`.
+        or an instance of a class of :mod:`sktem.solvers`. "auto" is "saem": the random
+        effects are always drawn.
     sampler : str or Sampler, default="auto"
         "rwm" (random walks by coordinate and by block, and draws of the prior), "mala",
         "ula", or an instance of a class of :mod:`sktem.samplers`. "auto" is what the
@@ -305,7 +306,7 @@ default="constant"
         y = np.asarray(y, dtype=np.float64)
         return X, y, None if groups is None else subjects_of(groups, len(y))
 
-    def _best_sampler(self, model):
+    def _best_sampler(self, model, solver):
         return "rwm"
 
     def _with_settings(self, sampler, model):

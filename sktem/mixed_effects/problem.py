@@ -119,7 +119,7 @@ def _new_model(estimator, structure, layout, rows):
     error = None
     if estimator.log_density is None:
         error = RESIDUAL_ERRORS[estimator.residual_error]
-    full = estimator.solver in ("saem", "biased-saem")
+    full = estimator.solver in ("auto", "biased-saem", "saem")
     batch = min(estimator._resolved_batch_size(len(rows)), len(rows))
     annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
     model = NonlinearMixedEffectsModel(

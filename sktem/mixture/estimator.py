@@ -97,15 +97,17 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         Number of starts; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
         The algorithm: "em", "mcem", "saem", "online", "iem", "isaem", "vrttem",
-        "fittem", or an instance of a class of :mod:`sktem.solvers`. The default is
-        the compiled EM: on all the data sets of ``benchmarks/default_solver.py`` it
-        alone is never below scikit-learn's result, because it follows the same path.
+        "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em",
+        or "saem" with ``sampler="mc"``. The default is the compiled EM: on all the
+        data sets of ``benchmarks/default_solver.py`` it alone is never below
+        scikit-learn's result, because it follows the same path.
         "vrttem" with ``rho=0.1`` needs several times fewer passes where EM converges
         slowly (overlapping components, many rows), and can end in another optimum,
         better or worse.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
         Latents: "exact" posterior probabilities, or "mc", draws from them (the setting
-        of the papers). "auto" is the one implied by the solver's name, else "exact".
+        of the papers). "auto" is the one implied by the solver's name ("mc" for
+        "mcem" and "saem"), else "exact".
     n_draws : int, callable or None, default=None
         Draws per visit for ``sampler="mc"``, or a function of the iteration; None
         means 10. Used by that sampler only.

@@ -18,7 +18,7 @@ EFFORT = {
     "n_iterations": "iterations",
     "cpu_time": "processor time in seconds",
 }
-NOT_DRAWN = {*EFFORT, "monitor_passes"}
+NOT_DRAWN = {*EFFORT, "monitor_passes", "solver", "sampler"}
 
 TITLES = {
     "objective": "objective per row",

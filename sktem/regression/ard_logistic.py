@@ -177,7 +177,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
 
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
 
-    def _best_sampler(self, model):
+    def _best_sampler(self, model, solver):
         return "mala"
 
     def _with_settings(self, sampler, model):

@@ -46,14 +46,13 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
     Parameters
     ----------
-    solver : str or Solver, default="saem"
+    solver : str or Solver, default="auto"
         "em", "saem", "online", "iem", "isaem", "vrttem", "fittem", "biased-saem" (SAEM
         with the unadjusted Langevin sampler), or an instance of a class of
-        :mod:`sktem.solvers`.
+        :mod:`sktem.solvers`. "auto" is "em" with "exact" moments, else "saem".
     sampler : str or Sampler, default="auto"
         "exact" (moments by quadrature), "rwm", "mala", "hmc", "ula", or an instance.
-        "auto" is the one that the solver implies, else "exact", with which "saem" is
-        EM.
+        "auto" is the one that the solver implies, "mala" for "saem", else "exact".
     batch_size : int or "auto", default="auto"
         Rows per iteration, for solvers that do not visit all. "auto" is a twentieth of
         the rows, at most 1024.
@@ -115,7 +114,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     def __init__(
         self,
         *,
-        solver="saem",
+        solver="auto",
         sampler="auto",
         batch_size="auto",
         step_size="auto",
@@ -145,6 +144,9 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+    def _best_sampler(self, model, solver):
+        return "mala" if solver == "saem" else "exact"
 
     def _with_settings(self, sampler, model):
         if sampler is ULA:

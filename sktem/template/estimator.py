@@ -153,7 +153,7 @@ class DeformableTemplateEstimator(
         between them, or a multiple of the identity.
     solver : str or Solver, default="isaem"
         "saem", "online", "isaem", "vrttem", "fittem", "biased-saem" (SAEM with
-        unadjusted Langevin), or an instance.
+        unadjusted Langevin), or an instance. "auto" is "isaem".
     sampler : str or Sampler, default="auto"
         How deformations are drawn: "mala" (Langevin, preconditioned by the curvature
         of the population), "ula" (the same without accept test), "rwm" (random walk of
@@ -333,7 +333,10 @@ class DeformableTemplateEstimator(
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 
-    def _best_sampler(self, model):
+    def _best_solver(self, model):
+        return "isaem"
+
+    def _best_sampler(self, model, solver):
         return "mala"
 
     def _with_settings(self, sampler, model):

@@ -15,6 +15,7 @@ from sktem.samplers import (
     SAMPLERS,
     ULA,
     ExactDraws,
+    ExactExpectation,
     GrowingDraws,
     RandomWalk,
 )
@@ -47,6 +48,10 @@ def bits(em):
     return np.array(em.params_).tobytes(), em.statistics_.tobytes()
 
 
+class Own(ExactDraws):
+    """A sampler without a name."""
+
+
 # ---------------------------------------------------------------- names and instances
 
 
@@ -63,7 +68,12 @@ def test_default_fit_of_every_solver(solver):
 @pytest.mark.parametrize(
     "options, same",
     [
-        ({"solver": "saem"}, {"solver": FullBatch()}),
+        ({"solver": "saem"}, {"solver": FullBatch(), "sampler": "mc"}),
+        ({"solver": "auto"}, {"solver": "em"}),
+        ({"sampler": "exact"}, {"solver": "em"}),
+        ({"sampler": ExactExpectation()}, {"solver": "em"}),
+        ({"sampler": "mc"}, {"solver": "saem"}),
+        ({}, {"solver": FullBatch()}),
         ({"solver": "em"}, {"solver": FullBatch(), "sampler": "exact"}),
         ({"solver": "mcem"}, {"solver": FullBatch(), "sampler": "mc", "step_size": 1}),
         ({"solver": "iem"}, {"solver": "isaem", "sampler": "exact"}),
@@ -101,9 +111,43 @@ def test_auto_sampler_is_the_one_with_the_least_noise():
 
     draws = estimator(max_iter=3).set_params(model=OnlyDraws()).fit(X)
     assert bits(draws) == bits(estimator(max_iter=3, sampler="mc").fit(X))
+    assert (draws.history_.solver, draws.history_.sampler) == ("saem", "mc")
     with pytest.raises(ValueError, match="OnlyChains offers neither posterior nor"):
         estimator().set_params(model=OnlyChains()).fit(X)
-    estimator(sampler="mala", max_iter=3).set_params(model=OnlyChains()).fit(X)
+    chains = estimator(sampler="mala", max_iter=3).set_params(model=OnlyChains()).fit(X)
+    assert (chains.history_.solver, chains.history_.sampler) == ("saem", "mala")
+
+
+def test_saem_draws():
+    """It never takes expectations by itself, and says what it needs."""
+
+    class NoDraws(RandomInterceptModel):
+        draw_posterior = property()
+
+    saem = estimator(solver="saem", max_iter=5).fit(X)
+    assert (saem.history_.solver, saem.history_.sampler) == ("saem", "mc")
+    # With draws, another seed gives another result; EM does not depend on it.
+    other = estimator(solver="saem", max_iter=5, random_state=1).fit(X)
+    assert bits(saem) != bits(other)
+    em = estimator(max_iter=5).fit(X)
+    assert bits(em) == bits(estimator(max_iter=5, random_state=1).fit(X))
+    assert (em.history_.solver, em.history_.sampler) == ("em", "exact")
+    message = "NoDraws offers no draw_posterior.*solver='saem'.*'exact', 'rwm'"
+    with pytest.raises(ValueError, match=message):
+        estimator(solver="saem").set_params(model=NoDraws()).fit(X)
+
+
+@pytest.mark.parametrize(
+    "options, names",
+    [
+        ({"solver": ISAEM(), "sampler": ExactDraws(2)}, ("ISAEM", "mc")),
+        ({"solver": "biased-saem"}, ("biased-saem", "ula")),
+        ({"sampler": Own()}, ("saem", "Own")),
+    ],
+)
+def test_a_history_names_what_has_run(options, names):
+    history = estimator(max_iter=3, **options).fit(X).history_
+    assert (history.solver, history.sampler) == names
 
 
 @pytest.mark.parametrize(

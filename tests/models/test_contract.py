@@ -155,7 +155,7 @@ def test_wrong_models(name):
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_models_under_every_solver(name, solver):
     model, X, settings, message = WRONG[name]
-    implied = SOLVERS[solver][1]
+    implied = "mc" if solver == "saem" else SOLVERS[solver][1]
     if implied not in (None, settings.get("sampler", implied)):
         return
     if implied == "mc" and "posterior" in name + message:

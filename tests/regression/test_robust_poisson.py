@@ -58,6 +58,7 @@ def test_default_finds_the_maximum(exact):
         {"sampler": "mala"},
         {"sampler": "rwm"},
         {"sampler": "hmc"},
+        {"solver": "saem"},
         {"solver": "isaem", "batch_size": 40},
         {"solver": "vrttem", "batch_size": 40},
         {"solver": "fittem", "batch_size": 40, "sampler": "mala"},
@@ -72,6 +73,22 @@ def test_solvers_and_samplers(options, exact):
     ).fit(X, y)
     tolerance = 0.1 if options == {"solver": "biased-saem"} else 0.05
     np.testing.assert_allclose(theta_of(fit), exact, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "options, names",
+    [
+        ({}, ("em", "exact")),
+        ({"solver": "saem"}, ("saem", "mala")),
+        ({"sampler": "ula"}, ("saem", "ula")),
+        ({"solver": "isaem"}, ("isaem", "exact")),
+    ],
+    ids=str,
+)
+def test_a_name_means_its_algorithm(options, names):
+    X, y = make_data(n=60)
+    fit = RobustPoissonRegressor(**options, max_iter=3, tol=0, random_state=0).fit(X, y)
+    assert (fit.history_.solver, fit.history_.sampler) == names
 
 
 def test_weights_are_repetitions():
