@@ -262,10 +262,6 @@ class DeformableTemplateEstimator(
     """
 
     _samplers: ClassVar[Mapping[str, type]] = DEFORMATION_SAMPLERS
-    # What the base class asks for and this estimator does without.
-    n_draws: ClassVar[None] = None
-    tol: ClassVar[float] = 0.0
-    n_iter_no_change: ClassVar[int] = 3
 
     def __init__(
         self,
