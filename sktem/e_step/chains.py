@@ -82,12 +82,14 @@ class ChainTable:
         Number of rows of the data.
     shared : object, default=None
         What the sampler has learned of all chains together.
+    folder : str or None, default=None
+        Where the table is kept on disk; None keeps it in memory.
     """
 
-    def __init__(self, n_rows: int, shared: Any = None):
+    def __init__(self, n_rows: int, shared: Any = None, folder: str | None = None):
         self.n_rows = n_rows
         self.shared = shared
-        self.position = LatentMemory(n_rows)
+        self.position = LatentMemory(n_rows, folder=folder)
         self.tuning: dict[str, LatentMemory] = {}
 
     @property
@@ -109,7 +111,8 @@ class ChainTable:
         self.position.put(rows, position)
         for name, values in tuning.items():
             if name not in self.tuning:
-                self.tuning[name] = LatentMemory(self.n_rows)
+                folder = self.position.folder
+                self.tuning[name] = LatentMemory(self.n_rows, folder=folder)
             self.tuning[name].put(rows, values)
 
     def get(self, rows) -> ChainState | np.ndarray:

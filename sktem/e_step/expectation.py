@@ -137,7 +137,7 @@ class Expectation:
         if not self.sampler.markov:
             return
         if self.chains is None:
-            self.chains = ChainTable(self.n_rows)
+            self.chains = ChainTable(self.n_rows, folder=self.folder)
         X = self.take(rows)
         chains = self.sampler.start(
             self.model, X, params, self.generators.initialisation

@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
-from sktem.rows.checked import CheckedRows, check_columns
+from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.rows.sources import as_chunk, found_rows
 
-__all__ = ["answer", "checked_rows", "weights_of_blocks"]
+__all__ = ["answer", "checked_rows", "each_block", "each_chunk"]
 
 
-def checked_rows(estimator, source, sample_weight, check, least=1):
+def checked_rows(estimator, source, sample_weight, check=None, least=1):
     """Return rows for a fit after a pass that checks them, and their weights."""
     check_columns(estimator, source, reset=True)
     rows = CheckedRows(source, check)
@@ -36,30 +37,64 @@ def checked_rows(estimator, source, sample_weight, check, least=1):
     return rows, None if (sample_weight == 1).all() else sample_weight
 
 
-def weights_of_blocks(blocks, sample_weight):
-    """Yield blocks of rows, each with its weights or None."""
-    if sample_weight is None:
-        yield from ((block, None) for block in blocks)
+def each_block(estimator, X, sample_weight=None, check=None):
+    """Yield the rows, all at once or by blocks, each with its weights or None."""
+    source = found_rows(X)
+    if source is None:
+        yield estimator._validate(X, sample_weight, reset=False)
         return
-    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
-    if (weights < 0).any():
-        raise ValueError("Negative values in data passed to `sample_weight`.")
+    check_columns(estimator, source, reset=False)
+    weights = None
+    if sample_weight is not None:
+        weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64)
+        if (weights < 0).any():
+            raise ValueError("Negative values in data passed to `sample_weight`.")
     first = 0
-    for block in blocks:
-        part = weights[first : first + len(block)]
-        if len(part) == len(block):
+    for block in checked_blocks(source, estimator.n_features_in_, check):
+        part = None if weights is None else weights[first : first + len(block)]
+        if part is None or len(part) == len(block):
             yield block, part
         first += len(block)
-    if len(weights) != first:
+    if weights is not None and len(weights) != first:
         raise ValueError(
             f"sample_weight has {len(weights)} entries, and X has {first} rows"
         )
 
 
-def answer(blocks, out):
-    """Return an iterator of answers, or write them to an array and return that."""
-    if out is None:
-        return blocks
+def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
+    """Yield what a stream brings: one array, or those of an iterator or of rows.
+
+    ``is_fresh()`` is whether nothing has been learned yet.
+    """
+    iterated = hasattr(X, "__next__")
+    source = None if iterated else found_rows(X)
+    if sample_weight is not None and (iterated or source is not None):
+        raise ValueError("sample_weight needs X to be a single array")
+    if source is not None:
+        check_columns(estimator, source, reset=is_fresh())
+        blocks = checked_blocks(source, estimator.n_features_in_, check)
+        yield from ((block, None) for block in blocks)
+        return
+    for chunk in map(as_chunk, X) if iterated else [X]:
+        yield estimator._validate(chunk, sample_weight, reset=is_fresh())
+
+
+def answer(estimator, X, function, out, check=None):
+    """Return a function of the rows, by blocks where they are read so.
+
+    Of an array it is an array, of other rows an iterator; with ``out`` it is that.
+    """
+    blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
+    if out is not None:
+        return _written(blocks, out)
+    if isinstance(X, np.ndarray) or found_rows(X) is None:
+        parts = list(blocks)
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return blocks
+
+
+def _written(blocks, out):
+    """Write blocks to an array, which has to have their length, and return it."""
     first = 0
     for block in blocks:
         if first + len(block) > len(out):

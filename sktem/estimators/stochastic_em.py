@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import answer, checked_rows, each_block, each_chunk
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
@@ -17,11 +18,16 @@ from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.models.base import LatentModel
+from sktem.rows.checked import CheckedRows
+from sktem.rows.sources import found_rows
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 from sktem.validation import validate_data
 
 __all__ = ["StochasticEM"]
+
+#: Rows that a model gets for its first parameters, where they are read by blocks.
+MOST_ROWS_OF_START = 1 << 17
 
 
 def _model_has(name):
@@ -134,6 +140,9 @@ class StochasticEM(LoopEstimator):
         1 prints epochs, 2 also their change of the objective.
     verbose_interval : int, default=10
         Epochs between prints.
+    memory : str or None, default=None
+        Folder for what a solver remembers of each row, as a memory map in a file that
+        is gone after the fit; None keeps it in memory.
 
     Attributes
     ----------
@@ -185,6 +194,7 @@ class StochasticEM(LoopEstimator):
         warm_start=False,
         verbose=0,
         verbose_interval=10,
+        memory=None,
     ):
         self.model = model
         self.solver = solver
@@ -202,6 +212,7 @@ class StochasticEM(LoopEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
+        self.memory = memory
 
     _stream: ModelStream | None = None
     _fitted_mass = 0.0
@@ -211,6 +222,8 @@ class StochasticEM(LoopEstimator):
             raise TypeError(
                 f"model must be an instance of LatentModel, got {self.model!r}"
             )
+        if reset and (source := found_rows(X)) is not None:
+            return checked_rows(self, source, sample_weight)
         X = validate_data(
             self, X, reset=reset, dtype=[np.float64, np.float32], order="C"
         )
@@ -227,8 +240,9 @@ class StochasticEM(LoopEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The data.
+        X : array-like of shape (n_samples, n_features), or rows
+            The data, or whatever :func:`sktem.rows.as_rows` takes, which is then read
+            by blocks; of many rows, the model gets a sample for ``initial_params``.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -253,7 +267,9 @@ class StochasticEM(LoopEstimator):
             params = (
                 self.params_
                 if warm
-                else self.model.initial_params(X, generators.initialisation)
+                else self.model.initial_params(
+                    _rows_of_start(X, generators), generators.initialisation
+                )
             )
             return RunState(params, generators)
 
@@ -285,8 +301,9 @@ class StochasticEM(LoopEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
+        X : array-like of shape (n_samples, n_features), iterator or rows
+            Rows; or an iterator of such chunks, or what
+            :func:`sktem.rows.as_rows` takes, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -297,9 +314,12 @@ class StochasticEM(LoopEstimator):
         StochasticEM
             The estimator.
         """
-        reset = not hasattr(self, "params_")
-        X, sample_weight = self._validate(X, sample_weight, reset=reset)
-        return self._partial_fit(self._stream or ModelStream(), X, sample_weight)
+        chunks = each_chunk(
+            self, X, sample_weight, lambda: not hasattr(self, "params_")
+        )
+        for rows, weights in chunks:
+            self._partial_fit(self._stream or ModelStream(), rows, weights)
+        return self
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
@@ -321,22 +341,28 @@ class StochasticEM(LoopEstimator):
         return replace(settings, step_size=step_size)
 
     @available_if(_model_has("log_likelihood"))
-    def score_samples(self, X):
+    def score_samples(self, X, *, out=None):
         """Return the log-likelihood of each row.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-likelihoods.
+        ndarray of shape (n_samples,) or iterator
+            Log-likelihoods; an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given.
         """
         check_is_fitted(self)
-        X, _ = self._validate(X, None, reset=False)
-        return self.model.log_likelihood(X, self.params_)
+
+        def log_likelihood(X):
+            return self.model.log_likelihood(X, self.params_)
+
+        return answer(self, X, log_likelihood, out)
 
     @available_if(_model_has("log_likelihood"))
     def score(self, X, y=None, sample_weight=None):
@@ -356,7 +382,28 @@ class StochasticEM(LoopEstimator):
         float
             Mean log-likelihood.
         """
-        return float(np.average(self.score_samples(X), weights=sample_weight))
+        if found_rows(X) is None:
+            return float(np.average(self.score_samples(X), weights=sample_weight))
+        check_is_fitted(self)
+        total = mass = 0.0
+        for rows, weights in each_block(self, X, sample_weight):
+            values = self.model.log_likelihood(rows, self.params_)
+            total += float(values.sum() if weights is None else values @ weights)
+            mass += float(len(values) if weights is None else weights.sum())
+        return total / mass
+
+
+def _rows_of_start(X, generators):
+    """Return the rows from which a model makes its first parameters."""
+    if not isinstance(X, CheckedRows):
+        return X
+    rows = np.arange(len(X))
+    if len(X) > MOST_ROWS_OF_START:
+        rows = generators.initialisation.choice(
+            len(X), MOST_ROWS_OF_START, replace=False
+        )
+        rows.sort()
+    return X.take(rows)
 
 
 def drop_weightless(X, sample_weight):

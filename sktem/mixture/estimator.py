@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import answer, checked_rows, weights_of_blocks
+from sktem.estimators.by_blocks import answer, checked_rows, each_block, each_chunk
 from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
@@ -30,8 +30,7 @@ from sktem.mixture.given import (
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.start import START_METHODS, chosen_rows, start_statistics
 from sktem.mixture.stream import MixtureStream
-from sktem.rows.checked import check_columns, checked_blocks
-from sktem.rows.sources import as_chunk, found_rows
+from sktem.rows.sources import found_rows
 from sktem.validation import validate_data
 
 __all__ = ["StochasticEMGaussianMixture"]
@@ -436,25 +435,17 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             The estimator, ready to predict.
         """
         self._check_parameters()
-        for rows, weights in self._chunks(X, sample_weight):
-            stream = getattr(self, "_stream", None) or MixtureStream(*self._seed())
+        chunks = each_chunk(
+            self, X, sample_weight, lambda: not self._begun(), self._check_block
+        )
+        for rows, weights in chunks:
+            stream = self._begun() or MixtureStream(*self._seed())
             self._partial_fit(stream, rows, weights)
         return self
 
-    def _chunks(self, X, sample_weight):
-        """Yield what a stream brings: one array, or those of an iterator or of rows."""
-        iterated = hasattr(X, "__next__")
-        source = None if iterated else found_rows(X)
-        if sample_weight is not None and (iterated or source is not None):
-            raise ValueError("sample_weight needs X to be a single array")
-        if source is not None:
-            check_columns(self, source, reset=not hasattr(self, "_stream"))
-            blocks = checked_blocks(source, self.n_features_in_, self._check_block)
-            yield from ((block, None) for block in blocks)
-            return
-        for chunk in map(as_chunk, X) if iterated else [X]:
-            reset = not hasattr(self, "_stream")
-            yield self._validate(chunk, sample_weight, reset=reset)
+    def _begun(self):
+        """Return the stream, None if there is none yet."""
+        return getattr(self, "_stream", None)
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
@@ -496,34 +487,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         def log_density(X):
             return model.log_likelihood(X, params).astype(X.dtype, copy=False)
 
-        return self._answer(X, log_density, out)
-
-    def _answer(self, X, function, out):
-        """Return a function of the rows, by blocks where they are read so."""
-        source = found_rows(X)
-        if source is not None:
-            blocks = map(function, self._checked_blocks(source))
-            if out is None and isinstance(X, np.ndarray):
-                return np.concatenate(list(blocks))
-            return answer(blocks, out)
-        X, _ = self._validate(X, reset=False)
-        return function(X) if out is None else answer([function(X)], out)
-
-    def _checked_blocks(self, source):
-        """Read rows once, by checked blocks."""
-        check_columns(self, source, reset=False)
-        return checked_blocks(source, self.n_features_in_, self._check_block)
+        return answer(self, X, log_density, out, self._check_block)
 
     def _check_block(self, block):
         check_magnitude(block, getattr(self, "feature_names_in_", None))
-
-    def _each_block(self, X, sample_weight):
-        """Yield the rows, all at once or by blocks, with their weights."""
-        source = found_rows(X)
-        if source is None:
-            yield self._validate(X, sample_weight, reset=False)
-        else:
-            yield from weights_of_blocks(self._checked_blocks(source), sample_weight)
 
     def score(self, X, y=None, sample_weight=None):
         """Return the mean log-likelihood per row.
@@ -562,7 +529,11 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             ``out`` is not given.
         """
         model, params = self._fitted_model()
-        return self._answer(X, lambda X: model.predict(X, params), out)
+
+        def labels(X):
+            return model.predict(X, params)
+
+        return answer(self, X, labels, out, self._check_block)
 
     def predict_proba(self, X, *, out=None):
         """Return the posterior probability of each component for each row.
@@ -591,7 +562,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             probabilities[tied, labels[tied]] = np.nextafter(largest, X.dtype.type(2))
             return probabilities
 
-        return self._answer(X, posterior, out)
+        return answer(self, X, posterior, out, self._check_block)
 
     def sample(self, n_samples=1):
         """Draw rows from the fitted mixture.
@@ -666,7 +637,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """Return the log-likelihood of all rows, and how many rows that is."""
         model, params = self._fitted_model()
         total = mass = 0.0
-        for rows, weights in self._each_block(X, sample_weight):
+        for rows, weights in each_block(self, X, sample_weight, self._check_block):
             values = model.log_likelihood(rows, params)
             total += float(values.sum() if weights is None else values @ weights)
             mass += float(len(values) if weights is None else weights.sum())
@@ -732,7 +703,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """
         model, params = self._fitted_model()
         total = 0.0
-        for rows, weights in self._each_block(X, sample_weight):
+        for rows, weights in each_block(self, X, sample_weight, self._check_block):
             terms = model.posterior(rows, params)
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = np.where(terms > 0, terms * np.log(terms), 0.0)
