@@ -40,6 +40,7 @@ TEMPLATES = [
     DeformableTemplateEstimator(**SMALL),
     DeformableTemplateEstimator(n_components=2, solver="saem", **SMALL),
     DeformableTemplateClassifier(temperature=1.0, **SMALL),
+    DeformableTemplateClassifier(predictor="samples", **SMALL),
 ]
 ESTIMATORS = [*DENSITIES, *TEMPLATES]
 

@@ -80,7 +80,7 @@ def share_noise(models, masses, prior_scale):
         model.noise_variances_ = (n * v + pooled) / (n + 1.0)
 
 
-def best_temperature(logs, prior, labels, weights):
+def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
     """Return what log-likelihoods are divided by for the least log-loss.
 
     Parameters
@@ -93,6 +93,8 @@ def best_temperature(logs, prior, labels, weights):
         True classes.
     weights : ndarray of shape (n_samples,)
         Weights.
+    bounds : tuple of float, default=(0.0, 7.0)
+        Logarithms of the lowest and the highest temperature.
 
     Returns
     -------
@@ -106,7 +108,7 @@ def best_temperature(logs, prior, labels, weights):
         values = logsumexp(tempered, axis=1) - own
         return np.average(np.nan_to_num(values, posinf=1e6), weights=weights)
 
-    found = minimize_scalar(loss, bounds=TEMPERATURES, method="bounded")
+    found = minimize_scalar(loss, bounds=bounds, method="bounded")
     return float(np.exp(found.x))
 
 

@@ -899,14 +899,16 @@ class DeformableTemplateEstimator(
             X = X + scale * rng.standard_normal(X.shape)
         return X, labels
 
-    def _component_log_likelihoods(self, X, thorough=True):
+    def _component_log_likelihoods(self, X):
         """Return Laplace log-likelihoods under each component, in units of X."""
         Y = self._standardised(X)
         model, params = self._fitted_model()
-        search = model.search_modes if thorough else model.modes_of
-        logs = [search(Y, params, t)[1] for t in range(len(self.weights_))]
+        logs = [model.search_modes(Y, params, t)[1] for t in range(len(self.weights_))]
+        return self._in_units_of_images(np.stack(logs, axis=1), Y)
+
+    def _in_units_of_images(self, logs, Y):
+        """Return log-densities of images from those of standardised ones."""
         observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
-        logs = np.stack(logs, axis=1)
         return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self._scale)
 
     def score_samples(self, X):
@@ -923,11 +925,7 @@ class DeformableTemplateEstimator(
             Log-densities of the observed pixels.
         """
         check_is_fitted(self, "coefficients_")
-        return self._log_likelihoods(X)
-
-    def _log_likelihoods(self, X, thorough=True):
-        """Return log-likelihoods, by one search for modes or by several."""
-        logs = self._component_log_likelihoods(X, thorough)
+        logs = self._component_log_likelihoods(X)
         return logsumexp(logs + np.log(self.weights_), axis=1)
 
     def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):

@@ -459,13 +459,12 @@ class DeformableTemplateModel(LatentModel):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
         return self.modes.find(X, self.component(params, t), *args, **options)
 
-    def search_modes(self, X, params, t):
+    def search_modes(self, X, params, t, *args, **options):
         """Return the best of several searches for modes under component ``t``."""
         part = self.component(params, t)
         principal = partial(self.modes.principal, part)
-        return self.modes.search(
-            X, part, partial(params.derived, ("principal", t), principal)
-        )
+        cached = partial(params.derived, ("principal", t), principal)
+        return self.modes.search(X, part, cached, *args, **options)
 
     def importance(self, X, params, t, n_draws, seed, freedom=5):
         """Return what ``ModeFinder.importance`` finds for component ``t``."""

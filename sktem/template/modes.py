@@ -48,7 +48,16 @@ class ModeFinder(NamedTuple):
     grid: ImageGrid
     n_jobs: int | None = None
 
-    def find(self, X, part, Z=None, factors=False, levels=ANNEALING, max_steps=STEPS):
+    def find(
+        self,
+        X,
+        part,
+        Z=None,
+        factors=False,
+        levels=ANNEALING,
+        max_steps=STEPS,
+        gains=(ROUGH_GAIN, LAST_GAIN),
+    ):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
 
         Parameters
@@ -65,6 +74,8 @@ class ModeFinder(NamedTuple):
             Factors of the noise variance, one after the other.
         max_steps : int, default=30
             Steps at one level, at most.
+        gains : tuple of float, default=(0.03, 0.01)
+            Nats that a step has to gain, on the way and at the last level.
 
         Returns
         -------
@@ -81,14 +92,14 @@ class ModeFinder(NamedTuple):
         n, dim = len(X), grid.n_latents
         Z = np.zeros((n, dim)) if Z is None else np.array(Z, dtype=float)
         rss, log_det = np.empty(n), np.empty(n)
-        gains = np.full(len(levels), ROUGH_GAIN)
-        gains[-1] = LAST_GAIN
+        least = np.full(len(levels), gains[0])
+        least[-1] = gains[1]
         lowers = np.zeros((n if factors else 0, dim, dim))
 
         def find(rows):
             modes(
                 X[rows], Z[rows], part.table, part.precision, part.noise_variance,
-                np.asarray(levels, dtype=float), max_steps, gains, grid.compiled,
+                np.asarray(levels, dtype=float), max_steps, least, grid.compiled,
                 grid.pairs, grid.n_axes, rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
@@ -99,7 +110,7 @@ class ModeFinder(NamedTuple):
         log_likelihood = part.constant(X) - 0.5 * (energies + log_det)
         return Z, log_likelihood, lowers, energies
 
-    def search(self, X, part, principal):
+    def search(self, X, part, principal, Z=None, levels=ANNEALING):
         """Return the best posterior modes that several searches find.
 
         The posterior of an image has several modes. Images that the first search
@@ -114,6 +125,10 @@ class ModeFinder(NamedTuple):
             A component.
         principal : callable
             Returns :meth:`principal` of the component, if an image needs it.
+        Z : ndarray of shape (n, n_latents) or None, default=None
+            Where the first search starts; None means at no deformation.
+        levels : ndarray, default=[256, 64, 16, 4, 1]
+            Its factors of the noise variance.
 
         Returns
         -------
@@ -122,7 +137,7 @@ class ModeFinder(NamedTuple):
         log_likelihood : ndarray of shape (n,)
             Laplace's approximation.
         """
-        Z, logs, _, energies = self.find(X, part)
+        Z, logs, _, energies = self.find(X, part, Z, levels=levels)
         observed = (~np.isnan(X)).sum(axis=1)
         # Written so that images without a mode (NaN) count as poor.
         poor = np.flatnonzero(~(energies <= POOR * observed))

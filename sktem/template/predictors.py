@@ -1,0 +1,255 @@
+"""How a classifier of templates predicts: by likelihoods, or by samples."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.special import logsumexp
+from sklearn.metrics.pairwise import rbf_kernel
+
+from sktem.template.classes import best_temperature
+from sktem.template.copies import DeformationLaw, pooled_covariance
+from sktem.template.features import OrientationFeatures
+
+__all__ = ["Likelihoods", "Samples", "images_and_copies", "learn_samples"]
+
+#: Most likely classes of an image whose modes are searched thoroughly, and the search
+#: that finds them: factors of the noise variance, and nats that a step has to gain.
+SEARCHED, ROUGH_LEVELS, ROUGH_GAINS = 2, np.array([64.0, 8.0]), (1.0, 1.0)
+
+#: Images and copies that the classifier of samples learns from: for each class and for
+#: each image at least, and altogether at most.
+ROWS_PER_CLASS, ROWS_PER_IMAGE, MOST_ROWS = 300, 3, 5000
+
+#: Width of the Gaussian kernel between features of unit norm (the factor of their
+#: square distance), and ridge.
+GAMMA, RIDGE = 3.0, 0.1
+
+#: Temperature of scores where a class has one image, and logarithms of those among
+#: which the best is sought.
+TEMPERATURE, TEMPERATURES = 0.1, (-6.0, 2.0)
+
+
+class Likelihoods(NamedTuple):
+    """Log-likelihoods under the templates of each class.
+
+    Attributes
+    ----------
+    models : list of DeformableTemplateEstimator
+        Fitted model of each class.
+    """
+
+    models: list
+
+    def scores(self, X) -> np.ndarray:
+        """Return log-likelihoods, of shape (n, n_classes).
+
+        Modes of all classes are sought roughly, those of the best classes to the end.
+        """
+        searches = [_Search.of(model, X) for model in self.models]
+        logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
+        likely = logs >= np.sort(logs, axis=1)[:, [-min(SEARCHED, logs.shape[1])]]
+        for label, search in enumerate(searches):
+            rows = np.flatnonzero(likely[:, label])
+            if len(rows):
+                logs[rows, label] = search.finished(rows).log_likelihoods()
+        return logs
+
+
+class _Search(NamedTuple):
+    """Modes of images under the templates of one class, and their likelihoods."""
+
+    estimator: Any
+    Y: np.ndarray
+    params: Any
+    modes: list
+    logs: list
+
+    @classmethod
+    def of(cls, estimator, X):
+        """Return what a rough search finds."""
+        Y = estimator._standardised(X)
+        model, params = estimator._fitted_model()
+        found = [
+            model.modes_of(Y, params, t, levels=ROUGH_LEVELS, gains=ROUGH_GAINS)
+            for t in range(len(params.weights))
+        ]
+        return cls(estimator, Y, params, [z for z, *_ in found], [f[1] for f in found])
+
+    def finished(self, rows):
+        """Return what a thorough search from there finds for some images."""
+        model, params, Y = self.estimator._fitted_model()[0], self.params, self.Y[rows]
+        found = [
+            model.search_modes(Y, params, t, Z[rows], np.ones(1))
+            for t, Z in enumerate(self.modes)
+        ]
+        return self._replace(
+            Y=Y, modes=[f[0] for f in found], logs=[f[1] for f in found]
+        )
+
+    def log_likelihoods(self):
+        """Return log-likelihoods of the images."""
+        logs = self.estimator._in_units_of_images(np.stack(self.logs, axis=1), self.Y)
+        return logsumexp(logs + np.log(self.params.weights), axis=1)
+
+
+class Samples(NamedTuple):
+    """Kernel ridge regression of the classes on features of images and their copies.
+
+    Attributes
+    ----------
+    features : OrientationFeatures
+        Makes features of images.
+    units : tuple of float
+        What is subtracted from images, and what they are divided by.
+    mean_image : ndarray of shape (n_pixels,)
+        Fills pixels that were not observed.
+    rows : ndarray of shape (n_rows, n_features)
+        Features of the images and copies.
+    coefficients : ndarray of shape (n_rows, n_classes)
+        Coefficients of their kernels.
+    shares : ndarray of shape (n_classes,)
+        Shares of the classes in the rows.
+    """
+
+    features: OrientationFeatures
+    units: tuple[float, float]
+    mean_image: np.ndarray
+    rows: np.ndarray
+    coefficients: np.ndarray
+    shares: np.ndarray
+
+    def scores(self, X) -> np.ndarray:
+        """Return values near one for the class of an image, of shape (n, n_classes)."""
+        X = np.where(np.isnan(X), self.mean_image, (X - self.units[0]) / self.units[1])
+        kernel = rbf_kernel(self.features.transform(X), self.rows, gamma=GAMMA)
+        return kernel @ self.coefficients + self.shares
+
+
+class LeftOut(NamedTuple):
+    """Scores of images by classifiers that have seen neither them nor their copies.
+
+    Attributes
+    ----------
+    scores : ndarray of shape (n_images, n_classes)
+        Scores.
+    labels : ndarray of int of shape (n_images,)
+        Classes.
+    weights : ndarray of shape (n_images,)
+        Weights.
+    """
+
+    scores: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+
+    def temperature(self, log_prior) -> float:
+        """Return what scores are divided by for the least log-loss."""
+        if np.bincount(self.labels).min() < 2:
+            return TEMPERATURE
+        return best_temperature(
+            self.scores, log_prior, self.labels, self.weights, TEMPERATURES
+        )
+
+
+def images_and_copies(models, parts, units, rng, n_jobs=None):
+    """Return images and new copies of them, their classes, weights and sources.
+
+    Images are first, as they are, with their missing pixels filled with the deformed
+    template. Every class gets as many rows.
+
+    Parameters
+    ----------
+    models : list of DeformableTemplateEstimator
+        Fitted model of each class.
+    parts : list of tuple of ndarray
+        Images and weights of each class.
+    units : tuple of float
+        What is subtracted from images, and what they are divided by.
+    rng : numpy.random.Generator
+        Random numbers.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, n_pixels)
+        Images, class by class, and copies, standardised by given units.
+    labels, sources : ndarray of int of shape (n_rows,)
+        Classes, and the rows of the images that they are copies of.
+    weights : ndarray of shape (n_rows,)
+        Weights with a mean of one in each class.
+    """
+    images, weights = [], []
+    for model, (X, own) in zip(models, parts, strict=True):
+        if len(X) * len(models) > MOST_ROWS:
+            chosen = rng.permutation(len(X))[: MOST_ROWS // len(models)]
+            X, own = X[chosen], own[chosen]
+        missing = np.isnan(X)
+        if missing.any():
+            Z, components = model._best_modes(model._standardised(X))
+            X = np.where(missing, model.inverse_transform(Z, components), X)
+        images.append((X - units[0]) / units[1])
+        weights.append(own / own.mean())
+    counts = [len(X) for X in images]
+    originals, masses = np.concatenate(images), np.concatenate(weights)
+    labels = np.repeat(np.arange(len(models)), counts)
+    n_rows = max(ROWS_PER_CLASS * len(models), ROWS_PER_IMAGE * len(originals))
+    n_rows = min(n_rows, MOST_ROWS)
+    sources = [np.arange(len(originals))]
+    for label, count in enumerate(counts):
+        wanted = max(n_rows // len(models) - count, 0)
+        turns = np.resize(rng.permutation(count), wanted)
+        sources.append(np.flatnonzero(labels == label)[turns])
+    rows = np.concatenate(sources)
+    law = DeformationLaw(models[0].grid_, pooled_covariance(models, parts, n_jobs))
+    copies = law.copies(originals[rows[len(originals) :]], rng)
+    return np.concatenate([originals, copies]), labels[rows], rows, masses[rows]
+
+
+def learn_samples(models, parts, rng, n_jobs=None):
+    """Learn a classifier from images and copies under deformations of all classes.
+
+    Parameters
+    ----------
+    models : list of DeformableTemplateEstimator
+        Fitted model of each class.
+    parts : list of tuple of ndarray
+        Images and weights of each class.
+    rng : numpy.random.Generator
+        Random numbers.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Returns
+    -------
+    samples : Samples
+        The classifier.
+    left_out : LeftOut
+        Scores of the images, class by class.
+    """
+    offset = float(np.mean([model._offset for model in models]))
+    units = offset, float(np.mean([model._scale for model in models]))
+    X, labels, sources, weights = images_and_copies(models, parts, units, rng, n_jobs)
+    features = OrientationFeatures(models[0].image_shape_)
+    rows = features.transform(X)
+    targets = np.eye(len(models))[labels]
+    shares = targets.mean(axis=0)
+    kernel = rbf_kernel(rows, gamma=GAMMA)
+    kernel[np.diag_indices_from(kernel)] += RIDGE / weights
+    factor = cho_factor(kernel, lower=True, overwrite_a=True, check_finite=False)
+    coefficients = cho_solve(factor, targets - shares, check_finite=False)
+    n_images = len(np.unique(sources))
+    mean_image = X[:n_images].mean(axis=0)
+    samples = Samples(features, units, mean_image, rows, coefficients, shares)
+    inverse = lapack.dpotri(factor[0], lower=1, overwrite_c=1)[0]
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    scores = np.empty((n_images, len(models)))
+    order = np.argsort(sources, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(sources[order])) + 1):
+        # What an image and its copies add to their own fitted values.
+        error = np.linalg.solve(inverse[np.ix_(own, own)], coefficients[own])
+        scores[sources[own[0]]] = (targets[own] - error)[0]
+    return samples, LeftOut(scores, labels[:n_images], weights[:n_images])

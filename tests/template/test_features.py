@@ -1,0 +1,96 @@
+"""Gradient-orientation features against their definition, pixel by pixel."""
+
+import numpy as np
+import pytest
+from scipy.ndimage import correlate1d
+
+from sktem.template.features import (
+    BRIGHTNESS,
+    CELL_SD,
+    CELLS,
+    COMPRESSION,
+    GRADIENT_SD,
+    REACH,
+    SHARPNESS,
+    OrientationFeatures,
+)
+
+SHAPES = [(9,), (16, 8), (7, 1), (3, 20), (2, 3, 4)]
+OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
+
+
+def by_loops(image):
+    """Return the features of one image, from their definition."""
+    shape, n_axes = image.shape, image.ndim
+    sd = max(GRADIENT_SD * max(shape) / 16, GRADIENT_SD / 2)
+    slopes = []
+    for along in range(n_axes):
+        part = image
+        for axis in range(n_axes):
+            x = np.arange(-200, 201)
+            weights = np.exp(-0.5 * (x / sd) ** 2) * (np.abs(x) <= np.ceil(REACH * sd))
+            weights /= weights.sum()
+            if axis == along:
+                weights = weights * x / (weights * x**2).sum()
+            part = correlate1d(part, weights, axis=axis, mode="nearest")
+        slopes.append(part)
+    slopes = np.stack(slopes, axis=-1)
+    directions = [np.array(d) - 1.0 for d in np.ndindex(*[3] * n_axes)]
+    directions = [d / np.linalg.norm(d) for d in directions if d.any()]
+    counts = [min(CELLS, n) for n in shape]
+    found, brightness = [], []
+    for cell in np.ndindex(*counts):
+        window = np.ones(())
+        for place, count, n in zip(cell, counts, shape, strict=True):
+            gap = np.arange(n) - ((place + 0.5) * n / count - 0.5)
+            one = np.exp(-0.5 * (gap / (CELL_SD * n / count)) ** 2)
+            window = np.multiply.outer(window, one / one.sum())
+        brightness.append((window * image).sum())
+        for direction in directions:
+            amount = 0.0
+            for pixel in np.ndindex(*shape):
+                size = np.linalg.norm(slopes[pixel])
+                if size > 0:
+                    cosine = max(slopes[pixel] @ direction / size, 0.0)
+                    amount += window[pixel] * size * cosine**SHARPNESS
+            found.append(amount**COMPRESSION)
+    brightness = BRIGHTNESS * np.array(brightness) / np.sqrt(len(brightness))
+    return np.append(np.array(found) / np.linalg.norm(found), brightness)
+
+
+@OF_SHAPE
+def test_features(shape):
+    images = np.random.default_rng(0).normal(size=(3, *shape))
+    found = OrientationFeatures(shape).transform(images.reshape(3, -1))
+    expected = [by_loops(image) for image in images]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@OF_SHAPE
+def test_offset_and_gain_change_brightness_only(shape):
+    images = np.random.default_rng(0).normal(size=(300, int(np.prod(shape))))
+    features = OrientationFeatures(shape)
+    n_cells = np.prod(np.minimum(shape, CELLS))
+    found = features.transform(images)
+    np.testing.assert_allclose(features.transform(images[:3]), found[:3], atol=1e-12)
+    changed = features.transform(7 * images - 100)
+    size, shift = BRIGHTNESS / np.sqrt(n_cells), found[:, -n_cells:]
+    np.testing.assert_allclose(changed[:, -n_cells:], 7 * shift - 100 * size)
+    changed, edges = changed[:, :-n_cells], found[:, :-n_cells]
+    np.testing.assert_allclose(changed, edges, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(edges, axis=1), 1)
+    inverted = features.transform(-images)[:, :-n_cells]
+    assert np.abs(inverted - edges).max() > 0.01
+    flat = features.transform(np.full((1, images.shape[1]), 3.0))
+    np.testing.assert_allclose(flat, [[0] * edges.shape[1] + [3 * size] * n_cells])
+
+
+def test_a_ramp_has_one_direction():
+    features = OrientationFeatures((20, 20))
+    ramp = np.add.outer(np.arange(20.0), np.zeros(20)).reshape(1, -1)
+    channels = features.transform(ramp)[0, :200].reshape(5, 5, 8)[2, 2]
+    assert features.directions[channels.argmax()] @ [1, 0] == pytest.approx(1)
+    # Of the others only the neighbours, at 45 degrees, have a share.
+    shares = (channels / channels.max()) ** (1 / COMPRESSION)
+    expected = np.maximum(features.directions @ [1, 0], 0) ** SHARPNESS
+    np.testing.assert_allclose(shares, expected, atol=1e-6)

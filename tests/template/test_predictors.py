@@ -1,0 +1,289 @@
+"""Prediction by samples: deformed copies, the kernel machine, the classifier."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.linalg import block_diag
+from scipy.ndimage import gaussian_filter
+from sklearn.base import clone
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics import log_loss
+
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem.models import ImageGrid
+from sktem.template import copies, predictors
+from sktem.template.copies import DeformationLaw, pooled_covariance
+from tests.oracles import LIMIT
+from tests.template.oracles import SMALL, grid_of, two_kinds
+
+OF_SHAPE = pytest.mark.parametrize("shape", [(5,), (7, 4), (3, 4, 5)], ids=str)
+
+
+def classifier(**settings):
+    return DeformableTemplateClassifier(**{**SMALL, "predictor": "samples", **settings})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def fewer_copies():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(predictors, "ROWS_PER_CLASS", 100)
+        yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, kinds = two_kinds(60)
+    return X, np.array(["across", "down"])[kinds]
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    X, y = data
+    return classifier().fit(X[:20], y[:20])
+
+
+# ------------------------------------------------------------------------ deformations
+
+
+@OF_SHAPE
+def test_fields_have_the_covariance_of_their_law(shape):
+    grid, rng = grid_of(shape), np.random.default_rng(0)
+    root = rng.normal(size=(grid.n_latents, grid.n_latents))
+    law = DeformationLaw(grid, 0.01 * (root @ root.T + np.eye(grid.n_latents)))
+    n = 4000
+    fields = law.fields(n, rng).reshape(n, -1)
+    kernel = grid.field(np.eye(grid.n_latents)).reshape(grid.n_latents, -1)
+    pixels = grid.pixels
+    expected = learned = kernel.T @ law.covariance @ kernel
+    blocks = []
+    for axis in range(grid.n_axes):
+        entries = np.where(np.arange(grid.n_axes) == axis, copies.SCALE, copies.SHEAR)
+        block = (pixels.T * entries**2) @ pixels
+        blocks.append(block + (copies.TRANSLATION * max(shape)) ** 2)
+    expected = learned + block_diag(*blocks)
+    variances = np.diag(expected)
+    error = np.sqrt((np.outer(variances, variances) + expected**2) / n)
+    found = fields.T @ fields / n
+    assert (np.abs(found - expected) < LIMIT * error).all()
+    assert (np.abs(found - learned) > LIMIT * error).any()
+    assert np.abs(fields.mean(axis=0)).max() < LIMIT * np.sqrt(variances.max() / n)
+
+
+def test_copies_show_the_image_elsewhere(monkeypatch):
+    """A ramp, read at x - Phi(x), differs from itself by the displacement."""
+    grid = ImageGrid((12, 12), (6, 6), (3, 3), 2.0, 4.0)
+    law = DeformationLaw(grid, 0.01 * np.eye(18))
+    ramp = np.add.outer(np.arange(12.0), np.zeros(12)).ravel()
+    found = law.copies(np.stack([ramp] * 5), np.random.default_rng(1))
+    shift = law.fields(5, np.random.default_rng(1))[:, 0]
+    inner = np.zeros((12, 12), dtype=bool)
+    inner[4:8, 4:8] = True
+    inside = inner.ravel()
+    np.testing.assert_allclose(found[:, inside], (ramp - shift)[:, inside], atol=1e-9)
+    for name in ("SCALE", "SHEAR", "TRANSLATION"):
+        monkeypatch.setattr(copies, name, 0.0)
+    still = DeformationLaw(grid, 1e-20 * np.eye(18))
+    images = np.random.default_rng(0).normal(size=(300, 144))
+    np.testing.assert_allclose(
+        still.copies(images, np.random.default_rng(0)), images, atol=1e-6
+    )
+
+
+def simulated(n, covariance_scale, seed=0):
+    """Return a fitted model and images of one deformed blob."""
+    grid = ImageGrid((12, 12), (9, 9), (3, 3), 1.5, 5.0)
+    rng = np.random.default_rng(seed)
+    place = grid.pixels[:, None]
+    Z = covariance_scale * rng.multivariate_normal(
+        np.zeros(18), grid.smooth_covariance, size=n
+    )
+    moved = place[:, 0] - grid.field(Z).reshape(n, 2, -1)
+    images = np.exp(-0.5 * (moved**2).sum(axis=1) / 2.5**2)
+    images += np.exp(-0.5 * ((moved - 2) ** 2).sum(axis=1))
+    images += 0.02 * rng.normal(size=images.shape)
+    model = DeformableTemplateEstimator(
+        (12, 12),
+        template_landmarks=9,
+        deformation_landmarks=3,
+        deformation_width=5.0,
+        deformation_scale=0.5,
+        max_iter=15,
+        random_state=0,
+    )
+    return model.fit(images), images
+
+
+def spread(model, covariance):
+    """Return the standard deviation of displacements in pixels."""
+    field = model.grid_.field(np.linalg.cholesky(covariance).T)
+    return np.sqrt((field**2).sum() / field[0].size)
+
+
+def test_pooled_covariance_is_that_of_the_images():
+    """The more images, the nearer; one image of a class leaves the prior."""
+    model, X = simulated(60, 1.2)
+    alone = pooled_covariance([model], [(X[:1], np.ones(1))])
+    expected = (copies.EXPECTED * 12 / 16) ** 2 * model.grid_.smooth_covariance
+    np.testing.assert_allclose(alone, expected)
+    prior = spread(model, alone)
+    halves = [(X[:30], np.ones(30)), (X[30:], np.ones(30))]
+    found = spread(model, pooled_covariance([model, model], halves))
+    few = spread(model, pooled_covariance([model], [(X[:6], np.ones(6))]))
+    assert prior < few < found < 1.3
+    assert found > 0.85
+    doubled = pooled_covariance([model], [(X[:30], np.full(30, 2.0))])
+    repeated = [(np.tile(X[:15], (2, 1)), np.ones(30))]
+    np.testing.assert_allclose(
+        pooled_covariance([model], [(X[:15], np.full(15, 2.0))]),
+        pooled_covariance([model], repeated),
+        atol=1e-8,
+    )
+    assert spread(model, doubled) > few
+
+
+# --------------------------------------------------------------------- kernel machine
+
+
+def machine_of(data, n=20, **constants):
+    X, y = data
+    fitted = classifier(**constants).fit(X[:n], y[:n])
+    parts = [(X[:n][y[:n] == c], np.ones((y[:n] == c).sum())) for c in fitted.classes_]
+    return fitted, parts
+
+
+def test_machine_is_kernel_ridge_regression(data, monkeypatch):
+    monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 40)
+    fitted, parts = machine_of(data)
+    machine, _ = predictors.learn_samples(
+        fitted.estimators_, parts, np.random.default_rng(3)
+    )
+    X, labels, sources, weights = predictors.images_and_copies(
+        fitted.estimators_, parts, machine.units, np.random.default_rng(3)
+    )
+    assert (np.bincount(labels) == 40).all() and (weights == 1).all()
+    offset, scale = machine.units
+    images = np.concatenate([part[0] for part in parts])
+    np.testing.assert_allclose(offset + scale * X[:20], images, atol=1e-12)
+    np.testing.assert_array_equal(labels, labels[sources])
+    reference = KernelRidge(
+        alpha=predictors.RIDGE, kernel="rbf", gamma=predictors.GAMMA
+    ).fit(machine.features.transform(X), np.eye(2)[labels] - 0.5)
+    expected = reference.predict(machine.features.transform((data[0] - offset) / scale))
+    np.testing.assert_allclose(machine.scores(data[0]), expected + 0.5, atol=1e-10)
+
+
+def test_left_out_scores_are_those_without_the_image(data, monkeypatch):
+    """Against a machine that was fitted without an image and its copies."""
+    monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 40)
+    fitted, parts = machine_of(data)
+    args = fitted.estimators_, parts
+    machine, left_out = predictors.learn_samples(*args, np.random.default_rng(3))
+    X, labels, sources, _ = predictors.images_and_copies(
+        *args, machine.units, np.random.default_rng(3)
+    )
+    offset, scale = machine.units
+    for image in (0, 7, 19):
+        kept = sources != image
+        other = KernelRidge(
+            alpha=predictors.RIDGE, kernel="rbf", gamma=predictors.GAMMA
+        ).fit(machine.features.transform(X[kept]), np.eye(2)[labels[kept]] - 0.5)
+        expected = other.predict(machine.features.transform(X[[image]])) + 0.5
+        np.testing.assert_allclose(left_out.scores[image], expected[0], atol=1e-8)
+        assert (
+            np.abs(
+                left_out.scores[image] - machine.scores(offset + scale * X[[image]])
+            ).max()
+            > 1e-3
+        )
+
+
+def test_many_images_are_thinned_out(data, monkeypatch):
+    monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 5)
+    monkeypatch.setattr(predictors, "MOST_ROWS", 30)
+    fitted, _ = machine_of(data, n=60)
+    assert len(fitted._predictor.rows) == 30
+    assert fitted.score(*data) > 0.9
+
+
+# -------------------------------------------------------------------------- classifier
+
+
+def test_predictions(fitted, data):
+    X, y = data
+    assert fitted.score(X[20:], y[20:]) > 0.95
+    probabilities = fitted.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    np.testing.assert_array_equal(
+        fitted.classes_[probabilities.argmax(axis=1)], fitted.predict(X)
+    )
+    np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), probabilities)
+    scores = fitted.predict_joint_log_proba(X) - np.log(fitted.class_prior_)
+    hot = clone(fitted).set_params(temperature=2.0).fit(X[:20], y[:20])
+    np.testing.assert_allclose(
+        hot.predict_joint_log_proba(X) - np.log(hot.class_prior_),
+        scores * fitted.temperature_ / 2,
+    )
+    again = pickle.loads(pickle.dumps(fitted))
+    np.testing.assert_array_equal(again.predict_proba(X), probabilities)
+    np.testing.assert_allclose(
+        fitted.predict_proba(X[:1]), probabilities[:1], atol=1e-10
+    )
+
+
+def test_chosen_temperature_is_honest():
+    """Near the best for images that the machine has not seen."""
+    X, y = two_kinds(300, seed=0)
+    noise = gaussian_filter(
+        np.random.default_rng(0).normal(size=(300, 6, 6)), (0, 0.8, 0.8)
+    )
+    X = X + 0.6 * noise.reshape(300, -1)
+    fitted = classifier().fit(X[:60], y[:60])
+    loss = log_loss(y[60:], fitted.predict_proba(X[60:]))
+    logs = fitted.predict_joint_log_proba(X[60:]) * fitted.temperature_
+    others = []
+    for temperature in fitted.temperature_ * np.array([1 / 6, 6.0]):
+        proba = np.exp(logs / temperature)
+        others.append(log_loss(y[60:], proba / proba.sum(axis=1, keepdims=True)))
+    assert loss < min(others) and loss < np.log(2)
+
+
+def test_one_image_of_a_class(data):
+    X, y = data
+    rows = [np.flatnonzero(y == c)[0] for c in ("across", "down")]
+    fitted = classifier().fit(X[rows], y[rows])
+    assert fitted.temperature_ == predictors.TEMPERATURE
+    assert fitted.score(X, y) > 0.8
+
+
+def test_missing_pixels(data):
+    X, y = data
+    holes = X.copy()
+    holes[np.random.default_rng(0).random(X.shape) < 0.15] = np.nan
+    fitted = classifier().fit(holes, y)
+    assert fitted.score(holes, y) > 0.85
+    assert np.isfinite(fitted.predict_proba(np.full((1, 36), np.nan))).all()
+
+
+@pytest.mark.parametrize("shape", [(36,), (4, 3, 3)], ids=str)
+def test_signals_and_volumes(shape, data):
+    X, y = data
+    fitted = classifier(
+        image_shape=shape, template_landmarks="auto", deformation_landmarks="auto"
+    ).fit(X[:20], y[:20])
+    assert fitted.score(X, y) > 0.8
+
+
+def test_threads_and_units(data):
+    X, y = data
+    found = [
+        classifier(n_jobs=n_jobs).fit(scale * X[:20], y[:20]).predict_proba(scale * X)
+        for n_jobs, scale in ((1, 1.0), (2, 1.0), (1, 1e4))
+    ]
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], found[2], atol=1e-4)
+
+
+def test_wrong_predictor(data):
+    with pytest.raises(ValueError, match="predictor must be one of"):
+        classifier(predictor="sample").fit(*data)
