@@ -9,19 +9,26 @@ so that the mean of their weights stays unbiased.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.annealing_paths import new_path
+from sktem.estimators.progress import counted
 
 __all__ = [
     "AISResult",
+    "anneal",
     "annealed_importance_sampling",
+    "estimate_of",
+    "inverse_temperatures",
     "posterior_log_sums",
     "reliable_log_partition",
 ]
 
+#: What progress is printed of.
+LABEL = "Temperatures of annealed importance sampling"
 #: Share of the effective sample size that a step of the pilot may lose, and its runs.
 PILOT_LOSS = 0.05
 PILOT_RUNS = 100
@@ -54,7 +61,14 @@ class AISResult:
 
 
 def annealed_importance_sampling(
-    model, params, rng, n_runs=100, n_temperatures=1000, schedule="adaptive"
+    model,
+    params,
+    rng,
+    n_runs=100,
+    n_temperatures=1000,
+    schedule="adaptive",
+    *,
+    verbose=0,
 ):
     """Estimate log Z of a Boltzmann machine.
 
@@ -72,6 +86,8 @@ def annealed_importance_sampling(
         Steps of each.
     schedule : {"adaptive", "linear"} or array-like, default="adaptive"
         How the inverse temperatures lie; an array holds them, rising from 0 to 1.
+    verbose : int, default=0
+        Whether to print how far the runs are.
 
     Returns
     -------
@@ -80,9 +96,27 @@ def annealed_importance_sampling(
     """
     path = new_path(model, params, rng)
     betas = inverse_temperatures(path, schedule, n_temperatures, rng)
-    log_weights = _anneal(path, betas, n_runs, rng)
+    log_weights = anneal(path, betas, n_runs, rng, verbose)
+    return estimate_of(log_weights, len(betas) - 1)
+
+
+def estimate_of(log_weights, n_temperatures) -> AISResult:
+    """Return the estimate that log-weights of runs give.
+
+    Parameters
+    ----------
+    log_weights : array of shape (n_runs,)
+        The mean of their exponentials estimates Z.
+    n_temperatures : int
+        Steps of each run.
+
+    Returns
+    -------
+    AISResult
+        The estimate.
+    """
     value, error, size = map(float, _summary(log_weights))
-    return AISResult(value, error, size, n_runs, len(betas) - 1)
+    return AISResult(value, error, size, log_weights.shape[0], n_temperatures)
 
 
 def inverse_temperatures(path, schedule, n_temperatures, rng):
@@ -150,12 +184,31 @@ def _loss(change):
     return 1.0 - float(share)
 
 
-def _anneal(path, betas, n_runs, rng):
-    """Return the log-weights of runs, including log Z of the start."""
+def anneal(path, betas, n_runs, rng, verbose=0):
+    """Return the log-weights of runs, including log Z of the start.
+
+    Parameters
+    ----------
+    path : GraphPath or LayerPath
+        The path.
+    betas : ndarray
+        Inverse temperatures from 0 to 1.
+    n_runs : int
+        Runs.
+    rng : numpy.random.Generator
+        Source of randomness.
+    verbose : int, default=0
+        Whether to print how far they are.
+
+    Returns
+    -------
+    array of shape (n_runs,)
+        Log-weights.
+    """
     log_weights = path.start(n_runs, rng)
     # Numbers of Python, since those of NumPy need not mix with other arrays.
-    betas = betas.tolist()
-    for beta, following in zip(betas[:-1], betas[1:], strict=True):
+    steps = list(pairwise(betas.tolist()))
+    for beta, following in counted(steps, LABEL, verbose):
         log_weights += path.change(beta, following)
         if following < 1.0:
             path.move(following, rng)
@@ -177,7 +230,9 @@ def _summary(log_weights):
     return value, xp.sqrt(variance), size
 
 
-def reliable_log_partition(model, params, rng, n_runs, n_temperatures, most):
+def reliable_log_partition(
+    model, params, rng, n_runs, n_temperatures, most, *, verbose=0
+):
     """Estimate log Z by runs that are made longer until their weights are about equal.
 
     While the effective sample size is less than half of the runs, new runs of four
@@ -195,6 +250,8 @@ def reliable_log_partition(model, params, rng, n_runs, n_temperatures, most):
         Independent runs.
     n_temperatures, most : int
         Steps of each at first, and at most.
+    verbose : int, default=0
+        Whether to print how far the runs are.
 
     Returns
     -------
@@ -202,7 +259,9 @@ def reliable_log_partition(model, params, rng, n_runs, n_temperatures, most):
         The estimate of the longest runs.
     """
     while True:
-        found = annealed_importance_sampling(model, params, rng, n_runs, n_temperatures)
+        found = annealed_importance_sampling(
+            model, params, rng, n_runs, n_temperatures, verbose=verbose
+        )
         enough = found.effective_sample_size >= WANTED_SHARE * n_runs
         if enough or n_temperatures >= most:
             return found
@@ -245,7 +304,7 @@ def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
         part = X[begin : min(begin + rows, X.shape[0]), :]
         n = part.shape[0]
         path = new_path(model, params, rng, arrays.xp.repeat(part, n_runs, axis=0))
-        found = _anneal(path, betas, n * n_runs, rng)
+        found = anneal(path, betas, n * n_runs, rng)
         value, error, _ = _summary(arrays.xp.reshape(found, (n, n_runs)))
         values.append(value)
         errors.append(error)

@@ -2,7 +2,9 @@
 
 A path knows its own states: ``start(n, rng)`` draws n of them from the first point and
 returns the log of its normalisation, ``change(beta, new)`` says how the log-density of
-each changes from one point to another, ``move(beta, rng)`` is one transition. With X
+each changes from one point to another, ``move(beta, rng)`` is one transition.
+``start_at_end(chains, rng)`` takes the states of chains of the machine instead, to go
+back by ``move_back``, the transition that is `move` in the reverse order. With X
 given, the visible units are clamped and the path is one over the hidden units.
 """
 
@@ -88,12 +90,23 @@ class GraphPath:
         states = np.zeros((model.n_units, n), np.float32)
         if self.X is not None:
             states[model.visible] = self.X.T
-        self.offsets = np.ascontiguousarray(
-            np.broadcast_to(self.logits, (model.n_units, n))
-        )
-        logits = self.offsets[free].astype(np.float64)
+        logits = self._logits_of(n)
         states[free] = rng.random(logits.shape) < 1 / (1 + np.exp(-logits))
         self.states = states
+        self._evaluate()
+        return np.logaddexp(0, logits).sum(axis=0)
+
+    def _logits_of(self, n):
+        """Return the logits of the free units in n runs, after having laid them out."""
+        self.offsets = np.ascontiguousarray(
+            np.broadcast_to(self.logits, (self.model.n_units, n))
+        )
+        return self.offsets[self.free].astype(np.float64)
+
+    def start_at_end(self, chains, rng):
+        """Take states of the machine and return log Z of the first point."""
+        self.states = chains.copy()
+        logits = self._logits_of(chains.shape[1])
         self._evaluate()
         return np.logaddexp(0, logits).sum(axis=0)
 
@@ -110,8 +123,15 @@ class GraphPath:
 
     def move(self, beta, rng):
         """Do one transition at a point of the path."""
+        self._sweep(beta, rng, self.free)
+
+    def move_back(self, beta, rng):
+        """Do one transition that visits the units in the opposite order."""
+        self._sweep(beta, rng, self.free[::-1].copy())
+
+    def _sweep(self, beta, rng, order):
         self.model.sweep(
-            self.params, self.states, 1, draw_seed(rng), self.free,
+            self.params, self.states, 1, draw_seed(rng), order,
             offsets=self.offsets, scales=(beta, 1.0 - beta),
         )  # fmt: skip
         self._evaluate()
@@ -164,11 +184,9 @@ class LayerPath:
     def start(self, n, rng):
         """Draw n states and return the log-normalisation of the first point."""
         model, operations, m = self.model, self.operations, self.n_normal
-        xp, width = operations.xp, model.layout.n_even - self.first
-        narrow, wide = xp.float32, xp.float64
-        logits = operations.copy(xp.broadcast_to(self.even, (n, width)))
-        others = xp.broadcast_to(self.odd, (n, model.layout.n_odd))
-        self.others = operations.copy(operations.astype(others, narrow))
+        width = model.layout.n_even - self.first
+        narrow = operations.xp.float32
+        logits, constant = self._prepare(n)
         self.states = operations.empty((n, model.layout.n_even), narrow)
         draws = operations.draws(draw_seed(rng))
         free = operations.full((n, width), 0.0, narrow)
@@ -180,13 +198,29 @@ class LayerPath:
         free[:, m:] = operations.contiguous(operations.astype(logits[:, m:], narrow))
         free = draws.units(free, m, biases)
         self.states[:, self.first :] = free
-        constant = _softplus_sums(logits[:, m:]) + _softplus_sums(self.others)
-        constant += 0.5 * m * float(np.log(2 * np.pi))
         if self.X is not None:
             self.states[:, : self.first] = operations.astype(self.X, narrow)
             constant += model.states.visible_part(self.params, self.X)
         self._evaluate()
-        return operations.astype(constant, wide)
+        return operations.astype(constant, operations.xp.float64)
+
+    def _prepare(self, n):
+        """Lay n runs out; return their logits and the normalisation of these."""
+        layout, operations, m = self.model.layout, self.operations, self.n_normal
+        xp, width = operations.xp, layout.n_even - self.first
+        logits = operations.copy(xp.broadcast_to(self.even, (n, width)))
+        others = xp.broadcast_to(self.odd, (n, layout.n_odd))
+        self.others = operations.copy(operations.astype(others, xp.float32))
+        constant = _softplus_sums(logits[:, m:]) + _softplus_sums(self.others)
+        return logits, constant + 0.5 * m * float(np.log(2 * np.pi))
+
+    def start_at_end(self, chains, rng):
+        """Take states of the machine and return log Z of the first point."""
+        _, constant = self._prepare(chains.shape[0])
+        draws = self.operations.draws(draw_seed(rng))
+        self.states = self.model.states.draw_even(self.params, chains, draws)
+        self._evaluate()
+        return self.operations.astype(constant, self.operations.xp.float64)
 
     def _evaluate(self):
         """Fields of the odd units, and the slope of what the even units add."""
@@ -240,6 +274,9 @@ class LayerPath:
         else:
             self.states = free
         self._evaluate()
+
+    #: Odd units and then even ones: on the even ones, its own reverse.
+    move_back = move
 
 
 def _softplus_sums(fields):

@@ -7,7 +7,9 @@ import sys
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_blas_thread", "users_frame"]
+from sktem.estimators.progress import compile_notice
+
+__all__ = ["one_blas_thread", "query", "users_frame"]
 
 #: Packages whose frames stand between a warning and the user.
 PACKAGES = ("sktem", "sklearn")
@@ -38,6 +40,28 @@ def one_blas_thread(method):
             return method(*args, **kwargs)
 
     return wrapped
+
+
+def query(method):
+    """Do as `one_blas_thread`, and say if loops are compiled for a verbose estimator.
+
+    Parameters
+    ----------
+    method : callable
+        A method of an estimator, which does not run a fit.
+
+    Returns
+    -------
+    callable
+        The method, wrapped.
+    """
+
+    @functools.wraps(method)
+    def wrapped(self, *args, **kwargs):
+        with compile_notice(self.verbose):
+            return method(self, *args, **kwargs)
+
+    return one_blas_thread(wrapped)
 
 
 def users_frame() -> int:

@@ -174,8 +174,8 @@ class EliminationPlan:
         log_sums, pairs = self._run(fields, weights, n_jobs, use)
         return log_sums, means, np.sum(pairs, axis=0)
 
-    def draw(self, fields, weights, rng, n_jobs=None):
-        """Return exact and independent draws, one per row.
+    def draw(self, fields, weights, rng, n_jobs=None, n_draws=None):
+        """Return exact and independent draws.
 
         Parameters
         ----------
@@ -187,13 +187,16 @@ class EliminationPlan:
             Source of randomness.
         n_jobs : int or None, default=None
             Threads.
+        n_draws : int or None, default=None
+            Draws of the only row of `fields`; None means one draw of each row.
 
         Returns
         -------
-        ndarray of float32 of shape (n_units, n_rows)
+        ndarray of float32 of shape (n_units, n_draws or n_rows)
             Zeros and ones.
         """
-        states = np.zeros(np.shape(fields), np.float32)
+        n = np.shape(fields)[1] if n_draws is None else n_draws
+        states = np.zeros((len(self.order), n), np.float32)
         uniforms = rng.random(states.shape)
         separators = np.array([m for step in self.members for m in step], np.int64)
 
@@ -207,6 +210,7 @@ class EliminationPlan:
                 uniforms,
                 states,
                 start,
+                start + on.shape[1] if n_draws is None else n,
             )
 
         self._run(fields, weights, n_jobs, use)

@@ -11,21 +11,22 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.ais import AISResult, annealed_importance_sampling
-from sktem.boltzmann.calls import one_blas_thread
+from sktem.boltzmann.ais import AISResult
+from sktem.boltzmann.brackets import PartitionBracket
+from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters, check_rows
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.loop import has_missing
-from sktem.boltzmann.partition import LogPartition
+from sktem.boltzmann.partition import METHODS, LogPartition
 from sktem.boltzmann.pretraining import pretrained
 from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
-from sktem.choices import check_number
+from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.progress import compile_notice, print_chunk
+from sktem.estimators.progress import print_chunk
 from sktem.estimators.runs import EpochEstimator, with_callbacks
 from sktem.history import History
 
@@ -168,7 +169,7 @@ class LatentBoltzmannMachine(
         The record of the fit; ``gradient_norm`` is the norm of the difference of the
         statistics at the end of each epoch, ``objective`` the log-likelihood as it was
         last measured, see `tol`.
-    log_partition_ : AISResult
+    log_partition_ : AISResult or PartitionBracket
         log Z with its standard error and effective sample size, as :meth:`score` and
         :meth:`score_samples` last found it.
     n_iter_ : int
@@ -204,7 +205,7 @@ class LatentBoltzmannMachine(
     (True, True)
     """
 
-    log_partition_: AISResult
+    log_partition_: AISResult | PartitionBracket
 
     def __init__(
         self,
@@ -362,7 +363,7 @@ class LatentBoltzmannMachine(
             "converged_": state.converged,
         }
 
-    @one_blas_thread
+    @query
     def partial_fit(self, X, y=None):
         """Learn from a chunk of a stream.
 
@@ -392,8 +393,7 @@ class LatentBoltzmannMachine(
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")
             stream = BoltzmannStream(seed_sequence(self.random_state))
-        with compile_notice(self.verbose):
-            events = stream.update(self, X)
+        events = stream.update(self, X)
         self._stream = stream
         self._forget(stream.model)
         self._publish(self._machine_attributes(stream.model, *stream.published(self)))
@@ -445,7 +445,7 @@ class LatentBoltzmannMachine(
     def _generator(self):
         return np.random.default_rng(seed_sequence(self.random_state))
 
-    @one_blas_thread
+    @query
     def transform(self, X):
         """Return the probabilities of the hidden units given rows.
 
@@ -467,7 +467,7 @@ class LatentBoltzmannMachine(
         X = self._checked(X, "transform", allow_nan=True)
         return self._machine().hidden_means(X)
 
-    @one_blas_thread
+    @query
     def free_energy(self, X):
         """Return minus the log of the sum of ``exp <theta, phi(v, h)>`` over h.
 
@@ -484,7 +484,7 @@ class LatentBoltzmannMachine(
         """
         return -self._machine().log_unnormalised(self._checked(X, "free_energy"))
 
-    @one_blas_thread
+    @query
     def log_partition(
         self, method="auto", *, n_runs=100, n_temperatures=1000, schedule="adaptive"
     ):
@@ -492,11 +492,15 @@ class LatentBoltzmannMachine(
 
         Parameters
         ----------
-        method : {"auto", "exact", "ais"}, default="auto"
+        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
             "exact" sums over all states by elimination, which needs a small treewidth
             (a grid of at most 22 rows, a restricted machine of at most 22 hidden or
-            visible units); "ais" is annealed importance sampling; "auto" is exact where
-            that takes no more than about a second.
+            visible units); "ais" is annealed importance sampling from independent units
+            to the machine, which is mostly too low where it is wrong; "reverse_ais"
+            goes from states of the machine back, and is mostly too high; "bracket" does
+            both, and warns where they disagree. Its states are exact draws where the
+            machine has them, see :meth:`sample`, and chains elsewhere. "auto" is exact
+            where that takes no more than about a second, and "ais" elsewhere.
         n_runs : int, default=100
             Independent runs of AIS.
         n_temperatures : int, default=1000
@@ -506,38 +510,26 @@ class LatentBoltzmannMachine(
 
         Returns
         -------
-        AISResult
+        AISResult or PartitionBracket
             Value, standard error and effective sample size (out of `n_runs`; if it is
             small, the error is underestimated). An exact value has error 0 and
-            effective sample size inf.
+            effective sample size inf. A bracket has both estimates and the bounds
+            `lower` and `upper` as well.
         """
         check_is_fitted(self)
-        if method not in ("auto", "exact", "ais"):
-            raise ValueError(
-                f"method must be one of ['auto', 'exact', 'ais'], got {method!r}"
-            )
+        check_choice("method", method, METHODS)
         check_number("n_runs", n_runs, Integral, 1)
         check_number("n_temperatures", n_temperatures, Integral, 1)
         machine = self._machine()
-        if method != "ais":
-            exact = machine.partition.exact(machine.params, method)
-            if exact is not None:
-                return exact
-            if method == "exact":
-                raise ValueError(
-                    "the treewidth of the machine is too large for method='exact': use "
-                    "'ais'"
-                    if arrays_of(self.params_).is_numpy
-                    else "method='exact' needs a machine fitted to NumPy arrays: use "
-                    "'ais'"
-                )
-        return annealed_importance_sampling(
-            machine.model, machine.params, self._generator(), n_runs, n_temperatures,
-            schedule,
+        return machine.partition.estimate(
+            machine, self._generator(), method, n_runs, n_temperatures, schedule,
+            self.verbose,
         )  # fmt: skip
 
-    @one_blas_thread
-    def score_samples(self, X, *, log_partition=None, n_runs=10, n_temperatures=200):
+    @query
+    def score_samples(
+        self, X, *, log_partition=None, n_runs=10, n_temperatures=200, method="auto"
+    ):
         """Return the log-likelihood of each row.
 
         Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
@@ -557,6 +549,8 @@ class LatentBoltzmannMachine(
         n_runs, n_temperatures : int
             Size of the estimate of each row where the hidden units cannot be summed
             out.
+        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
+            How log Z is found, see :meth:`log_partition`.
 
         Returns
         -------
@@ -565,17 +559,18 @@ class LatentBoltzmannMachine(
             X.
         """
         X = self._checked(X, "score_samples")
+        check_choice("method", method, METHODS)
         machine = self._machine()
         if log_partition is None:
             self.log_partition_ = machine.partition.find(
-                machine.model, machine.params, self._generator
+                machine, self._generator, method, self.verbose
             )
             log_partition = self.log_partition_.value
         return machine.log_likelihoods(
             X, log_partition, self._generator, n_runs, n_temperatures
         )
 
-    def score(self, X, y=None):
+    def score(self, X, y=None, *, method="auto"):
         """Return the mean log-likelihood per row.
 
         Parameters
@@ -584,16 +579,18 @@ class LatentBoltzmannMachine(
             Rows.
         y : None
             Ignored.
+        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
+            How log Z is found, see :meth:`log_partition`.
 
         Returns
         -------
         float
             Mean of :meth:`score_samples`.
         """
-        values = self.score_samples(X)
+        values = self.score_samples(X, method=method)
         return float(arrays_of(values).xp.mean(values))
 
-    @one_blas_thread
+    @query
     def pseudo_log_likelihood(self, X):
         """Return the sum over units of their log-probability given all other ones.
 
@@ -615,19 +612,21 @@ class LatentBoltzmannMachine(
         X = self._checked(X, "pseudo_log_likelihood")
         return self._machine().pseudo_log_likelihoods(X)
 
-    @one_blas_thread
-    def sample(self, n_samples=1, n_steps=1000):
+    @query
+    def sample(self, n_samples=1, n_steps=None):
         """Draw rows from the machine.
 
-        Each comes from a chain of its own, which starts at one of `chains_` (for "cd",
-        at fair coins).
+        Where all units can be summed out at little cost (a small treewidth, or few
+        hidden units), the draws are exact and independent. Elsewhere each comes from a
+        chain of its own, which starts at one of `chains_` (for "cd", at fair coins).
 
         Parameters
         ----------
         n_samples : int, default=1
             Rows.
-        n_steps : int, default=1000
-            Gibbs transitions of each chain.
+        n_steps : int or None, default=None
+            Gibbs transitions of each chain. None means exact draws where they are
+            cheap, and 1,000 transitions elsewhere.
 
         Returns
         -------
@@ -636,10 +635,11 @@ class LatentBoltzmannMachine(
         """
         check_is_fitted(self)
         check_number("n_samples", n_samples, Integral, 1)
-        check_number("n_steps", n_steps, Integral, 1)
+        if n_steps is not None:
+            check_number("n_steps", n_steps, Integral, 1)
         return self._machine().sample(n_samples, n_steps, self._generator())
 
-    @one_blas_thread
+    @query
     def gibbs(self, X):
         """Draw hidden units given rows, then visible units given those.
 
@@ -657,7 +657,7 @@ class LatentBoltzmannMachine(
         X = self._checked(X, "gibbs")
         return self._machine().transition(X, self.n_gibbs_e, self._generator())
 
-    @one_blas_thread
+    @query
     def sample_conditional(self, X, n_steps=200):
         """Draw the units that are NaN given those that are not.
 
@@ -677,7 +677,7 @@ class LatentBoltzmannMachine(
         X = self._checked(X, "sample_conditional", allow_nan=True)
         return self._machine().draw_missing(X, n_steps, self._generator())
 
-    @one_blas_thread
+    @query
     def impute(self, X, n_steps=200, n_chains=1):
         """Replace NaN by the expectation given what is observed.
 

@@ -18,6 +18,8 @@ __all__ = ["FittedMachine"]
 
 #: Rows that are densified and evaluated at a time.
 ROWS = 2048
+#: Transitions of chains of the model that are not exact draws.
+STEPS = 1000
 
 
 @dataclass(frozen=True)
@@ -151,18 +153,30 @@ class FittedMachine:
 
     # Draws.
 
-    def sample(self, n_samples, n_steps, rng):
-        """Return rows, each from a chain of its own that starts at one of `chains`."""
+    def new_chains(self, n, n_steps, rng):
+        """Return chains of the model: exact draws, or moved from `chains`.
+
+        With a given number of steps they are always moved.
+        """
+        if n_steps is None:
+            exact = self.partition.plans["auto"].draw(self.params, n, rng)
+            if exact is not None:
+                return exact
+            n_steps = STEPS
         model = self.model
-        chains = model.new_chains(n_samples, rng, self.params)
+        chains = model.new_chains(n, rng, self.params)
         if self.chains is not None:
             packed = model.pack(self.chains)
-            rows = rng.integers(packed.shape[0], size=n_samples)
+            rows = rng.integers(packed.shape[0], size=n)
             chains = model.unpack(arrays_of(packed).take(packed, rows))
-        chains = model.free_gibbs(
-            self.params, chains, n_steps, draw_seed(rng), False
-        ).chains
-        drawn = model.visible_draws(self.params, None, None, chains, draw_seed(rng))
+        seed = draw_seed(rng)
+        return model.free_gibbs(self.params, chains, n_steps, seed, False).chains
+
+    def sample(self, n_samples, n_steps, rng):
+        """Return rows, see `new_chains`."""
+        chains = self.new_chains(n_samples, n_steps, rng)
+        seed = draw_seed(rng)
+        drawn = self.model.visible_draws(self.params, None, None, chains, seed)
         return self._as_data(drawn)
 
     def transition(self, X, n_sweeps, rng):

@@ -316,6 +316,10 @@ class GraphMachine(BoltzmannModel):
         """Return chains of fair coins."""
         return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
 
+    def chains_of(self, units) -> np.ndarray:
+        """Return the states of the units, which are chains."""
+        return units
+
     def pack(self, chains) -> np.ndarray:
         """Return chains as bits, one row of bytes per chain."""
         return np.packbits(chains.T > 0.5, axis=1)

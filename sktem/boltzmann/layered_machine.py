@@ -166,6 +166,15 @@ class LayeredMachine(BoltzmannModel):
         """Return draws of binary units from their means, float32."""
         return operations_of(means).drawn(means, rng)
 
+    def chains_of(self, units):
+        """Return chains from states of the binary units, layer by layer."""
+        first = self.n_visible if self.gaussian else 0
+        padded = np.concatenate([np.zeros((first, units.shape[1]), units.dtype), units])
+        _, odd = self.layout.to_even_odd(
+            padded[: self.n_visible].T, padded[self.n_visible :].T
+        )
+        return np.ascontiguousarray(odd)
+
     def pack(self, chains):
         """Return chains as bits, one row of bytes per chain."""
         return operations_of(chains).pack(chains)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
 
@@ -157,6 +158,40 @@ class BoltzmannModel(ABC):
             Zeros and ones of the shape of `means`.
         """
         return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+
+    @abstractmethod
+    def chains_of(self, units) -> np.ndarray:
+        """Return chains from states of the units of `as_graph`.
+
+        Parameters
+        ----------
+        units : ndarray of float32 of shape (n_units, n)
+            Zeros and ones.
+
+        Returns
+        -------
+        ndarray
+            n chains.
+        """
+
+    @abstractmethod
+    def as_graph(self, params) -> tuple[Graph, np.ndarray, np.ndarray, float]:
+        """Return graph, biases, weights and a constant whose sum over states is Z.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        graph : Graph
+            The graph of the binary units.
+        biases, weights : ndarray
+            Of its units and edges.
+        constant : float
+            What is to be added to the logarithm of the sum.
+        """
 
     @abstractmethod
     def pack(self, chains) -> np.ndarray:

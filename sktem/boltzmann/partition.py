@@ -7,12 +7,24 @@ import warnings
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.ais import AISResult, reliable_log_partition
+from sktem.boltzmann.ais import (
+    AISResult,
+    annealed_importance_sampling,
+    reliable_log_partition,
+)
+from sktem.boltzmann.brackets import (
+    PartitionBracket,
+    bracket_log_partition,
+    reverse_annealed_importance_sampling,
+)
 from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.elimination import plan_elimination
 from sktem.exceptions import FitWarning
 
-__all__ = ["ExactPartition", "LogPartition"]
+__all__ = ["METHODS", "ExactPartition", "LogPartition"]
+
+#: Ways to log Z.
+METHODS = ("auto", "exact", "ais", "reverse_ais", "bracket")
 
 #: What an exact log Z may cost without being asked for: about a second.
 OPERATIONS = 3e8
@@ -26,6 +38,8 @@ TRUSTED_SHARE = 0.25
 LARGEST_WIDTH = 22
 #: A table entry takes at least so many operations.
 PER_ENTRY = 4.0
+#: Table entries from which exact draws are made, at most: about a second.
+DRAWN_ENTRIES = 2.0**22
 
 
 class ExactPartition:
@@ -60,20 +74,48 @@ class ExactPartition:
         float or None
             The sum.
         """
+        plan = self._plan_of(params)
+        if plan is None:
+            return None
+        _, biases, weights, constant = self.model.as_graph(params)
+        return plan.log_sum(biases, weights) + constant
+
+    def draw(self, params, n, rng):
+        """Return chains that are independent and exact draws, None where too costly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray or None
+            Chains.
+        """
+        plan = self._plan_of(params)
+        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+            return None
+        _, biases, weights, _ = self.model.as_graph(params)
+        units = plan.draw(biases[:, None], weights, rng, n_draws=n)
+        return self.model.chains_of(units)
+
+    def _plan_of(self, params):
+        """Return the plan, None where there is none that is cheap enough."""
         if not arrays_of(params).is_numpy or self._too_wide():
             return None
-        graph, biases, weights, constant = self.model.as_graph(params)
         if not self.looked:
-            self.plan = self._find(graph)
+            limit = self.n_operations
+            graph = self.model.as_graph(params)[0]
+            plan = plan_elimination(graph, LARGEST_WIDTH, limit / PER_ENTRY)
+            cheap = plan is not None and plan.n_operations <= limit
+            self.plan = plan if cheap else None
             self.looked = True
-        if self.plan is None:
-            return None
-        return self.plan.log_sum(biases, weights) + constant
-
-    def _find(self, graph):
-        limit = self.n_operations
-        plan = plan_elimination(graph, LARGEST_WIDTH, limit / PER_ENTRY)
-        return None if plan is None or plan.n_operations > limit else plan
+        return self.plan
 
     def _too_wide(self):
         """Return whether layers are too wide, without looking for a plan."""
@@ -105,7 +147,7 @@ class LogPartition:
             "exact": ExactPartition(model),
             "auto": ExactPartition(model, OPERATIONS),
         }
-        self.known = None
+        self.known: dict = {}
 
     def exact(self, params, method="auto"):
         """Return the exact value, None where it would cost too much.
@@ -123,34 +165,97 @@ class LogPartition:
             The value, without error.
         """
         value = self.plans[method].value(params)
+        if value is None and method == "exact":
+            raise ValueError(
+                "the treewidth of the machine is too large for method='exact': use "
+                "'ais' or 'bracket'"
+                if arrays_of(params).is_numpy
+                else "method='exact' needs a machine fitted to NumPy arrays: use "
+                "'ais' or 'bracket'"
+            )
         return None if value is None else AISResult(value, 0.0, np.inf, 0, 0)
 
-    def find(self, model, params, rng) -> AISResult:
+    def estimate(self, machine, rng, method, n_runs, n_temperatures, schedule, verbose):
+        """Return log Z, by runs of a given length where it is not exact.
+
+        Parameters
+        ----------
+        machine : FittedMachine
+            The machine.
+        rng : numpy.random.Generator
+            Source of randomness.
+        method : str
+            One of `METHODS`.
+        n_runs, n_temperatures : int
+            Size of the estimate.
+        schedule : str or array-like
+            How the inverse temperatures lie.
+        verbose : int
+            Whether to print how far the runs are.
+
+        Returns
+        -------
+        AISResult or PartitionBracket
+            The value.
+        """
+        model, params = machine.model, machine.params
+        if method in ("auto", "exact"):
+            exact = self.exact(params, method)
+            if exact is not None:
+                return exact
+        if method in ("auto", "ais"):
+            return annealed_importance_sampling(
+                model, params, rng, n_runs, n_temperatures, schedule, verbose=verbose
+            )
+        chains = machine.new_chains(n_runs, None, rng)
+        if method == "reverse_ais":
+            return reverse_annealed_importance_sampling(
+                model, params, chains, rng, n_temperatures, schedule, verbose=verbose
+            )
+        found = bracket_log_partition(
+            model, params, chains, rng, n_runs, n_temperatures, schedule,
+            verbose=verbose,
+        )  # fmt: skip
+        _warn_of_doubt(found)
+        return found
+
+    def find(self, machine, rng, method, verbose):
         """Return log Z of parameters, found once.
 
         Parameters
         ----------
-        model : BoltzmannModel
-            The machine, with its threads.
-        params : ndarray of shape (n_parameters,)
-            Parameters.
+        machine : FittedMachine
+            The machine.
         rng : callable
             Returns the source of randomness.
+        method : str
+            One of `METHODS`.
+        verbose : int
+            Whether to print how far runs are.
 
         Returns
         -------
-        AISResult
+        AISResult or PartitionBracket
             The value.
         """
-        if self.known is not None:
-            of, found = self.known
+        params = machine.params
+        if method in self.known:
+            of, found = self.known[method]
             if bool(arrays_of(params).xp.all(of == params)):
                 return found
-        found = self.exact(params)
-        if found is None:
-            found = reliable_log_partition(model, params, rng(), RUNS, *TEMPERATURES)
+        found = self.exact(params, method) if method in ("auto", "exact") else None
+        if found is None and method in ("auto", "ais"):
+            found = reliable_log_partition(
+                machine.model, params, rng(), RUNS, *TEMPERATURES, verbose=verbose
+            )
             _warn_of_few(found)
-        self.known = arrays_of(params).copy(params), found
+        elif found is None:
+            found = self.estimate(
+                machine, rng(), method, RUNS, TEMPERATURES[1], "adaptive", verbose
+            )
+            if method == "reverse_ais":
+                _warn_of_few(found)
+        self.known[method] = arrays_of(params).copy(params), found
         return found
 
 
@@ -165,6 +270,20 @@ def _warn_of_few(found):
         f"its standard error of {found.standard_error:.2g} is likely to be too "
         "small and log-likelihoods too high. Pass the value of a longer run of "
         "log_partition as log_partition.",
+        FitWarning,
+        stacklevel=users_frame(),
+    )
+
+
+def _warn_of_doubt(bracket: PartitionBracket):
+    """Warn if the ends of a bracket disagree, or rest on few runs."""
+    if not bracket.doubt:
+        return
+    forward, reverse = bracket.forward, bracket.reverse
+    warnings.warn(
+        f"log Z is uncertain: {forward.value:.6g} +- {forward.standard_error:.2g} from "
+        f"independent units, {reverse.value:.6g} +- {reverse.standard_error:.2g} from "
+        f"states of the machine: {bracket.doubt}.",
         FitWarning,
         stacklevel=users_frame(),
     )

@@ -7,7 +7,14 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["Lines", "Task", "compile_notice", "final_objective", "print_chunk"]
+__all__ = [
+    "Lines",
+    "Task",
+    "compile_notice",
+    "counted",
+    "final_objective",
+    "print_chunk",
+]
 
 NOTICE = "Compiling loops (once on this machine, it takes some seconds) ..."
 
@@ -138,6 +145,15 @@ class Lines:
         if self.verbose > 1:
             line += f"\t time lapse {self.lapse():.5f}s\t {so_far} {what} so far"
         print(line)
+
+
+def counted(steps, label, verbose):
+    """Yield steps; if ``verbose`` is positive, print ten times how many are done."""
+    total = len(steps)
+    for done, step in enumerate(steps, 1):
+        yield step
+        if verbose and 10 * done // total > 10 * (done - 1) // total:
+            print(f"  {label}: {done} of {total}", flush=True)
 
 
 def print_chunk(estimator, count, what="rows"):

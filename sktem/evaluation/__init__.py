@@ -10,10 +10,12 @@ from typing import Any
 _PUBLIC = {
     "AISResult": "sktem.boltzmann.ais",
     "IndividualCurve": "sktem.mixed_effects.checks.curves",
+    "PartitionBracket": "sktem.boltzmann.brackets",
     "ParzenWindow": "sktem.boltzmann.parzen",
     "PopulationResiduals": "sktem.mixed_effects.checks.residuals",
     "VisualPredictiveCheck": "sktem.mixed_effects.checks.predictive",
     "annealed_importance_sampling": "sktem.boltzmann.ais",
+    "bracket_log_partition": "sktem.boltzmann.brackets",
     "bin_times": "sktem.mixed_effects.checks.predictive",
     "enumerate_moments": "sktem.boltzmann.enumeration",
     "enumerate_states": "sktem.boltzmann.enumeration",
@@ -22,6 +24,7 @@ _PUBLIC = {
     "individual_residuals": "sktem.mixed_effects.checks.residuals",
     "population_residuals": "sktem.mixed_effects.checks.residuals",
     "prediction_factors": "sktem.mixed_effects.checks.predictive",
+    "reverse_annealed_importance_sampling": "sktem.boltzmann.brackets",
     "visual_predictive_check": "sktem.mixed_effects.checks.predictive",
 }
 

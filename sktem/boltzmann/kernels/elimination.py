@@ -125,18 +125,20 @@ def marginalise(
 
 
 @njit(cache=True, nogil=True)
-def draw_exactly(on, order, starts, separators, offsets, uniforms, states, start):
+def draw_exactly(on, order, starts, separators, offsets, uniforms, states, start, stop):
     """Draw the units, last eliminated first, each given its separator.
 
     Equal ``states[order[s]] = uniforms[s] < on[offsets[s] + bits of the separator]``;
-    `separators` has the steps that the separator's units are eliminated in.
+    `separators` has the steps that the separator's units are eliminated in. If `on` is
+    of one row, all draws are of that one.
     """
+    shared = on.shape[1] == 1
     for s in range(order.shape[0] - 1, -1, -1):
         row = states[order[s]]
-        for c in range(on.shape[1]):
+        for c in range(stop - start):
             index = 0
             for j in range(starts[s], starts[s + 1]):
                 if states[order[separators[j]], start + c] != 0:
                     index |= 1 << (j - starts[s])
-            drawn = uniforms[s, start + c] < on[offsets[s] + index, c]
+            drawn = uniforms[s, start + c] < on[offsets[s] + index, 0 if shared else c]
             row[start + c] = 1 if drawn else 0
