@@ -3,7 +3,8 @@
 Where the hidden units and log Z can be summed, the likelihood and its gradient cost
 little more than an update. The steps of a run are short where the likelihood is flat;
 an ascent by L-BFGS from the end of a round leaves a plateau behind, and what it adds
-says whether the run had converged.
+says whether the run had converged. Where no unit is hidden the likelihood is concave,
+and ascents are all that a run does.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ NANOSECONDS = 1e9
 OVERHEAD = 5e5
 #: No parameter moves further in one ascent: of separable rows the maximum is infinite.
 LARGEST_MOVE = 4.0
-#: Relative change of the likelihood at which an ascent ends.
-PRECISION = 1e-8
+#: Relative change of the likelihood at which an ascent ends: with hidden units, and
+#: without, where it ends at the maximum.
+PRECISION, CONCAVE_PRECISION = 1e-8, 1e-13
+#: A longer time, and more evaluations, where the ascent is the whole fit.
+CONCAVE_TIMES = 10
 
 
 class ExactAscent:
@@ -48,6 +52,12 @@ class ExactAscent:
         self.model, self.X, self.shares = model, X, shares
         self.weight_decay = weight_decay
         self.n_evaluations = n_evaluations
+        self.is_concave = model.n_hidden == 0
+        self.mean = None
+        if self.is_concave:
+            # The statistics of the rows do not depend on the parameters.
+            nowhere = np.zeros(model.n_parameters)
+            self.mean = model.posterior_exact(nowhere, X).values
 
     @classmethod
     def of(cls, settings, X):
@@ -76,8 +86,10 @@ class ExactAscent:
         if model.weighs_rows and not model.gaussian:
             X, counts = np.unique(X, axis=0, return_counts=True)
             shares = counts / counts.sum()
-        cost = OVERHEAD + model.exact_cost(X.shape[0])
-        n_evaluations = int(min(NANOSECONDS / cost, MOST_EVALUATIONS))
+        concave = model.n_hidden == 0
+        cost = OVERHEAD + model.exact_cost(0 if concave else X.shape[0])
+        times = CONCAVE_TIMES if concave else 1
+        n_evaluations = int(min(NANOSECONDS / cost, MOST_EVALUATIONS) * times)
         if n_evaluations < FEWEST_EVALUATIONS:
             return None
         X = X.astype(np.float64)
@@ -100,7 +112,10 @@ class ExactAscent:
         """
         model, weights = self.model, slice(self.model.weights_from, None)
         log_partition, negative = model.free_exact(params)
-        value, positive = model.rows_exact(params, self.X, self.shares)
+        if self.mean is not None:
+            value, positive = float(params @ self.mean), self.mean
+        else:
+            value, positive = model.rows_exact(params, self.X, self.shares)
         value, gradient = value - log_partition, positive - negative
         if self.weight_decay:
             value -= 0.5 * self.weight_decay * float(params[weights] @ params[weights])
@@ -131,7 +146,11 @@ class ExactAscent:
         found = optimize.minimize(
             loss, start, jac=True, method="L-BFGS-B",
             bounds=np.column_stack([low, high]),
-            options={"maxfun": self.n_evaluations, "maxcor": 20, "ftol": PRECISION},
+            options={
+                "maxfun": self.n_evaluations, "maxiter": self.n_evaluations,
+                "maxcor": 20, "gtol": 1e-8 if self.is_concave else 1e-5,
+                "ftol": CONCAVE_PRECISION if self.is_concave else PRECISION,
+            },
         )  # fmt: skip
         end = found.x.astype(params.dtype)
         return end if np.isfinite(found.fun) and np.isfinite(end).all() else params

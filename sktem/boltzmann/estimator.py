@@ -97,7 +97,9 @@ class LatentBoltzmannMachine(
         many updates as the one before, in which the steps fall by a factor of 100. On
         NumPy arrays, and where the exact gradient of the likelihood is cheap, a round
         ends with an ascent along it, and the next one is twice as long. The fit stops
-        after a round that adds too little to the log-likelihood, see `tol`.
+        after a round that adds too little to the log-likelihood, see `tol`. Where in
+        addition no unit is hidden, an epoch is an ascent, and the fit ends at the
+        maximum.
     batch_size : int, default=100
         Rows per update.
     max_iter : int or "auto", default="auto"

@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 
 from sktem.boltzmann.elimination import (
-    POSTERIOR_WIDTH,
     EliminationPlan,
     plan_elimination,
     posterior_plan,
@@ -29,6 +28,8 @@ __all__ = ["GraphMachine"]
 CHAINS_PER_BLOCK = 512
 #: Most parameters of a machine whose exact gradient is looked for.
 MOST_PARAMETERS = 2000
+#: Largest separator of the sums over all units that it takes.
+WHOLE_WIDTH = 17
 
 
 class GraphMachine(BoltzmannModel):
@@ -390,7 +391,7 @@ class GraphMachine(BoltzmannModel):
         """The plan of the sums over all units, None where they are too many."""
         if self.n_parameters > MOST_PARAMETERS:
             return None
-        return plan_elimination(self.graph, POSTERIOR_WIDTH + 2)
+        return plan_elimination(self.graph, WHOLE_WIDTH)
 
     def free_exact(self, params) -> tuple[float, np.ndarray]:
         """Return log Z and the exact mean of phi under the model."""

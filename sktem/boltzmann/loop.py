@@ -22,6 +22,7 @@ from sktem.boltzmann.rounds import (
     Measure,
     has_converged,
     is_worse,
+    rise,
     round_ends,
 )
 from sktem.boltzmann.steps import m_step
@@ -35,6 +36,10 @@ CENTRE_RATE = 0.01
 #: Sum of given steps below which a run is never called converged: the gradient of a
 #: weight is at most a sixteenth of its distance from the maximum.
 SHORTEST_WAY = 16.0
+#: Rise of the log-likelihood of a row by an ascent that has arrived at the maximum of
+#: a concave one, and the chains' transitions from fair coins to there.
+ARRIVED = 1e-7
+TRANSITIONS = 1000
 #: Factor of the adapted steps after a round that has lost likelihood.
 SHORTER = 0.3
 
@@ -73,6 +78,7 @@ class ContrastiveEpochs:
         self.settings, self.X, self.state, self.watch = settings, X, state, watch
         self.edges = batch_edges(X.shape[0], settings.batch_size)
         ascends = watch is not None and watch.ascent is not None
+        self.climbs = ascends and watch.ascent.is_concave
         self.ends = round_ends(
             settings.n_epochs, len(self.edges) - 1, settings.adaptive, ascends
         )
@@ -94,6 +100,9 @@ class ContrastiveEpochs:
         settings, state, X = self.settings, self.state, self.X
         if state.epoch >= state.begin + settings.n_epochs:
             return False
+        if self.climbs:
+            self._climb()
+            return True
         begin, end = _round(self.ends, state.epoch - state.begin)
         done, span = state.epoch - state.begin - begin, end - begin
         state.fraction = done / max(span - 1, 1)
@@ -110,13 +119,41 @@ class ContrastiveEpochs:
         state.cpu_time = time.process_time() - self.begun
         return True
 
+    def _climb(self):
+        """Ascend towards the maximum of a concave likelihood."""
+        state, ascent = self.state, self.watch.ascent
+        state.params[...] = ascent.climb(state.params)
+        gradient = ascent.evaluate(state.params)[1]
+        state.gap = float(gradient @ gradient)
+        state.reach = float("inf")
+        state.first = state.second = None
+        state.epoch += 1
+        state.n_updates += 1
+        state.cpu_time = time.process_time() - self.begun
+
     def end_epoch(self) -> None:
         """Measure where a round ends, and record the epoch."""
         state = self.state
-        if self.watch is not None:
+        if self.climbs:
+            _measure(state, self.watch)
+            state.converged = rise(state.measures) <= ARRIVED
+            self._move_chains()
+        elif self.watch is not None:
             _close_epoch(self.settings, state, self.watch, self.ends)
-        _record(self.settings, state)
+        _record(self.settings, state, self.climbs)
         state.finished = self.copy(state.params)
+
+    def _move_chains(self):
+        """Move chains of the model to where an ascent has led."""
+        settings, state = self.settings, self.state
+        if not settings.solver.persistent:
+            return
+        model, rng = settings.model, state.generators.sampling
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
+        seed = draw_seed(rng)
+        moved = model.free_gibbs(state.params, state.chains, TRANSITIONS, seed, False)
+        state.chains = moved.chains
 
     def finish(self, on_epoch) -> None:
         """Nothing is left to do."""
@@ -327,15 +364,17 @@ def _take_best(state):
         state.chains[...] = chains
 
 
-def _record(settings, state):
+def _record(settings, state, climbs):
     """Write an epoch into the history."""
     state.history.append(
         passes=float(state.epoch),
         n_iterations=state.n_updates,
-        step_size=settings.step_size_m(state.n_updates, state.fraction),
         gradient_norm=state.gap**0.5,
         cpu_time=state.cpu_time,
     )
+    if not climbs:
+        step_size = settings.step_size_m(state.n_updates, state.fraction)
+        state.history.append(step_size=step_size)
     measured = state.history.objective
     if state.measures or measured:
         # Fits before a warm start need not have measured it.

@@ -10,6 +10,7 @@ from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.setup import new_model, new_settings
+from sktem.evaluation import enumerate_moments
 from sktem.graphs import Graph, grid_graph
 from tests.defaults.boltzmann_cases import maximum, random_graph
 
@@ -85,6 +86,52 @@ def test_a_fit_leaves_a_plateau_behind(solver):
     best = maximum(graph, hidden, X)
     assert fitted.converged_
     assert best - fitted.score(X) < 0.1 * (best - base)
+
+
+@pytest.mark.parametrize("solver", ["apcd", "cd"])
+@pytest.mark.parametrize("kind", ["dense", "grid", "chain"])
+def test_a_fit_without_hidden_units_ends_at_the_maximum(kind, solver):
+    """There the moments of the machine, by enumeration, are those of the data."""
+    graph = {
+        "dense": 1 - np.eye(7),
+        "grid": grid_graph(3, 3),
+        "chain": grid_graph(1, 12),
+    }[kind]
+    rng = np.random.default_rng(0)
+    n = graph.shape[0]
+    X = (rng.random((60, n)) < 0.5).astype(float)
+    X[:, 1:] = np.where(rng.random((60, n - 1)) < 0.6, X[:, :-1], X[:, 1:])
+    fitted = LatentBoltzmannMachine(graph, solver=solver, random_state=0).fit(X)
+    assert fitted.converged_ and fitted.n_iter_ <= 5
+    edges = Graph(graph)
+    weights = fitted.params_[n:]
+    log_partition, units, pairs = enumerate_moments(edges, fitted.biases_, weights)
+    np.testing.assert_allclose(units, X.mean(axis=0), atol=1e-5)
+    products = X[:, edges.first] * X[:, edges.second]
+    np.testing.assert_allclose(pairs, products.mean(axis=0), atol=1e-5)
+    best = X.mean(axis=0) @ fitted.biases_ + products.mean(axis=0) @ weights
+    assert fitted.history_.objective[-1] == pytest.approx(
+        best - log_partition, abs=1e-9
+    )
+    assert fitted.history_.gradient_norm[-1] < 1e-4
+    assert (fitted.chains_ is None) == (solver == "cd")
+
+
+def test_without_hidden_units_separable_rows_end_near_their_bound():
+    """Two units that are always equal: the likelihood rises to -log 2 for ever."""
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
+    fitted = LatentBoltzmannMachine(1 - np.eye(2), random_state=0).fit(X)
+    assert fitted.converged_ and np.abs(fitted.params_).max() < 100
+    assert fitted.score(X) == pytest.approx(-np.log(2), abs=1e-5)
+
+
+def test_without_hidden_units_weight_decay_counts():
+    X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
+    machine = LatentBoltzmannMachine(1 - np.eye(2), weight_decay=0.1, random_state=0)
+    fitted = machine.fit(X)
+    # The gradient of the likelihood is the pull of the penalty.
+    *_, pairs = enumerate_moments(Graph(1 - np.eye(2)), *np.split(fitted.params_, [2]))
+    assert 0.5 - pairs[0] == pytest.approx(0.1 * fitted.params_[2], abs=1e-5)
 
 
 def test_where_there_are_ascents():
