@@ -2,12 +2,12 @@
 Hidden units on a grid: three E-steps
 =====================================
 
-Half of the units of a 10 x 10 grid are hidden, at random. What is left of the grid
-between them falls into small parts, so that their posterior can be summed exactly, and
-the likelihood of the whole machine as well. The exact E-step is compared with Gibbs
-chains for each row (APCD) and with mean field (MFPCD), from the same start. Weights are
-strong and biases weak, so that hidden units depend on each other given the visible
-ones. That is what mean field leaves out, and it ends lower.
+Half of the units of a 10 x 10 grid are hidden, at random. The edges between them form
+small parts, so that their posterior can be summed exactly, and the likelihood of the
+whole machine as well. The exact E-step is compared with Gibbs chains for each row
+(APCD) and with mean field (MFPCD), from the same start. Weights are strong and biases
+weak, so that hidden units depend on each other given the visible ones. Mean field
+leaves that out, and ends lower.
 """
 
 # %%
@@ -37,19 +37,19 @@ chains = truth.new_chains(2 * n_rows, rng)
 truth.sweep(theta, chains, 2000, seed=1)
 train, test = chains[visible].T[:n_rows], chains[visible].T[n_rows:]
 
-# Its own log-likelihood: log Z is summed by eliminating one unit after the other.
+# Its own log-likelihood: log Z is summed by eliminating unit by unit.
 log_z = plan_elimination(graph).log_sum(biases, weights)
 best = truth.log_unnormalised(theta, test.astype(float)).mean() - log_z
 
 # %%
-# ``warm_start`` goes on from the parameters and the chains of the model, so that the
+# ``warm_start`` continues from the parameters and the chains of the model, so that the
 # held-out log-likelihood can be taken on the way; log Z is exact.
 solvers = {
     "exact E-step": dict(solver="pcd"),
     "APCD, Gibbs chains": dict(solver="apcd", e_step="gibbs", step_size_e=0.3),
     "MFPCD, mean field": dict(solver="mfpcd"),
 }
-epochs = np.arange(10, 151, 10)
+epochs = np.arange(10, 81, 10)
 below = {}
 for name, settings in solvers.items():
     machine = LatentBoltzmannMachine(

@@ -3,8 +3,8 @@ Missing pixels restored by a Boltzmann machine
 ==============================================
 
 A third of the pixels of all digits, those to learn from as well, has not been seen. A
-restricted machine learns from what is there: in its E-step a missing pixel is one more
-hidden unit. Its ``impute`` returns the expectation of what is missing, for pixels
+restricted machine learns from the others: in its E-step a missing pixel is one more
+hidden unit. Its ``impute`` returns the expectation of missing pixels, for pixels
 missing here and there and for a whole half, and is compared with the imputers of
 scikit-learn, which learn from the same rows.
 """
@@ -30,7 +30,7 @@ machine = LatentBoltzmannMachine(
     n_gibbs_e=5,
     n_gibbs_m=2,
     batch_size=25,
-    max_iter=120,
+    max_iter=60,
     centering=False,
     tol=None,
     random_state=0,
@@ -43,9 +43,9 @@ methods = {
 
 # %%
 # The error is the mean squared difference over the missing pixels, so that an
-# expectation is the best answer. A chain moves slowly between the shapes that fit what
-# is seen, and what it has not visited is missing from its mean: each row is restored by
-# three chains, whose means are averaged.
+# expectation is the best answer. A chain moves slowly between the shapes that fit the
+# seen pixels, and shapes that it has not visited are missing from its mean: each row is
+# restored by three chains, whose means are averaged.
 holes = {
     "a third": rng.random(test.shape) < 1 / 3,
     "lower half": np.tile(np.arange(64) >= 32, (len(test), 1)),
@@ -54,7 +54,7 @@ restored, errors = {}, {}
 for hole, missing in holes.items():
     seen = np.where(missing, np.nan, test)
     restored[hole] = {name: method.transform(seen) for name, method in methods.items()}
-    restored[hole]["machine"] = machine.impute(seen, n_steps=300, n_chains=3)
+    restored[hole]["machine"] = machine.impute(seen, n_steps=150, n_chains=3)
     errors[hole] = {
         name: np.square(values - test)[missing].mean()
         for name, values in restored[hole].items()
