@@ -67,9 +67,17 @@ class NumpyArrays:
         """Return the rows whose numbers are in a NumPy array."""
         return values[rows]
 
+    def take_columns(self, values, columns):
+        """Return the columns whose numbers are in a NumPy array."""
+        return values[:, columns]
+
     def put(self, table, rows, values):
         """Replace the rows whose numbers are in a NumPy array."""
         table[rows] = values
+
+    def to_numpy(self, values):
+        """Return an array of NumPy."""
+        return values
 
     def product(self, a, b, out=None):
         """Return ``a @ b``, written into `out` if given."""
@@ -134,6 +142,18 @@ class NamespaceArrays:
     def take(self, values, rows):
         """Return the rows whose numbers are in a NumPy array."""
         return self.xp.take(values, self.asarray(rows), axis=0)
+
+    def take_columns(self, values, columns):
+        """Return the columns whose numbers are in a NumPy array."""
+        return self.xp.take(values, self.asarray(columns), axis=1)
+
+    def to_numpy(self, values):
+        """Return an array of NumPy, copied from the device."""
+        if hasattr(values, "cpu"):  # torch
+            values = values.cpu()
+        elif hasattr(values, "get"):  # cupy
+            values = values.get()
+        return np.asarray(values)
 
     def put(self, table, rows, values):
         """Replace the rows whose numbers are in a NumPy array."""

@@ -11,6 +11,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from sktem.arrays import input_arrays
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
@@ -19,6 +20,7 @@ from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
+from sktem.mixture import tensors
 from sktem.mixture.covariances import COVARIANCES
 from sktem.mixture.given import (
     as_dtype,
@@ -30,6 +32,7 @@ from sktem.mixture.given import (
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.start import START_METHODS, chosen_rows, start_statistics
 from sktem.mixture.stream import MixtureStream
+from sktem.mixture.tensors import TensorRows, like_rows, numpy_of
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data
 
@@ -58,7 +61,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     attributes and methods, and besides them stochastic solvers, ``partial_fit``,
     ``sample_weight``, priors and a fixed unit covariance. The E-step is compiled, forms
     nothing of size (n_samples, n_components) and runs on ``n_jobs`` threads with the
-    same result to the last bit.
+    same result to the last bit. Arrays of other namespaces, such as tensors of torch,
+    are taken under ``sklearn.config_context(array_api_dispatch=True)``, and the E-step
+    then runs on their device.
 
     The parameters come in five groups: the *model* (``n_components`` to
     ``reg_covar``), the *start* (``init_params`` to ``n_init``), the *algorithm*
@@ -380,6 +385,12 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         self._warn(state, settings)
         return self
 
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: arrays of other namespaces are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
     def fit_predict(self, X, y=None, sample_weight=None):
         """Learn the mixture and return the component of each row.
 
@@ -450,18 +461,18 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
         return GaussianMixtureParams(
-            weights=np.asarray(self.weights_, dtype=np.float64),
-            means=np.asarray(self.means_, dtype=np.float64) - centre,
-            covariances=np.asarray(self.covariances_, dtype=np.float64),
-            precisions_cholesky=np.asarray(self.precisions_cholesky_, np.float64),
+            weights=numpy_of(self.weights_, np.float64),
+            means=numpy_of(self.means_, np.float64) - centre,
+            covariances=numpy_of(self.covariances_, np.float64),
+            precisions_cholesky=numpy_of(self.precisions_cholesky_, np.float64),
         )
 
     def _fitted_model(self):
         check_is_fitted(self, "means_")
         model = GaussianMixtureModel(
-            len(self.means_),
+            self.means_.shape[0],
             covariance_type=self.covariance_type,
-            centre=np.asarray(self.means_, dtype=np.float64).mean(axis=0),
+            centre=numpy_of(self.means_, np.float64).mean(axis=0),
             n_jobs=self.n_jobs,
         )
         return model, self._fitted_params(model.centre)
@@ -484,8 +495,11 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """
         model, params = self._fitted_model()
 
+        kernel_params = model.kernel_params(params)
+
         def log_density(X):
-            return model.log_likelihood(X, params).astype(X.dtype, copy=False)
+            values = model.kernels_of(X).log_density(X, kernel_params, self.n_jobs)
+            return like_rows(X, values)
 
         return answer(self, X, log_density, out, self._check_block)
 
@@ -529,9 +543,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             ``out`` is not given.
         """
         model, params = self._fitted_model()
+        kernel_params = model.kernel_params(params)
 
         def labels(X):
-            return model.predict(X, params)
+            return model.kernels_of(X).predict(X, kernel_params, self.n_jobs)
 
         return answer(self, X, labels, out, self._check_block)
 
@@ -554,6 +569,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         model, params = self._fitted_model()
 
         def posterior(X):
+            if isinstance(X, TensorRows):
+                return like_rows(
+                    X, tensors.posterior(X, model.kernel_params(params))[0]
+                )
             probabilities = model.posterior(X, params).astype(X.dtype, copy=False)
             # Rounding makes ties, whose label would not be the first of the largest.
             labels = model.predict(X, params)
@@ -597,10 +616,14 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         X = np.vstack(
             [
                 mean + structure.draw(params.covariances, k, int(counts[k]), rng)
-                for k, mean in enumerate(np.asarray(self.means_, dtype=np.float64))
+                for k, mean in enumerate(numpy_of(self.means_, np.float64))
             ]
         )
-        return X.astype(self.means_.dtype), np.repeat(np.arange(K), counts)
+        labels = np.repeat(np.arange(K), counts)
+        if isinstance(self.means_, np.ndarray):
+            return X.astype(self.means_.dtype), labels
+        like = TensorRows(self.means_)
+        return like_rows(like, X), like_rows(like, labels)
 
     def to_sklearn(self):
         """Return a fitted ``GaussianMixture`` of scikit-learn with the same parameters.
@@ -739,19 +762,23 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             return checked_rows(
                 self, source, sample_weight, self._check_block, ensure_min_samples
             )
+        X = X.values if isinstance(X, TensorRows) else X  # of a callback
+        arrays = input_arrays(X)
         X = validate_data(
             self,
             X,
             reset=reset,
-            dtype=[np.float64, np.float32],
-            order="C",
+            dtype=[arrays.xp.float64, arrays.xp.float32],
+            order="C" if arrays.is_numpy else None,
             ensure_min_samples=ensure_min_samples,
         )
+        X = X if arrays.is_numpy else TensorRows(X)
         check_magnitude(X, getattr(self, "feature_names_in_", None))
         if sample_weight is None:
             return X, None
+        given = input_arrays(sample_weight).to_numpy(sample_weight)
         sample_weight = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            given, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
         )
         return drop_weightless(X, sample_weight)
 
@@ -838,6 +865,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             if chosen is not None:
                 rows = X.take(chosen, axis=0)
                 weights = None if weights is None else weights[chosen]
+            # On the host: k-means of scikit-learn knows NumPy only.
+            rows = np.asarray(rows)
             s = start_statistics(model, rows, self.init_params, random_state, weights)
             params = model.maximize(s, None)
         if any(value is not None for value in given):
@@ -873,7 +902,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         history = state.history
         lower_bounds = [float(value) for value in history.objective]
         return {
-            **self._parameter_attributes(settings.model, state.params, X.dtype),
+            **self._parameter_attributes(settings.model, state.params, X),
             "n_features_in_": X.shape[1],
             "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
             "converged_": state.converged,
@@ -883,13 +912,15 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             "n_samples_seen_": len(X),
         }
 
-    def _parameter_attributes(self, model, params, dtype):
+    def _parameter_attributes(self, model, params, X):
+        dtype = X.dtype
         structure = model.structure(params.means.shape[1])
         factors = params.precisions_cholesky
-        return {
+        values = {
             "weights_": params.weights.astype(dtype),
             "means_": (params.means + model.centre).astype(dtype),
             "covariances_": as_dtype(params.covariances, dtype),
             "precisions_cholesky_": as_dtype(factors, dtype),
             "precisions_": as_dtype(structure.precisions(factors), dtype),
         }
+        return {name: like_rows(X, value) for name, value in values.items()}

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from sktem.mixture.model import GaussianMixtureParams
+from sktem.mixture.tensors import TensorRows
 
 __all__ = [
     "as_dtype",
@@ -26,7 +27,11 @@ def check_magnitude(X, names=None) -> None:
     """Refuse values whose squares overflow: a covariance could not hold them."""
     if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
         return
-    largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+    largest = (
+        X.largest_sizes()
+        if isinstance(X, TensorRows)
+        else np.maximum(X.max(axis=0), -X.min(axis=0))
+    )
     column = int(largest.argmax())
     if largest[column] > LARGEST_VALUE:
         name = f"column {column}" if names is None else f"column {names[column]!r}"

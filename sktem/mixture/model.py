@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.mixture import tensors
 from sktem.mixture.covariances import COVARIANCES
 from sktem.mixture.kernels import e_step as kernels
 from sktem.models.base import LatentModel
@@ -155,6 +156,11 @@ class GaussianMixtureModel(LatentModel):
 
     # The E-step -----------------------------------------------------------------
 
+    @staticmethod
+    def kernels_of(X):
+        """Return the module that computes on rows of this kind."""
+        return tensors if isinstance(X, tensors.TensorRows) else kernels
+
     def kernel_params(self, params):
         """Return the parameters in the form of the compiled kernels."""
         with np.errstate(divide="ignore"):
@@ -169,7 +175,7 @@ class GaussianMixtureModel(LatentModel):
 
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood in one fused pass."""
-        sums, log_likelihood = kernels.expected_statistics(
+        sums, log_likelihood = self.kernels_of(X).expected_statistics(
             X, self.kernel_params(params), sample_weight, self.n_jobs
         )
         total = len(X) if sample_weight is None else sample_weight.sum()
@@ -177,11 +183,16 @@ class GaussianMixtureModel(LatentModel):
 
     def posterior(self, X, params):
         """Return posterior probabilities of the components."""
-        return kernels.posterior(X, self.kernel_params(params), self.n_jobs)[0]
+        computed = self.kernels_of(X).posterior(
+            X, self.kernel_params(params), self.n_jobs
+        )
+        return tensors.numpy_of(computed[0])
 
     def predict(self, X, params):
         """Return the most probable component of each row."""
-        return kernels.predict(X, self.kernel_params(params), self.n_jobs)
+        return tensors.numpy_of(
+            self.kernels_of(X).predict(X, self.kernel_params(params), self.n_jobs)
+        )
 
     def draw_posterior(self, X, params, n_draws, rng):
         """Draw components and return how often each was drawn."""
@@ -191,12 +202,14 @@ class GaussianMixtureModel(LatentModel):
 
     def log_likelihood(self, X, params):
         """Return the log-density of each row."""
-        return kernels.log_density(X, self.kernel_params(params), self.n_jobs)
+        return tensors.numpy_of(
+            self.kernels_of(X).log_density(X, self.kernel_params(params), self.n_jobs)
+        )
 
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the statistics for given latents."""
         centre = self._centre(X.shape[1])
-        sums = kernels.statistics(
+        sums = self.kernels_of(X).statistics(
             X, Z, centre, self.covariance_type, sample_weight, self.n_jobs
         )
         return sums / (len(X) if sample_weight is None else sample_weight.sum())

@@ -13,6 +13,7 @@ from sktem.loop.iterates import IterateRule
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.stream import Stream, StreamState
+from sktem.mixture.tensors import no_rows
 from sktem.samplers import ExactExpectation
 from sktem.schedules import Constant, Polynomial, check_schedule
 from sktem.solvers import FullBatch
@@ -37,7 +38,7 @@ class MixtureStream(StreamRunner):
         self.published_at = 0
         self.preview = None
         self.model = None
-        self.dtype = None
+        self.like = None
 
     @classmethod
     def after_fit(cls, estimator, model, state, total_weight) -> MixtureStream:
@@ -63,7 +64,9 @@ class MixtureStream(StreamRunner):
         """Learn from a chunk."""
         if self.state is not None:
             estimator._check_same(self.model, X.shape[1])
-        self.dtype = X.dtype
+        self.like = no_rows(X)
+        # The start is made on the host.
+        X = np.asarray(X) if self.state is None else X
         super().update(estimator, X, sample_weight, task)
 
     def rows_of_start(self, estimator, X):
@@ -161,7 +164,7 @@ class MixtureStream(StreamRunner):
         else:
             (model, params), n_steps = self._preview(estimator), 0
         return {
-            **estimator._parameter_attributes(model, params, self.dtype),
+            **estimator._parameter_attributes(model, params, self.like),
             "n_samples_seen_": self.n_rows,
             "n_steps_": n_steps,
         }
