@@ -61,6 +61,21 @@ print(f"fit to all rows {whole.score(everything):.5f}")
 print(stream.means_[stream.means_[:, 0].argsort()].round(2))
 
 # %%
+# Many passes
+# -----------
+# Once the numbers lie in a file that can be read again quickly, ``fit`` reads it by
+# blocks in every pass, and its result is that of the array in memory, bit for bit.
+
+table = np.lib.format.open_memmap(
+    path.with_suffix(".npy"), "w+", dtype=np.float64, shape=everything.shape
+)
+for index, piece in enumerate(pieces(path)):
+    table[5000 * index : 5000 * (index + 1)] = piece
+table.flush()
+again = StochasticEMGaussianMixture(4, random_state=0).fit(path.with_suffix(".npy"))
+print("the same bits:", bool((again.means_ == whole.means_).all()))
+
+# %%
 # What was found
 # --------------
 

@@ -24,6 +24,7 @@ MODULES = ["sktem"] + [
         "graphs",
         "persistence",
         "plotting",
+        "rows",
     )
 ]
 

@@ -22,7 +22,7 @@ PAGES = [
     ),
 ]
 # A page may show what the test extra does not bring.
-OPTIONAL = {"dask", "distributed", "skops", "torch"}
+OPTIONAL = {"dask", "distributed", "pyarrow", "skops", "torch"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
