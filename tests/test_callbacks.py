@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sktem import (
+    DeformableTemplateEstimator,
     NonlinearMixedEffectsRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
@@ -488,3 +489,22 @@ def test_tasks_of_other_streams():
     )
     line.set_callbacks(hooks).partial_fit(x[:, None], y, groups=groups)
     assert hooks.tasks.count(("end", "batch")) == 2  # of five subjects
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+def test_tasks_of_a_stream_of_images():
+    """A fit of the first ones, another one when there are enough, then batches."""
+    X, hooks = np.random.default_rng(0).random((45, 36)), Hooks()
+    settings = {"template_landmarks": 6, "deformation_landmarks": 3, "max_iter": 2}
+    stream = DeformableTemplateEstimator(**settings, random_state=0)
+    plain = DeformableTemplateEstimator(**settings, random_state=0)
+    stream.set_callbacks(hooks)
+    for chunk in (X[:15], X[15:25], X[25:]):
+        stream.partial_fit(chunk)
+        plain.partial_fit(chunk)
+    assert hooks.tasks.count("setup") == hooks.tasks.count("teardown") == 3
+    assert hooks.tasks.count(("end", "run")) == 2
+    # One after that which fills the memory, of two fits and two chunks.
+    assert hooks.tasks.count(("end", "pass")) == 4
+    assert hooks.tasks.count(("end", "chunk")) == 2
+    assert_array_equal(stream.templates_, plain.templates_)

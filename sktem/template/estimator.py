@@ -18,24 +18,22 @@ from threadpoolctl import threadpool_limits
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused
-from sktem.estimators.progress import print_chunk
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
-from sktem.template.model import TemplateParams
 from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
+    Frame,
+    TemplateFit,
     check_parameters,
     check_same,
     default_step,
-    new_grid,
     new_model,
-    standards,
     starting_params,
     validated,
 )
-from sktem.template.stream import JUDGED, TemplateStream
+from sktem.template.stream import JUDGED, TemplateStream, params_of
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -262,6 +260,7 @@ class DeformableTemplateEstimator(
     """
 
     _samplers: ClassVar[Mapping[str, type]] = DEFORMATION_SAMPLERS
+    _stream: TemplateStream | None = None
 
     def __init__(
         self,
@@ -345,14 +344,14 @@ class DeformableTemplateEstimator(
             )
         return sampler
 
-    def _settings(self, model, n_rows):
-        settings = super()._settings(model, n_rows)
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
         if self.n_components > 1 and not hasattr(settings.sampler, "kind"):
             raise ValueError(
                 "a mixture of templates needs a sampler that moves labels: one of "
                 f"{sorted(self._samplers)} or an instance of their classes"
             )
-        if isinstance(self.step_size, str):
+        if isinstance(self.step_size, str) and n_rows is not None:
             settings = replace(
                 settings, step_size=default_step(settings, n_rows, self.max_iter)
             )
@@ -392,45 +391,49 @@ class DeformableTemplateEstimator(
         """Fit without a warning; return the state and the settings of the run."""
         check_parameters(self)
         X, sample_weight = validated(self, X, sample_weight, reset=True)
-        self.__dict__.pop("_stream", None)
-        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        self._stream = None
         warm = self.warm_start and hasattr(self, "coefficients_")
         if warm and self.grid_.image_shape == self.image_shape_:
             check_same(self)
         else:
             warm = False
-            self.grid_ = new_grid(self)
-            self._offset, self._scale = standards(X, sample_weight, self.image_shape_)
         start = self._params() if warm else None
-        state, settings, interrupted = self._run(X, sample_weight, mass, start)
-        self._publish(self._fitted_attributes(settings, state, X))
-        self._statistics = state.returned
+        frame = Frame.fitted(self) if warm else Frame.of(self, X, sample_weight)
+        state, fit, interrupted = self._run(frame, X, sample_weight, start)
+        self._publish(self._fitted_attributes(fit, state, X))
         if interrupted:
             raise KeyboardInterrupt
-        return state, settings
+        return state, fit.settings
 
-    def _run(self, X, sample_weight, mass, start):
+    def _run(self, frame, X, sample_weight, start=None, task=None):
         """Run the loop on images, from given or from starting parameters."""
-        Y = (X - self._offset) / self._scale
-        model = new_model(self, self.grid_, mass, start_at_mode=start is not None)
+        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        model = new_model(self, frame.grid, mass, start_at_mode=start is not None)
         settings = self._settings(model, len(X))
 
         def new_run(progress):
             generators = spawn_generators(self.random_state)
             params = start
             if params is None:
-                params = starting_params(
-                    model, Y, sample_weight, generators.initialisation
-                )
+                Y, rng = frame.standardised(X), generators.initialisation
+                params = starting_params(model, Y, sample_weight, rng)
             return TemplateState(params, generators)
 
         warn_of_unused(self, settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
+            fit = TemplateFit(settings, frame)
             state, interrupted = self._run_starts(
-                settings, Y, sample_weight, new_run, 1, FitProgress()
+                fit, X, sample_weight, new_run, 1, FitProgress(), task
             )
-        return state, settings, interrupted
+        return state, fit, interrupted
+
+    def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
+        Y = fit.frame.standardised(X)
+        super()._run_epochs(fit.settings, Y, state, sample_weight, on_epoch)
+
+    def _epoch_count(self, fit, sample_weight):
+        return super()._epoch_count(fit.settings, sample_weight)
 
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -458,14 +461,18 @@ class DeformableTemplateEstimator(
             The estimator.
         """
         check_parameters(self)
-        first = not hasattr(self, "_stream") and not hasattr(self, "coefficients_")
-        X, sample_weight = validated(self, X, sample_weight, reset=first)
-        if not hasattr(self, "_stream"):
-            self._stream = TemplateStream(self)
-        self._stream.update(self, X, sample_weight)
-        self.n_samples_seen_ = self._stream.n_rows
+        stream, fitted = self._stream, hasattr(self, "coefficients_")
+        reset = stream is None and not fitted
+        X, sample_weight = validated(self, X, sample_weight, reset=reset)
+        if stream is None:
+            stream = TemplateStream.after_fit(self) if fitted else TemplateStream()
+        try:
+            self._partial_fit(stream, X, sample_weight, "images")
+        except KeyboardInterrupt:  # what the run of a start has reached
+            self._stream = stream
+            self._publish(stream.attributes)
+            raise
         self._warn_of_folds()
-        print_chunk(self, len(X), "images")
         return self
 
     @property
@@ -474,18 +481,12 @@ class DeformableTemplateEstimator(
 
     def _params(self):
         """Return the fitted attributes as parameters of the model."""
-        return TemplateParams(
-            np.asarray(self.weights_, dtype=float),
-            np.asarray(self.coefficients_, dtype=float),
-            np.asarray(self.covariances_, dtype=float),
-            np.asarray(self.noise_variances_, dtype=float) / self._scale**2,
-            np.asarray(self.mean_deformations_, dtype=float),
-        )
+        return params_of(vars(self))
 
-    def _attributes_of(self, model, params):
+    def _attributes_of(self, frame, model, params):
         means = model.means_of(params)
         images = [
-            self.grid_.deformed(b, z)
+            frame.grid.deformed(b, z)
             for b, z in zip(params.coefficients, means, strict=True)
         ]
         return {
@@ -493,25 +494,27 @@ class DeformableTemplateEstimator(
             "coefficients_": params.coefficients,
             "covariances_": params.covariances,
             "mean_deformations_": means,
-            "noise_variances_": params.noise_variances * self._scale**2,
-            "templates_": self._offset
-            + self._scale * np.reshape(images, (-1, *self.image_shape_)),
+            "noise_variances_": params.noise_variances * frame.scale**2,
+            "templates_": frame.offset
+            + frame.scale * np.reshape(images, (-1, *self.image_shape_)),
         }
 
-    def _fitted_attributes(self, settings, state, X):
-        Y = (X[:JUDGED] - self._offset) / self._scale
+    def _fitted_attributes(self, fit, state, X):
+        settings, frame = fit
+        Y = frame.standardised(X[:JUDGED])
         folds = self._folds(settings.model, state.params, Y, state.chains)
         return {
-            **self._attributes_of(settings.model, state.params),
+            **self._attributes_of(frame, settings.model, state.params),
             "fold_rate_": folds[0],
             "folded_pixels_": folds[1],
             "converged_": self._converged(settings, state),
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "image_shape_": self.image_shape_,
-            "grid_": self.grid_,
-            "_offset": self._offset,
-            "_scale": self._scale,
+            "grid_": frame.grid,
+            "_offset": frame.offset,
+            "_scale": frame.scale,
+            "_statistics": state.returned,
             "_mass": settings.model.n_rows,
             "_strength": settings.model.priors.strength,
             "n_features_in_": self.n_features_in_,
@@ -526,7 +529,7 @@ class DeformableTemplateEstimator(
             chosen = self._modes_under(model, params, Y)[0]
         folded, rows = [], IMAGES_AT_ONCE
         for start in range(0, len(chosen), rows):
-            folded.append(self.grid_.jacobians(chosen[start : start + rows]) <= 0)
+            folded.append(model.grid.jacobians(chosen[start : start + rows]) <= 0)
         folded = np.concatenate(folded)
         return float(folded.any(axis=1).mean()), float(folded.mean())
 
@@ -578,8 +581,8 @@ class DeformableTemplateEstimator(
         for t in range(len(now.weights)):
             if now.weights[t] * state.n_rows < 1:
                 continue
-            new = self.grid_.deformed(now.coefficients[t], means(now)[t])
-            old = self.grid_.deformed(before.coefficients[t], means(before)[t])
+            new = settings.model.grid.deformed(now.coefficients[t], means(now)[t])
+            old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
             moved = np.sqrt(np.mean((new - old) ** 2))
             ratio = now.noise_variances[t] / before.noise_variances[t]
             if moved > covered * DRIFT * new.std():

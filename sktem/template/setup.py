@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -10,13 +11,17 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.loop.state import RunSettings
 from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry import geometry
+from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.priors import TemplatePriors
 from sktem.template.shapes import resolved_shape, rows_of
 
 __all__ = [
+    "Frame",
+    "TemplateFit",
     "check_parameters",
     "check_same",
     "default_step",
@@ -117,6 +122,36 @@ def check_same(estimator):
             f"{', '.join(changed)} cannot change between fits that go on from "
             "each other (warm_start and partial_fit)"
         )
+
+
+class Frame(NamedTuple):
+    """Geometry of images, and the standardisation of their intensities."""
+
+    grid: ImageGrid
+    offset: float
+    scale: float
+
+    @classmethod
+    def of(cls, estimator, X, sample_weight) -> Frame:
+        """Return the frame of images that are to be fitted."""
+        shape = estimator.image_shape_
+        return cls(new_grid(estimator), *standards(X, sample_weight, shape))
+
+    @classmethod
+    def fitted(cls, estimator) -> Frame:
+        """Return the frame of a fitted estimator."""
+        return cls(estimator.grid_, estimator._offset, estimator._scale)
+
+    def standardised(self, X):
+        """Return images in the units of the model."""
+        return (X - self.offset) / self.scale
+
+
+class TemplateFit(NamedTuple):
+    """The settings of a run over images, and their frame."""
+
+    settings: RunSettings
+    frame: Frame
 
 
 def standards(X, sample_weight, image_shape):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.kept_rows import KeptRows
+from sktem.estimators.stream import StreamRunner
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
-from sktem.template.setup import check_same, new_grid, new_model, standards
+from sktem.template.model import TemplateParams
+from sktem.template.setup import Frame, check_same, new_model
 
-__all__ = ["TemplateStream"]
+__all__ = ["TemplateStream", "params_of"]
+
+#: Attributes that are moving averages on a stream.
+FOLDS = ("fold_rate_", "folded_pixels_")
 
 #: Images whose modes are sought for folds, where there are no chains.
 JUDGED = 50
@@ -20,107 +27,103 @@ JUDGED = 50
 IMAGES_OF_A_START, STREAM_BATCH = 20, 20
 
 
-class TemplateStream:
-    """Images kept for the start, then the state of the stream.
+class TemplateStream(StreamRunner):
+    """Images kept for the start, then running statistics."""
 
-    Parameters
-    ----------
-    estimator : DeformableTemplateEstimator
-        Holds the settings and, after a fit, parameters to go on from.
-    """
-
-    def __init__(self, estimator):
-        self.kept = KeptRows()
+    def __init__(self):
+        super().__init__()
         self.started_at = 0
-        self.n_rows = 0
-        self.state: StreamState | None = None
-        if hasattr(estimator, "coefficients_"):
-            self.state = self._state(estimator)
+        self.frame: Frame | None = None
+        self.attributes: dict[str, Any] = {}
 
-    @staticmethod
-    def _state(estimator):
-        """Return a state that goes on from fitted parameters."""
-        return StreamState(
-            params=estimator._params(),
-            s=estimator._statistics,
+    @classmethod
+    def after_fit(cls, estimator) -> TemplateStream:
+        """Return a stream that continues a fit."""
+        stream, found = cls(), vars(estimator)
+        stream.attributes = {name: found[name] for name in FOLDS}
+        stream._continue(estimator, found)
+        return stream
+
+    def _continue(self, estimator, found):
+        """Continue from fitted attributes."""
+        self.frame = Frame(found["grid_"], found["_offset"], found["_scale"])
+        self.state = StreamState(
+            params=params_of(found),
+            s=found["_statistics"],
             generators=spawn_generators(estimator.random_state),
             iterates=IterateRule(check_average(estimator.average)),
-            mass=estimator._mass,
+            mass=found["_mass"],
         )
 
-    def update(self, estimator, X, sample_weight):
-        """Learn from a chunk.
-
-        Parameters
-        ----------
-        estimator : DeformableTemplateEstimator
-            Gets the parameters.
-        X : ndarray of shape (n_samples, n_pixels)
-            Images.
-        sample_weight : ndarray of shape (n_samples,) or None
-            Positive weights.
-        """
-        self.n_rows += len(X)
+    def update(self, estimator, X, sample_weight, task):
+        """Learn from a chunk."""
         if self.state is not None:
             check_same(estimator)
-        else:
-            X, sample_weight = self._start(estimator, X, sample_weight)
-            if len(X) == 0:
-                return
-        Y = (X - estimator._offset) / estimator._scale
-        mass = float(len(X) if sample_weight is None else sample_weight.sum())
-        stream = self._stream(estimator, self.state.mass + mass)
-        stream.update(self.state, Y, sample_weight)
-        params, estimator._statistics = stream.published(self.state)
-        estimator._mass = self.state.mass
-        estimator._publish(estimator._attributes_of(stream.settings.model, params))
-        new = estimator._folds(stream.settings.model, params, Y[-JUDGED:], None)
-        step = min(len(Y) / JUDGED, 1.0)
-        estimator.fold_rate_ += step * (new[0] - estimator.fold_rate_)
-        estimator.folded_pixels_ += step * (new[1] - estimator.folded_pixels_)
+        super().update(estimator, X, sample_weight, task)
 
-    def _start(self, estimator, X, sample_weight):
-        """Keep images until there are enough; return those that are left over."""
-        needed = IMAGES_OF_A_START * estimator.n_components
-        X, sample_weight = self.kept.add(X, sample_weight, needed)
-        enough = self.kept.count >= needed
+    def rows_of_start(self, estimator, X):
+        """Return how many images a start needs."""
+        return IMAGES_OF_A_START * estimator.n_components
+
+    def collect(self, estimator, X, sample_weight, task):
+        """Keep images; before there are enough, fit those there are."""
+        X, sample_weight = super().collect(estimator, X, sample_weight, task)
         # A new start for every image that comes would cost more than it is worth.
-        if enough or self.kept.count >= 1.3 * self.started_at:
-            self.started_at = self.kept.count
-            self._fit_kept(estimator)
-        if enough:
-            self.state, self.kept = self._state(estimator), KeptRows()
+        if self.state is None and self.kept.count >= 1.3 * self.started_at:
+            self._fit(estimator, *self.kept.joined(), task)
         return X, sample_weight
 
-    def _fit_kept(self, estimator):
-        rows, weights = self.kept.joined()
-        mass = float(len(rows) if weights is None else weights.sum())
-        estimator.grid_ = new_grid(estimator)
-        estimator._offset, estimator._scale = standards(
-            rows, weights, estimator.image_shape_
-        )
-        state, settings, interrupted = estimator._run(rows, weights, mass, None)
-        estimator._publish(estimator._fitted_attributes(settings, state, rows))
-        estimator._statistics = state.returned
+    def begin(self, estimator, X, sample_weight, task):
+        """Fit the kept images like a data set, and continue from there."""
+        self._fit(estimator, X, sample_weight, task)
+        self._continue(estimator, self.attributes)
+
+    def _fit(self, estimator, X, sample_weight, task):
+        self.started_at = len(X)
+        frame = Frame.of(estimator, X, sample_weight)
+        state, fit, interrupted = estimator._run(frame, X, sample_weight, task=task)
+        self.attributes = estimator._fitted_attributes(fit, state, X)
         if interrupted:
             raise KeyboardInterrupt
 
-    @staticmethod
-    def _stream(estimator, mass):
-        model = new_model(estimator, estimator.grid_, mass, start_at_mode=True)
-        settings = estimator._settings(model, STREAM_BATCH)
+    def step(self, estimator, X, sample_weight, task):
+        """Learn from images."""
+        Y = self.frame.standardised(X)
+        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        stream = self._stream(estimator, self.state.mass + mass)
+        self.learn(stream, Y, sample_weight, task)
+        model = stream.settings.model
+        params, s = stream.published(self.state)
+        self.attributes |= estimator._attributes_of(self.frame, model, params)
+        self.attributes |= {"_statistics": s, "_mass": self.state.mass}
+        new = estimator._folds(model, params, Y[-JUDGED:], None)
+        share = min(len(Y) / JUDGED, 1.0)
+        for name, value in zip(FOLDS, new, strict=True):
+            before = self.attributes[name]
+            self.attributes[name] = before + share * (value - before)
+
+    def published(self, estimator):
+        """Return the fitted attributes that count every image seen."""
+        return {**self.attributes, "n_samples_seen_": self.n_rows}
+
+    def _stream(self, estimator, mass):
+        model = new_model(estimator, self.frame.grid, mass, start_at_mode=True)
+        batch_size = estimator._given_batch_size(STREAM_BATCH)
+        settings = estimator._settings(model, batch_size=batch_size)
         step_size = settings.step_size
         if isinstance(estimator.step_size, str):
             step_size = Polynomial(alpha=0.6, offset=2.0)
-        batch_size = settings.batch_size
-        if not isinstance(estimator.batch_size, str):
-            batch_size = int(estimator.batch_size)
-        return Stream(
-            replace(
-                settings,
-                step_size=step_size,
-                batch_size=batch_size,
-                # One pass of a population solver fills the memory.
-                max_passes=2.0,
-            )
-        )
+        # One pass of a population solver fills the memory.
+        return Stream(replace(settings, step_size=step_size, max_passes=2.0))
+
+
+def params_of(attributes) -> TemplateParams:
+    """Return fitted attributes as parameters of the model."""
+    return TemplateParams(
+        np.asarray(attributes["weights_"], dtype=float),
+        np.asarray(attributes["coefficients_"], dtype=float),
+        np.asarray(attributes["covariances_"], dtype=float),
+        np.asarray(attributes["noise_variances_"], dtype=float)
+        / attributes["_scale"] ** 2,
+        np.asarray(attributes["mean_deformations_"], dtype=float),
+    )
