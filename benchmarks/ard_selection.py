@@ -1,4 +1,4 @@
-"""Fewer samples than features: relevance determination beside the l1 penalty.
+"""Fewer samples than features: relevance determination and the l1 penalty.
 
 Gene expression of colon tissue (62 x 2000, logarithms taken) and of leukaemia (38 x
 3051), stratified 5-fold cross-validation: error, mean log-loss and number of kept

@@ -1,6 +1,6 @@
 """Images of the Boltzmann benchmarks.
 
-Read from ``../shared/data/images`` beside the repository, or from the folder named by
+Read from ``../shared/data/images`` next to the repository, or from the folder named by
 the environment variable SKTEM_SHARED_DATA.
 """
 

@@ -103,7 +103,7 @@ def plans(arguments):
 
 
 def pretrained(key, plan, train, arguments):
-    """Return a machine whose layers were learned one after the other, and CPU s."""
+    """Return a machine whose layers were learned in turn, and CPU s."""
     path = kept(arguments.keep, key, "layers")
     if path is not None and path.exists():
         return joblib.load(path)
@@ -121,7 +121,7 @@ def pretrained(key, plan, train, arguments):
 
 
 def learned(plan, start, train, **settings):
-    """Return a machine that went on from another one."""
+    """Return a machine that continues another one."""
     machine = copy.deepcopy(start).set_params(
         pretrain=0, warm_start=True, max_iter=plan.epochs, **settings
     )

@@ -1,4 +1,4 @@
-"""One iteration of EM for Gaussian mixtures: sktem beside scikit-learn.
+"""One iteration of EM for Gaussian mixtures: sktem and scikit-learn.
 
 An iteration is the E-step and the M-step, or for sktem the statistics from which
 the M-step starts (what remains of it takes microseconds). Times are CPU seconds of

@@ -1,6 +1,6 @@
 """Images of the template benchmarks.
 
-Real images are read from ``../shared/data/images`` beside the repository (or from the
+Real images are read from ``../shared/data/images`` next to the repository (or from the
 folder named by the environment variable SKTEM_SHARED_DATA). Without USPS, the digits
 that come with scikit-learn take its place, enlarged to the same 16 by 16 pixels.
 """

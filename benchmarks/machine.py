@@ -1,4 +1,4 @@
-"""What the benchmarks ran on."""
+"""The machine that benchmarks ran on."""
 
 from __future__ import annotations
 

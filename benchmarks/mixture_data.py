@@ -1,6 +1,6 @@
 """Data sets of the mixture benchmarks.
 
-Real data are read from ``../shared/data/mixture`` beside the repository (or from the
+Real data are read from ``../shared/data/mixture`` next to the repository (or from the
 folder named by the environment variable SKTEM_SHARED_DATA); a set that is absent is
 left out.
 """

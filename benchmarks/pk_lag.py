@@ -4,18 +4,18 @@ The study of Karimi and Li (2021, full version) with the settings of their code:
 subjects with 10 observations each, one chain with two proposals of the prior, two moves
 of each coordinate and two of all per visit, batches of half of the subjects (in turn
 for iSAEM, random for the others), rho = 0.1, step 1, covariance I at the start.
-The default rho, 0.63, is shown beside it. Sampling times, dose and weights are not
+The default rho, 0.63, is shown as well. Sampling times, dose and weights are not
 stated there; here they are 0.5 to 24 h, 100 and 20 % around the mean.
 
 The authors' sampler moves the chains for five sweeps at the starting parameters before
 the first statistics are taken; so it is done here. Their figure ends after 15 epochs;
-here it goes on to 50, where their steps begin to fall.
+here it continues to 50, where their steps begin to fall.
 
 An epoch is n / b iterations, as in the paper, which counts neither the initial pass,
 nor the anchors of vrTTEM, nor the second index set of fitTEM; the visits count them
 all, and the five sweeps. Shown are the mean over data sets of ``(ka - 1)^2``, which
-cannot fall below what the data tell of ka, and of ``(ka - ka*)^2``, where ka* is the
-maximum-likelihood estimate, from SAEM with averaging.
+cannot fall below the information of the data on ka, and of ``(ka - ka*)^2``, where ka*
+is the maximum-likelihood estimate, from SAEM with averaging.
 
 Prints the tables, and unless ``--quick`` writes them to ``doc/tables`` and the picture
 to ``doc/images``. Data sets are kept in a folder and not computed again, so that a run

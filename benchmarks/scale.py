@@ -1,4 +1,4 @@
-"""Many subjects: simulated one-compartment data, sktem beside pynlme.
+"""Many subjects: simulated one-compartment data, sktem and pynlme.
 
 N subjects with 10 observations each. The distance is the largest difference between an
 estimate and the maximum-likelihood estimate, in standard errors; the maximum is that of
@@ -14,7 +14,7 @@ tenth of them, and the time of all is extrapolated from the next smaller N, in a
 that says so.
 
 Prints the tables, and unless ``--quick`` writes them to ``doc/tables`` and the picture
-to ``doc/images``. What was found at an N is kept in a folder and not computed again, so
+to ``doc/images``. The result at an N is kept in a folder and not computed again, so
 that sizes can be run one by one (``--sizes 5000 --parts curves``); the report is
 written by a run with all of them.
 Usage: ``python benchmarks/scale.py [--sizes 100,1000] [--peer-python PATH] [--quick]``
@@ -81,7 +81,7 @@ def fitted(data, **options):
     )
     begin = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of convergence and of mended proxies
+        warnings.simplefilter("ignore")  # of convergence and of repaired proxies
         fit.fit(X, y, groups=groups)
     return fit, time.process_time() - begin
 

@@ -9,7 +9,7 @@ alternate between the methods, with the range in brackets.
   grid needs, "compiled" is the package's loop over images with the template as a cubic
   spline. The floor is its arithmetic over the measured peak of a product of matrices.
 - ``throughput``: images per second of five Langevin steps and their statistics.
-- ``statistics``: the mid-point form beside a dense ``K'K`` in NumPy.
+- ``statistics``: the mid-point form against a dense ``K'K`` in NumPy.
 - ``fits``: complete fits, and the compilation in fresh processes.
 - ``samplers``: effective draws per CPU second at a fitted template. All chains are
   compiled. The walks of landmarks and the Gibbs sampler compute the displacement of
@@ -151,7 +151,7 @@ class Dense:
 
 
 class _Geometry:
-    """What the dense code needs of a grid."""
+    """Parts of a grid for the dense code."""
 
     def __init__(self, grid):
         self.pixels, self.scale = grid.pixels, grid.template_scale
@@ -166,7 +166,7 @@ class _Geometry:
 
 @njit(nogil=True)
 def energies(Y, Z, table, precision, noise_variance, grid, energy, gradient):
-    """Fill energies and gradients of images, one after the other."""
+    """Fill energies and gradients of images, one by one."""
     work = new_work(grid, 2)
     prior = np.empty(Z.shape[1])
     for row in range(Y.shape[0]):

@@ -1,4 +1,4 @@
-"""Classification from few images: a template per class beside scikit-learn.
+"""Classification from few images: a template per class and scikit-learn.
 
 Training images are drawn at random from the training set, the same for all methods,
 and all (or ``--test-size``) test images are classified. ``GridSearchCV`` chooses C and
@@ -50,7 +50,7 @@ def methods(seed):
 
 
 def draw(y, per_class, rng):
-    """Return indices of so many images of each class."""
+    """Return indices of a number of images of each class."""
     return np.concatenate(
         [
             rng.choice(np.flatnonzero(y == label), per_class, replace=False)

@@ -5,7 +5,7 @@ Four parts, each with a picture:
 - all ten digits: pixel means, templates (from 20 images and from all) and samples,
   with the sharpness of each, the gradient energy over that of the pixel mean;
 - two templates for the sevens and for the twos: styles of writing;
-- an unlabelled fit with several templates, by adjusted Rand index beside k-means;
+- an unlabelled fit with several templates, by adjusted Rand index against k-means;
 - faces: the template and its leading deformations at two standard deviations.
 
 Run: ``python benchmarks/template_digits.py``; one part with ``--parts digits``.

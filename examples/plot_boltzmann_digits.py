@@ -3,7 +3,7 @@ Digits from a Boltzmann machine: samples and restored halves
 ============================================================
 
 A restricted machine with 150 hidden units learns scikit-learn's 8 x 8 digits by
-persistent contrastive divergence. Its E-step is exact. What has been learned can be
+persistent contrastive divergence. Its E-step is exact. The learned model can be
 looked at in three ways: samples from the machine, the lower halves of held-out digits
 restored from their upper halves, and the log-likelihood, for which log Z is estimated
 by annealed importance sampling.

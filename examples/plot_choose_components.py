@@ -84,8 +84,8 @@ by_icl = GridSearchCV(
 print(by_icl.best_params_)
 
 # %%
-# What was chosen
-# ---------------
+# The choice
+# ----------
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), layout="constrained")
 axes[0].plot(numbers, bic, "o-", label="BIC")

@@ -2,7 +2,7 @@
 The template of a handwritten digit
 ===================================
 
-The mean of forty handwritten fives is a blur: the strokes of one person pass beside
+The mean of forty handwritten fives is a blur: the strokes of one person miss
 those of another. A deformable template is the one image from which all of them follow
 by smooth displacements of their pixels, and what is learned besides is how they are
 displaced (Allassonnière, Amit and Trouvé 2007).
@@ -58,7 +58,7 @@ print(f"          of the template {sharpness(estimator.templates_[0]):.2f}")
 # %%
 # The run
 # -------
-# What was recorded: the step of the stochastic approximation, which is 1 while the
+# The record of the run: the step of the stochastic approximation, which is 1 while the
 # template is found and decreases from half of the passes on, and the acceptance rate
 # of the Langevin chains that draw the deformations.
 
@@ -78,7 +78,7 @@ plt.show()
 # %%
 # Samples
 # -------
-# The model can draw images, here without the noise. Whether they look like fives tells
+# The model can draw images, here without the noise. Whether they look like fives shows
 # more about a model than its likelihood.
 
 display.plot("samples", cmap="gray_r")

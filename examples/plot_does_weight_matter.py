@@ -58,8 +58,8 @@ for (parameter, column), effect in chosen.covariate_effects_.items():
     print(f"exponent of the weight: {effect:.2f} +- {error:.2f}")
 
 # %%
-# What is left
-# ------------
+# The remaining scatter
+# ---------------------
 # Clearances of the subjects without the covariate show the trend, which the second
 # model has taken into its mean.
 

@@ -2,7 +2,7 @@
 Fewer samples than features
 ===========================
 
-The classifier with automatic relevance determination beside logistic regression with an
+The classifier with automatic relevance determination and logistic regression with an
 l1 penalty, on data with 60 samples and 200 features of which four matter.
 """
 

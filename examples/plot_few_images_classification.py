@@ -95,8 +95,8 @@ plt.show()
 # With 300 test images, an error of 10 % has a standard error of 1.7 %, and there is the
 # chance of the training images besides; but the four saw the same ones.
 #
-# What was learned
-# ----------------
+# The learned templates
+# ---------------------
 # The templates from five images of each class, and below the means of the same images.
 
 few = fitted["deformable template", 5]

@@ -92,11 +92,11 @@ for solver, settings in solvers.items():
     }
 
 # %%
-# What they cost
-# --------------
+# Their cost
+# ----------
 # Online EM is the quickest at first and then held back by its decreasing steps, which
 # average the noise of the batches away. Variance reduction removes that noise instead,
-# so that "vrttem" and "fittem" keep a constant step and go on where EM crawls: the
+# so that "vrttem" and "fittem" keep a constant step and progress where EM crawls: the
 # smaller the wanted gap, the larger their lead in passes.
 #
 # In seconds EM has by far the cheapest pass, one compiled sweep over all rows and a

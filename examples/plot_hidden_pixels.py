@@ -89,9 +89,9 @@ plt.show()
 # --------------------------
 # The six images with the largest entropy of the probabilities when six rows are hidden:
 # the image under the class that is predicted, what the template of that class makes of
-# it, and the probabilities, that of the true class in green. The lattice goes on behind
-# the curtain: what is hidden moves along with what is seen, because deformations are
-# smooth.
+# it, and the probabilities, that of the true class in green. The lattice continues
+# behind the curtain: what is hidden moves along with what is seen, because deformations
+# are smooth.
 
 part = behind_a_curtain(X_test, 6)
 doubt = probabilities["deformable template"][hidden_rows.index(6)]

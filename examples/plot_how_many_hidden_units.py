@@ -50,8 +50,8 @@ for size, (inside, outside) in zip(sizes, scores, strict=True):
 # %%
 # Held-out rows gain less than training rows, but with sixteen units they still gain.
 #
-# What the units respond to
-# -------------------------
+# Features of the units
+# ---------------------
 # The weights of a hidden unit to the pixels, red where it wants ink.
 
 figure = plt.figure(figsize=(9, 3.6), layout="constrained")

@@ -32,7 +32,7 @@ loss, accepted = {"ULA": [], "MALA": []}, []
 for step in steps:
     for kind in (ULA, MALA):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)  # the guard tells of itself
+            warnings.simplefilter("ignore", FitWarning)  # the guard reports itself
             fit = RobustPoissonRegressor(
                 sampler=kind(step, n_steps=3), max_iter=60, tol=0, random_state=0
             ).fit(X, y)

@@ -157,9 +157,9 @@ plt.show()
 # %%
 # One method more
 # ---------------
-# A model that can tell the likelihood of a row (here by the quadrature) gets more from
-# the estimator: ``score`` and ``score_samples``, the objective in ``history_``, and
-# runs that stop when the objective has not risen by ``tol`` for a few epochs.
+# A model that can compute the likelihood of a row (here by the quadrature) gets more
+# from the estimator: ``score`` and ``score_samples``, the objective in ``history_``,
+# and runs that stop when the objective has not risen by ``tol`` for a few epochs.
 
 
 class RandomRateModelWithLikelihood(RandomRateModel):

@@ -46,7 +46,7 @@ for X in data:
 # paper. The defaults are the paper's too: the step of the stochastic approximation (7)
 # is ``k ** -0.5`` and that of the variance reduction (8) is ``n ** (-2 / 3)``.
 #
-# With ``sampler="exact"`` the posterior probabilities take the place of the draws and
+# With ``sampler="exact"`` the posterior probabilities replace the draws and
 # the step (7) is 1: then iSAEM is incremental EM, vrTTEM is sEM-VR and fitTEM is FIEM.
 # Such batches of one row run in compiled sweeps.
 

@@ -76,8 +76,8 @@ again = StochasticEMGaussianMixture(4, random_state=0).fit(path.with_suffix(".np
 print("the same bits:", bool((again.means_ == whole.means_).all()))
 
 # %%
-# What was found
-# --------------
+# The result
+# ----------
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.plot(5 * np.arange(1, 1 + len(scores)), scores, "o-", label="stream, next piece")

@@ -5,14 +5,14 @@ A mixture on a drifting stream
 ``partial_fit`` takes a stream chunk by chunk with constant memory. How it weighs the
 past is the step size: steps that decrease average over everything seen, a constant step
 forgets. On data that drift the two give different answers, and the log-likelihood of
-each chunk *before* it is learned from (the prequential score) tells which is better.
+each chunk *before* it is learned from (the prequential score) shows which is better.
 """
 
 # %%
 # The stream
 # ----------
 # Connections of the KDD Cup 1999 data (10 percent file), in the order of the file, when
-# the data lie in the folder ``shared/data`` beside the repository (or where the
+# the data lie in the folder ``shared/data`` next to the repository (or where the
 # environment variable ``SKTEM_SHARED_DATA`` says). They come in long runs of one kind:
 # normal traffic, then one attack, then another. Without the data, a simulated stream of
 # the same shape takes their place: several kinds of rows, in long runs.

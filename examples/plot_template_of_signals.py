@@ -103,7 +103,7 @@ print(f"standard deviation across the new signals: {spread[0]:.3f}, ", end="")
 print(f"registered {spread[1]:.3f}")
 
 # %%
-# What the deformed template leaves of a signal is noise.
+# The residual of a signal from the deformed template is noise.
 
 TemplateDisplay.from_estimator(estimator, new[:3])
 plt.show()

@@ -61,7 +61,7 @@ display.figure_.supylabel("concentration")
 plt.show()
 
 # %%
-# What the individual parameters explain, and what is left.
+# Fits of the individual parameters, and residuals.
 
 PredictionDisplay.from_estimator(pk, X, y, groups)
 plt.show()
@@ -75,8 +75,8 @@ plt.show()
 # averaged. Where the average itself drifts, there is another burn-in.
 #
 # The runs agree. They are furthest apart in the variance of ka, by a fifth of its
-# standard error: the samples tell little of it, since few of them are early. A smaller
-# ``tol`` would bring them nearer together.
+# standard error: the samples carry little information about it, since few of them are
+# early. A smaller ``tol`` would bring them nearer together.
 
 display = ParameterTraceDisplay.from_estimator(pk, name="first run")
 again = NonlinearMixedEffectsRegressor(

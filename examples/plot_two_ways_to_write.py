@@ -4,7 +4,7 @@ Two ways to write a digit
 
 Some people cross their sevens. One template cannot explain both kinds by moving pixels,
 because the bar is there or it is not. A mixture of two templates finds the kinds
-without being told, and says of each image to which it belongs.
+without labels, and says of each image to which it belongs.
 """
 
 # %%

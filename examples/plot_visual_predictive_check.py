@@ -43,12 +43,12 @@ for error, fit in fits.items():
     print(f"{error:13s} BIC {fit.bic():8.1f}  {fit.residual_error_}")
 
 # %%
-# Simulations beside the data
-# ---------------------------
+# Simulations and data
+# --------------------
 # Lines are percentiles of the data at each time. Bands hold 90 % of the same
 # percentiles of data sets that are simulated from the fit. The doses are not the same:
 # the correction scales all observations, simulated ones too, to the typical prediction
-# of their time, so that the percentiles tell of subjects and noise only.
+# of their time, so that the percentiles reflect subjects and noise only.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for ax, (error, fit) in zip(axes, fits.items(), strict=True):
@@ -65,7 +65,7 @@ for ax, (error, fit) in zip(axes, fits.items(), strict=True):
 # ---------
 # NPDE compare each observation with simulated ones of the same subject; if the model is
 # right they are standard normal, however curved the model is. Those of the constant
-# error fan out as the prediction grows, and have long tails beside a narrow peak.
+# error fan out as the prediction grows, and have long tails around a narrow peak.
 
 figure, axes = plt.subplots(2, 3, figsize=(10, 5), layout="constrained")
 for row, (error, fit) in zip(axes, fits.items(), strict=True):

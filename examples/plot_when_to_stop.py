@@ -2,9 +2,9 @@
 When to stop: a score on held-out rows
 ======================================
 
-With many components and few rows, EM goes on to fit the noise long after it has learned
-what there is to learn. A callback records the score of held-out rows after each pass,
-and can end the fit when it no longer rises. (Callbacks need scikit-learn 1.9.)
+With many components and few rows, EM continues to fit the noise long after it has
+learned what there is to learn. A callback records the score of held-out rows after each
+pass, and can end the fit when it no longer rises. (Callbacks need scikit-learn 1.9.)
 """
 
 # %%

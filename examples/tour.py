@@ -428,7 +428,7 @@ def main():
     print(f"Pictures, after {time.perf_counter() - start:.0f} s:")
     for path in saved:
         print(f"   {path}")
-    print("Next: doc/user_guide/recipes.rst, and the examples beside this script.")
+    print("Next: doc/user_guide/recipes.rst, and the other examples.")
 
 
 if __name__ == "__main__":

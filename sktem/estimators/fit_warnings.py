@@ -84,7 +84,7 @@ def warn_of_run(state, settings) -> None:
         if state.hidden_by_noise:
             message = (
                 f"{used_up}, and the noise of the draws is too large against tol to "
-                "tell whether it has converged. Increase max_iter, the draws of the "
+                "decide whether it has converged. Increase max_iter, the draws of the "
                 "sampler, or tol."
             )
         warn_user(message, ConvergenceWarning)
