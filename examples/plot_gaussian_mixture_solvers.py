@@ -25,7 +25,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem import StochasticEMGaussianMixture
 
 rng = np.random.default_rng(1)
-n_samples, n_features, n_components = 30_000, 4, 4
+n_samples, n_features, n_components = 15_000, 4, 4
 means = 1.2 * rng.standard_normal((n_components, n_features))
 scales = np.exp(0.2 * rng.standard_normal((n_components, n_features)))
 labels = rng.choice(n_components, n_samples, p=rng.dirichlet(np.full(n_components, 5)))
@@ -70,7 +70,7 @@ def fit(solver, settings, passes):
     mixture = StochasticEMGaussianMixture(
         n_components,
         solver=solver,
-        batch_size=600,
+        batch_size=300,
         tol=0,  # do not stop before max_iter
         max_iter=passes,
         random_state=1,
