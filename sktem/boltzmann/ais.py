@@ -27,7 +27,7 @@ __all__ = [
     "reliable_log_partition",
 ]
 
-#: What progress is printed of.
+#: Label of the printed progress.
 LABEL = "Temperatures of annealed importance sampling"
 #: Share of the effective sample size that a step of the pilot may lose, and its runs.
 PILOT_LOSS = 0.05
@@ -101,43 +101,13 @@ def annealed_importance_sampling(
 
 
 def estimate_of(log_weights, n_temperatures) -> AISResult:
-    """Return the estimate that log-weights of runs give.
-
-    Parameters
-    ----------
-    log_weights : array of shape (n_runs,)
-        The mean of their exponentials estimates Z.
-    n_temperatures : int
-        Steps of each run.
-
-    Returns
-    -------
-    AISResult
-        The estimate.
-    """
+    """Return the estimate that log-weights of runs give."""
     value, error, size = map(float, _summary(log_weights))
     return AISResult(value, error, size, log_weights.shape[0], n_temperatures)
 
 
 def inverse_temperatures(path, schedule, n_temperatures, rng):
-    """Return inverse temperatures from 0 to 1.
-
-    Parameters
-    ----------
-    path : GraphPath or LayerPath
-        The path.
-    schedule : {"adaptive", "linear"} or array-like
-        How they lie.
-    n_temperatures : int
-        Steps of each run.
-    rng : numpy.random.Generator
-        Source of randomness of a pilot run.
-
-    Returns
-    -------
-    ndarray
-        Increasing, from 0 to 1.
-    """
+    """Return inverse temperatures from 0 to 1."""
     if isinstance(schedule, str) and schedule == "linear":
         return np.linspace(0.0, 1.0, n_temperatures + 1)
     if isinstance(schedule, str) and schedule == "adaptive":
@@ -185,26 +155,7 @@ def _loss(change):
 
 
 def anneal(path, betas, n_runs, rng, verbose=0):
-    """Return the log-weights of runs, including log Z of the start.
-
-    Parameters
-    ----------
-    path : GraphPath or LayerPath
-        The path.
-    betas : ndarray
-        Inverse temperatures from 0 to 1.
-    n_runs : int
-        Runs.
-    rng : numpy.random.Generator
-        Source of randomness.
-    verbose : int, default=0
-        Whether to print how far they are.
-
-    Returns
-    -------
-    array of shape (n_runs,)
-        Log-weights.
-    """
+    """Return the log-weights of runs, including log Z of the start."""
     log_weights = path.start(n_runs, rng)
     # Numbers of Python, since those of NumPy need not mix with other arrays.
     steps = list(pairwise(betas.tolist()))
@@ -236,27 +187,7 @@ def reliable_log_partition(
     """Estimate log Z by runs that are made longer until their weights are about equal.
 
     While the effective sample size is less than half of the runs, new runs of four
-    times as many temperatures take the place of the old ones.
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    rng : numpy.random.Generator
-        Source of randomness.
-    n_runs : int
-        Independent runs.
-    n_temperatures, most : int
-        Steps of each at first, and at most.
-    verbose : int, default=0
-        Whether to print how far the runs are.
-
-    Returns
-    -------
-    AISResult
-        The estimate of the longest runs.
+    times as many temperatures replace the old ones.
     """
     while True:
         found = annealed_importance_sampling(
@@ -273,28 +204,6 @@ def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
 
     Runs start from the mean-field posterior of their row (about as Jang et al. do, who
     use 100 runs per image).
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    X : ndarray of shape (n, n_visible)
-        Visible values.
-    rng : numpy.random.Generator
-        Source of randomness.
-    n_runs : int, default=10
-        Runs per row.
-    n_temperatures : int, default=100
-        Steps of each, equally spaced.
-
-    Returns
-    -------
-    values : ndarray of shape (n,)
-        Estimates of the unnormalised log-likelihood.
-    standard_errors : ndarray of shape (n,)
-        Of the values.
     """
     betas = np.linspace(0.0, 1.0, n_temperatures + 1)
     rows = max(1, 2048 // n_runs)

@@ -26,24 +26,7 @@ MEAN_FIELD = 30
 
 
 def new_path(model, params, rng, X=None):
-    """Return the path of a machine.
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    rng : numpy.random.Generator
-        Source of randomness.
-    X : ndarray of shape (n, n_visible) or None, default=None
-        Clamped visible values, one row per run.
-
-    Returns
-    -------
-    GraphPath or LayerPath
-        The path.
-    """
+    """Return the path of a machine."""
     kind = GraphPath if isinstance(model, GraphMachine) else LayerPath
     return kind(model, params, rng, X)
 
@@ -56,19 +39,7 @@ def _logits(means, n):
 
 
 class GraphPath:
-    """Path of a machine on a graph.
-
-    Parameters
-    ----------
-    model : GraphMachine
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    rng : numpy.random.Generator
-        Source of randomness.
-    X : ndarray of shape (n, n_visible) or None, default=None
-        Clamped visible values.
-    """
+    """Path of a machine on a graph."""
 
     def __init__(self, model, params, rng, X=None):
         self.model, self.params, self.X = model, params, X
@@ -138,19 +109,7 @@ class GraphPath:
 
 
 class LayerPath:
-    """Path of a layered machine; the odd layers are summed out at each point.
-
-    Parameters
-    ----------
-    model : LayeredMachine
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    rng : numpy.random.Generator
-        Source of randomness.
-    X : ndarray of shape (n, n_visible) or None, default=None
-        Clamped visible values.
-    """
+    """Path of a layered machine; the odd layers are summed out at each point."""
 
     def __init__(self, model, params, rng, X=None):
         self.operations = operations_of(params)
@@ -223,7 +182,7 @@ class LayerPath:
         return self.operations.astype(constant, self.operations.xp.float64)
 
     def _evaluate(self):
-        """Fields of the odd units, and the slope of what the even units add."""
+        """Fields of the odd units, and the slope of the part of the even units."""
         model, operations, m = self.model, self.operations, self.n_normal
         self.fields = model.states.odd_fields(self.params, self.states)
         self.fields += model.layout.odd_biases(self.params)

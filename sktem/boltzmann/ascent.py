@@ -32,21 +32,7 @@ CONCAVE_TIMES = 10
 
 
 class ExactAscent:
-    """The exact mean log-likelihood of all rows and its gradient, and the climb.
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The machine.
-    X : ndarray of float64 of shape (n_rows, n_visible)
-        What it sees.
-    shares : ndarray of shape (n_rows,) or None
-        Weights of the rows, None if all are equal.
-    weight_decay : float
-        Strength of the penalty on weights.
-    n_evaluations : int
-        Most evaluations of one ascent.
-    """
+    """The exact mean log-likelihood of all rows and its gradient, and the climb."""
 
     def __init__(self, model, X, shares, weight_decay, n_evaluations):
         self.model, self.X, self.shares = model, X, shares
@@ -61,20 +47,7 @@ class ExactAscent:
 
     @classmethod
     def of(cls, settings, X):
-        """Return the ascent of a fit, None where one would cost too much.
-
-        Parameters
-        ----------
-        settings : ContrastiveSettings
-            Settings of the fit.
-        X : ndarray or sparse matrix of shape (n_rows, n_visible)
-            What the machine sees.
-
-        Returns
-        -------
-        ExactAscent or None
-            The ascent.
-        """
+        """Return the ascent of a fit, None where one would cost too much."""
         model = settings.model
         if not (settings.adaptive and model.has_exact_posterior) or settings.binarize:
             return None
@@ -96,20 +69,7 @@ class ExactAscent:
         return cls(model, X, shares, settings.weight_decay, n_evaluations)
 
     def evaluate(self, params):
-        """Return the penalised mean log-likelihood of the rows, and its gradient.
-
-        Parameters
-        ----------
-        params : ndarray of float64 of shape (n_parameters,)
-            Parameters.
-
-        Returns
-        -------
-        value : float
-            Log-likelihood of what the machine sees.
-        gradient : ndarray of shape (n_parameters,)
-            Its gradient.
-        """
+        """Return the penalised mean log-likelihood of the rows, and its gradient."""
         model, weights = self.model, slice(self.model.weights_from, None)
         log_partition, negative = model.free_exact(params)
         if self.mean is not None:
@@ -123,18 +83,7 @@ class ExactAscent:
         return value, gradient
 
     def climb(self, params):
-        """Return parameters of higher likelihood, of the type of those given.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Where to begin.
-
-        Returns
-        -------
-        ndarray of shape (n_parameters,)
-            Where the ascent has ended.
-        """
+        """Return parameters of higher likelihood, of the type of those given."""
 
         def loss(theta):
             value, gradient = self.evaluate(theta)

@@ -1,4 +1,4 @@
-"""What surrounds the calls of users: threads of BLAS, where warnings point to."""
+"""Calls of users: threads of BLAS, and the lines that warnings point to."""
 
 from __future__ import annotations
 
@@ -21,18 +21,7 @@ def _controller():
 
 
 def one_blas_thread(method):
-    """Hold BLAS to one thread in a method: on shared cores its threads get in the way.
-
-    Parameters
-    ----------
-    method : callable
-        The method.
-
-    Returns
-    -------
-    callable
-        The method, wrapped.
-    """
+    """Hold BLAS to one thread in a method: on shared cores more of them collide."""
 
     @functools.wraps(method)
     def wrapped(*args, **kwargs):
@@ -65,13 +54,7 @@ def query(method):
 
 
 def users_frame() -> int:
-    """Return the `stacklevel`, for who calls this, of the first frame of a user.
-
-    Returns
-    -------
-    int
-        The level of the first frame outside sktem and scikit-learn.
-    """
+    """Return the `stacklevel`, for the caller, of the first frame outside sktem."""
     frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
         frame, level = frame.f_back, level + 1

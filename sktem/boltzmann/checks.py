@@ -21,13 +21,7 @@ COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
 
 
 def check_parameters(machine) -> None:
-    """Raise if a parameter of an estimator is out of range.
-
-    Parameters
-    ----------
-    machine : LatentBoltzmannMachine
-        Holds the parameters.
-    """
+    """Raise if a parameter of an estimator is out of range."""
     for name in COUNTS:
         check_number(name, getattr(machine, name), Integral, 1)
     if not (isinstance(machine.max_iter, str) and machine.max_iter == "auto"):
@@ -74,26 +68,7 @@ def check_parameters(machine) -> None:
 
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
-    """Return what a method got as X, checked; float32 and float64 stay.
-
-    Parameters
-    ----------
-    machine : LatentBoltzmannMachine
-        Holds the parameters, and what was seen in a fit.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows.
-    reset : bool
-        Whether the number and names of the columns are set, or must be the same.
-    method : str, default="fit"
-        What to call the method in an error.
-    allow_nan : bool, default=True
-        Whether values may be missing.
-
-    Returns
-    -------
-    array or sparse matrix of shape (n_samples, n_features)
-        The rows.
-    """
+    """Return X, checked; float32 and float64 stay."""
     binary = machine.visible == "binary"
     arrays = input_arrays(X)
     if not arrays.is_numpy and machine.graph is not None:
@@ -168,7 +143,7 @@ def _in_range(X):
 
 
 def _advice(values, low, high):
-    """Return what to do about values that are out of range."""
+    """Return the advice on values that are out of range."""
     xp = arrays_of(values).xp
     if low == -1 and high == 1 and bool(xp.all(xp.abs(values) == 1)):
         return "For units in {-1, 1}, pass (X + 1) / 2."

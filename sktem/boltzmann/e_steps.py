@@ -20,42 +20,12 @@ __all__ = [
 
 
 def draw_seed(rng) -> np.uint64:
-    """Return a seed for draws inside compiled loops.
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    numpy.uint64
-        The seed.
-    """
+    """Return a seed for draws inside compiled loops."""
     return np.uint64(rng.integers(2**63))
 
 
 def posterior_start(model, params, X, observed, rng):
-    """Return one chain for each row, drawn from the first mean-field iteration.
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The model.
-    params : ndarray of shape (n_parameters,)
-        Parameters.
-    X : ndarray of shape (n, n_visible)
-        Visible values.
-    observed : ndarray of bool of shape (n, n_visible) or None
-        What is observed.
-    rng : numpy.random.Generator
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray
-        Chains.
-    """
+    """Return one chain for each row, drawn from the first mean-field iteration."""
     means = model.posterior_mean_field(params, X, observed, 1).means
     return model.drawn(means, rng)
 
@@ -66,41 +36,12 @@ class ExactPosterior(BaseEstimator):
     keeps_chains = False
 
     def expect(self, model, params, X, observed, chains, rng, progress):
-        """Return the mean statistics of a batch.
-
-        Parameters
-        ----------
-        model : BoltzmannModel
-            The model.
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        X : ndarray of shape (n, n_visible)
-            Visible values.
-        observed : None
-            All has to be observed.
-        chains : None
-            There are none.
-        rng : numpy.random.Generator
-            Not used.
-        progress : float
-            Not used.
-
-        Returns
-        -------
-        Moments
-            Mean statistics.
-        """
+        """Return the mean statistics of a batch."""
         return model.posterior_exact(params, X)
 
 
 class MeanFieldPosterior(BaseEstimator):
-    """Expectations under independent hidden units that match best.
-
-    Parameters
-    ----------
-    n_iterations : int, default=30
-        Sweeps of coordinate ascent.
-    """
+    """Expectations under independent hidden units that match best."""
 
     keeps_chains = False
 
@@ -113,15 +54,7 @@ class MeanFieldPosterior(BaseEstimator):
 
 
 class GibbsPosterior(BaseEstimator):
-    """Persistent Gibbs chains with the visible units clamped, E.1 of Jang et al.
-
-    Parameters
-    ----------
-    n_sweeps : int, default=10
-        Transitions per visit.
-    rao_blackwell : bool, default=True
-        Conditional means in place of the last draws.
-    """
+    """Persistent Gibbs chains with the visible units clamped, E.1 of Jang et al."""
 
     keeps_chains = True
 
@@ -142,13 +75,6 @@ class HybridPosterior(BaseEstimator):
 
     The weight of the Gibbs expectations is 0 up to half of the run and then grows
     linearly up to 1 at its end (H-APCD, section 4.2 of Jang et al.).
-
-    Parameters
-    ----------
-    mean_field : MeanFieldPosterior
-        Expectations of the first half.
-    gibbs : GibbsPosterior
-        Expectations at the end.
     """
 
     keeps_chains = True

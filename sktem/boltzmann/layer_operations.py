@@ -1,4 +1,4 @@
-"""What layered machines do to the fields of units, on NumPy and on other arrays.
+"""Operations of layered machines on fields of units, for NumPy and other arrays.
 
 Everything else about them is matrix products and sums. For NumPy these few operations
 are compiled loops with draws that are a pure function of (seed, step, row, unit); for
@@ -41,7 +41,7 @@ NARROWEST_SPARSE = 128
 FEWEST_CODED = 48
 SHALLOWEST_CODED = 256
 NARROWEST_CODED = 64
-#: To tell the blocks of rows of one seed apart.
+#: Separates the blocks of rows of one seed.
 ROW_STEP = 0x9E3779B97F4A7C15
 
 
@@ -195,15 +195,7 @@ class _CompiledDraws:
 
 
 class NamespaceOperations(NamespaceArrays):
-    """The operations as expressions of the array API.
-
-    Parameters
-    ----------
-    xp : module
-        The namespace, as array-api-compat wraps it.
-    device : object
-        The device.
-    """
+    """The operations as expressions of the array API."""
 
     # Large blocks keep a device busy; they bound the memory of temporaries.
     rows_per_block = 16384
@@ -313,16 +305,5 @@ COMPILED = CompiledOperations()
 
 
 def operations_of(values):
-    """Return the operations for the namespace and device of an array.
-
-    Parameters
-    ----------
-    values : array
-        An array of it.
-
-    Returns
-    -------
-    CompiledOperations or NamespaceOperations
-        Operations.
-    """
+    """Return the operations for the namespace and device of an array."""
     return arrays_of(values, COMPILED, NamespaceOperations)

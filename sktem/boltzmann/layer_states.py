@@ -14,13 +14,7 @@ __all__ = ["LayerStates"]
 
 
 class LayerStates:
-    """Fields, draws, means and mean statistics of layers.
-
-    Parameters
-    ----------
-    layout : LayerLayout
-        Where units and parameters are.
-    """
+    """Fields, draws, means and mean statistics of layers."""
 
     def __init__(self, layout: LayerLayout):
         self.layout = layout
@@ -28,7 +22,7 @@ class LayerStates:
     # Fields.
 
     def odd_fields(self, params, even, first=0):
-        """Return what even units from a number on add to the odd fields."""
+        """Return the contribution of even units from an index on to the odd fields."""
         arrays = operations_of(params)
         if len(self.layout.blocks) == 1:
             return arrays.product(even, self.layout.matrix(params, 0)[first:, :])
@@ -42,7 +36,7 @@ class LayerStates:
         return out
 
     def visible_fields(self, params, X):
-        """Return what the visible units add to the odd fields."""
+        """Return the contribution of the visible units to the odd fields."""
         arrays = operations_of(params)
         fields = arrays.product(X, self.layout.weights_between(params, 0))
         if len(self.layout.blocks) == 1:
@@ -124,7 +118,7 @@ class LayerStates:
         operations, n = operations_of(params), self.layout.n_visible
         if self.layout.n_even == n:
             return X, self.odd_fields(params, X)
-        # What is clamped adds the same to the fields in every sweep.
+        # Clamped units add the same to the fields in every sweep.
         below = self.visible_fields(params, X)
         for sweep in range(n_sweeps):
             upper = self.draw_even(params, chains, draws, first=n)
@@ -208,7 +202,7 @@ class LayerStates:
         return fields
 
     def visible_part(self, params, X):
-        """Return what the visible units alone add to the log-potential, in float64."""
+        """Return the part of the visible units in the log-potential, in float64."""
         arrays = arrays_of(params)
         wide = arrays.xp.float64
         X = arrays.astype(X, wide)

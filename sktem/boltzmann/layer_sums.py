@@ -15,20 +15,6 @@ def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
     """Return log Z and the mean of phi under the model.
 
     The units of the smaller side are enumerated, the others are summed out.
-
-    Parameters
-    ----------
-    layers : LayerStates
-        The layers.
-    params : ndarray of float64 of shape (n_parameters,)
-        Parameters.
-
-    Returns
-    -------
-    log_partition : float
-        Log Z.
-    values : ndarray of shape (n_parameters,)
-        Mean statistics.
     """
     layout = layers.layout
     even, odd = layout.even_biases(params), layout.odd_biases(params)
@@ -61,26 +47,7 @@ def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
 
 
 def row_sums(layers: LayerStates, params, X, shares=None) -> tuple[float, np.ndarray]:
-    """Return means over the rows of a restricted machine, its hidden units summed out.
-
-    Parameters
-    ----------
-    layers : LayerStates
-        The two layers.
-    params : ndarray of float64 of shape (n_parameters,)
-        Parameters.
-    X : ndarray of float64 of shape (n, n_visible)
-        Visible values.
-    shares : ndarray of shape (n,) or None, default=None
-        Weights of the rows.
-
-    Returns
-    -------
-    mean : float
-        Mean of log-likelihoods plus log Z.
-    values : ndarray of shape (n_parameters,)
-        Mean statistics.
-    """
+    """Return means over rows of a restricted machine, its hidden units summed out."""
     shares = np.full(len(X), 1 / len(X)) if shares is None else shares
     fields = layers.odd_fields(params, X)
     sums, means = _softplus(fields + layers.layout.odd_biases(params))

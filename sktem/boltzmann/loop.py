@@ -48,31 +48,12 @@ def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
     """Run until the last epoch, convergence, or until `on_epoch` says to stop.
 
     Ctrl-C ends the run with the parameters of the last finished epoch.
-
-    Parameters
-    ----------
-    settings : ContrastiveSettings
-        What does not change.
-    X : ndarray or sparse matrix of shape (n_rows, n_visible)
-        Visible values; NaN means not observed.
-    state : ContrastiveState
-        Where to begin; it is changed.
-    on_epoch : callable or None, default=None
-        Called with the state after each epoch; True stops.
-    watch : object or None, default=None
-        Measures the log-likelihood; None measures nothing.
     """
     run(ContrastiveEpochs(settings, X, state, watch), state, on_epoch)
 
 
 class ContrastiveEpochs:
-    """The epochs of a run: batches in random order, rounds, measures of likelihood.
-
-    Parameters
-    ----------
-    settings, X, state, watch
-        As in `run_epochs`.
-    """
+    """The epochs of a run: batches in random order, rounds, measures of likelihood."""
 
     def __init__(self, settings, X, state, watch):
         self.settings, self.X, self.state, self.watch = settings, X, state, watch
@@ -164,21 +145,7 @@ class ContrastiveEpochs:
 
 
 def update(settings, state, batch, *, missing=False, rows=None) -> None:
-    """Do one E-step and one M-step.
-
-    Parameters
-    ----------
-    settings : ContrastiveSettings
-        What does not change.
-    state : ContrastiveState
-        It is changed.
-    batch : ndarray or sparse matrix of shape (n, n_visible)
-        Visible values.
-    missing : bool, default=False
-        Whether there may be NaN.
-    rows : ndarray of int or None, default=None
-        Numbers of the rows, whose chains are remembered; None on a stream.
-    """
+    """Do one E-step and one M-step."""
     model, rng = settings.model, state.generators.sampling
     X, observed = _visible(model, batch, missing, settings.binarize, rng)
     state.n_updates += 1
@@ -201,18 +168,7 @@ def update(settings, state, batch, *, missing=False, rows=None) -> None:
 
 
 def has_missing(X) -> bool:
-    """Return whether a value is not observed.
-
-    Parameters
-    ----------
-    X : array or sparse matrix
-        Values.
-
-    Returns
-    -------
-    bool
-        Whether one is NaN; never in a sparse matrix.
-    """
+    """Return whether a value is not observed."""
     if sparse.issparse(X):
         return False
     xp = arrays_of(X).xp
@@ -220,7 +176,7 @@ def has_missing(X) -> bool:
 
 
 def _visible(model, batch, missing, binarize, rng):
-    """Return the values of a batch as float32, and what is observed."""
+    """Return the values of a batch as float32, and which are observed."""
     if sparse.issparse(batch):
         batch = batch.toarray()
     arrays = arrays_of(batch)
@@ -356,7 +312,7 @@ def _climb_and_measure(state, watch):
 
 
 def _take_best(state):
-    """Go back to the best of what was measured."""
+    """Go back to the best of the measured parameters."""
     _, params, chains = state.best
     state.params[...] = params
     state.first = state.second = None

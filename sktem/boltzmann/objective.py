@@ -40,7 +40,7 @@ class Objective:
     units : VisibleUnits
         The visible units.
     X : ndarray or sparse matrix of shape (n_rows, n_visible)
-        What the machine sees.
+        Visible values.
     seed : int
         Which rows, and the draws.
     n_mean_field : int
@@ -114,20 +114,7 @@ class Objective:
         return value - self.units.log_scale if np.isfinite(value) else None
 
     def measure(self, params, number) -> tuple[float, float]:
-        """Return the mean log-likelihood and the standard error of log Z.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        number : int
-            Of the measurement, on which its draws depend.
-
-        Returns
-        -------
-        value, error : float
-            Likelihood and error.
-        """
+        """Return the mean log-likelihood and the standard error of log Z."""
         rng = np.random.default_rng([self.seed, number])
         if self.ascent is None:
             log_partition, error = self.partition.value(params), 0.0

@@ -72,21 +72,7 @@ class DoubledMachine(LayeredMachine):
 
 
 def pretrained(settings, X, units, params, generators) -> None:
-    """Replace a start by one whose layers were learned one after the other.
-
-    Parameters
-    ----------
-    settings : ContrastiveSettings
-        Settings of the fit to come, with a deep layered machine.
-    X : ndarray or sparse matrix of shape (n_samples, n_visible)
-        What the machine sees; NaN is taken as the mean.
-    units : VisibleUnits
-        Base rates of the visible units.
-    params : ndarray of shape (n_parameters,)
-        The start; it is changed.
-    generators : Generators
-        Sources of randomness.
-    """
+    """Replace a start by one whose layers were learned in turn."""
     model = settings.model
     data = X.toarray() if sparse.issparse(X) else X
     arrays = arrays_of(data)

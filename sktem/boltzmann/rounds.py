@@ -48,30 +48,12 @@ class Measure:
 
 
 def round_ends(n_epochs, n_updates, adaptive, ascends=False) -> list[int]:
-    """Return the epochs at which rounds end.
-
-    Parameters
-    ----------
-    n_epochs : int
-        Epochs of the run.
-    n_updates : int
-        Updates per epoch.
-    adaptive : bool
-        Whether there are several rounds. A run with given steps is one round; it is
-        measured in the middle as well.
-    ascends : bool, default=False
-        Whether rounds end with an ascent along the exact gradient.
-
-    Returns
-    -------
-    list of int
-        Numbers of finished epochs, increasing; the last is `n_epochs`.
-    """
+    """Return the epochs at which rounds end."""
     if not adaptive:
         return [n_epochs]
     length, growth = max(1, round(FIRST_UPDATES / n_updates)), GROWTH[ascends]
     ends = [0]
-    # The last round takes what would be too short for one of its own.
+    # The last round takes a rest that is too short for its own round.
     while n_epochs - ends[-1] >= (1 + growth) * length:
         ends.append(ends[-1] + length)
         length *= growth
@@ -79,24 +61,7 @@ def round_ends(n_epochs, n_updates, adaptive, ascends=False) -> list[int]:
 
 
 def has_converged(measures, base, tol, n_visible) -> bool:
-    """Return whether the last round has added too little for another one.
-
-    Parameters
-    ----------
-    measures : list of Measure
-        What was measured, the start first.
-    base : float
-        Mean log-likelihood of independent units.
-    tol : float
-        Share of the rise above `base`.
-    n_visible : int
-        Visible units.
-
-    Returns
-    -------
-    bool
-        Whether it has; never below `base`.
-    """
+    """Return whether the last round has added too little for another one."""
     if len(measures) < 3 or has_fallen(measures[-1].value, base, tol, n_visible):
         return False
     return abs(rise(measures)) <= _small(measures, base, tol, n_visible)
@@ -109,7 +74,7 @@ def is_worse(measures, base, tol, n_visible) -> bool:
 
 
 def rise(measures) -> float:
-    """Return what the last round has added to the best likelihood before it."""
+    """Return the gain of the last round over the best likelihood before it."""
     return measures[-1].value - max(measure.value for measure in measures[:-1])
 
 
@@ -120,20 +85,5 @@ def _small(measures, base, tol, n_visible):
 
 
 def has_fallen(value, base, tol, n_visible) -> bool:
-    """Return whether a log-likelihood is below that of independent units.
-
-    Parameters
-    ----------
-    value, base : float
-        The two.
-    tol : float
-        Tolerance of the run.
-    n_visible : int
-        Visible units.
-
-    Returns
-    -------
-    bool
-        Whether it is, or is NaN.
-    """
+    """Return whether a log-likelihood is below that of independent units."""
     return not value >= base - tol * SMALL_RISE * n_visible

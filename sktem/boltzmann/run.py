@@ -1,4 +1,4 @@
-"""A fit of a Boltzmann machine: the loop, and what to warn of."""
+"""A fit of a Boltzmann machine: the loop, and warnings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAR_BY_COLUMN = 0.02
 
 @dataclass(frozen=True)
 class MachineFit:
-    """What a fit does not change.
+    """Fixed parts of a fit.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class MachineFit:
     units : VisibleUnits
         The visible units.
     inputs : array or sparse matrix of shape (n_rows, n_visible)
-        What the machine sees of the data.
+        Visible values.
     n_mean_field : int
         Mean-field iterations of the bound that is watched where values are missing.
     """
@@ -46,22 +46,14 @@ class MachineFit:
     n_mean_field: int
 
     def run(self, state, on_epoch) -> None:
-        """Run the loop from a state, which is changed.
-
-        Parameters
-        ----------
-        state : ContrastiveState
-            Where to begin.
-        on_epoch : callable
-            Called with the state after each epoch; True stops.
-        """
+        """Run the loop from a state, which is changed."""
         watch = self._watch(state)
         if watch is not None:
             state.base, state.normal = watch.base, watch.normal
         run_epochs(self.settings, self.inputs, state, on_epoch, watch)
 
     def _watch(self, state):
-        """Return what measures the likelihood, None if nothing does."""
+        """Return the measure of the likelihood, or None."""
         settings = self.settings
         if settings.tol is None or not settings.n_epochs:
             return None
@@ -73,15 +65,7 @@ class MachineFit:
 
 
 def warn_of_fit(settings, state) -> None:
-    """Warn if the likelihood is too low or still rises, or parameters have run away.
-
-    Parameters
-    ----------
-    settings : ContrastiveSettings
-        Settings of the run.
-    state : ContrastiveState
-        Its final state.
-    """
+    """Warn if the likelihood is too low or still rises, or parameters have run away."""
     if settings.tol is not None and settings.n_epochs:
         _warn_of_likelihood(settings, state)
     warn_of_events(state.history.events)
@@ -123,13 +107,7 @@ def _warn_of_likelihood(settings, state):
 
 
 def warn_of_events(events) -> None:
-    """Warn if parameters have run away.
-
-    Parameters
-    ----------
-    events : Counter
-        What has happened in a fit, and how often.
-    """
+    """Warn if parameters have run away."""
     if events["diverged"]:
         warnings.warn(
             f"The parameters ran away {events['diverged']} times and were held at "

@@ -36,22 +36,7 @@ UPDATES_TIMES_PARAMETERS = 6.6e8
 
 
 def new_model(machine, n_features, arrays=NUMPY):
-    """Return the model that the parameters of an estimator mean.
-
-    Parameters
-    ----------
-    machine : LatentBoltzmannMachine
-        Holds the parameters.
-    n_features : int
-        Columns of the data.
-    arrays : NumpyArrays or NamespaceArrays, default=NUMPY
-        Arrays of the namespace of the data.
-
-    Returns
-    -------
-    BoltzmannModel
-        The model.
-    """
+    """Return the model that the parameters of an estimator mean."""
     if machine.graph is None:
         sizes = _layer_sizes(machine.hidden_layer_sizes)
         return LayeredMachine(
@@ -153,24 +138,7 @@ def _n_epochs(machine, model, n_rows):
 
 
 def new_settings(machine, model, missing, n_rows=None):
-    """Return the settings of a run that the parameters of an estimator mean.
-
-    Parameters
-    ----------
-    machine : LatentBoltzmannMachine
-        Holds the parameters.
-    model : BoltzmannModel
-        The model.
-    missing : bool
-        Whether the data have NaN.
-    n_rows : int or None, default=None
-        Rows of the data, None on a stream.
-
-    Returns
-    -------
-    ContrastiveSettings
-        The settings.
-    """
+    """Return the settings of a run that the parameters of an estimator mean."""
     if machine.pretrain and (machine.graph is not None or len(model.sizes) < 3):
         raise ValueError("pretrain needs at least two hidden layers")
     posterior = _posterior(machine, model, missing)

@@ -22,7 +22,7 @@ class ContrastiveSolver(BaseEstimator):
         Whether posterior statistics are averaged over iterations with the step a_t,
         (7) of Jang et al., or belong to the batch alone.
     persistent : bool
-        Whether the chains of the model go on from update to update; otherwise they
+        Whether the chains of the model persist from update to update; otherwise they
         start from the posterior of the batch.
     """
 
@@ -52,7 +52,7 @@ class StepRule:
         last; or a function of the number of the update, counted from 1, such as a
         schedule.
     name : str
-        What to call it in an error.
+        Its name in errors.
     largest : float
         Bound of the steps.
     """
@@ -76,20 +76,7 @@ class StepRule:
                 )
 
     def __call__(self, update, fraction):
-        """Return the step.
-
-        Parameters
-        ----------
-        update : int
-            Number of the update, from 1.
-        fraction : float
-            How far a pair is on its way, from 0 to 1.
-
-        Returns
-        -------
-        float
-            The step.
-        """
+        """Return the step."""
         if self.schedule is not None:
             return float(self.schedule(update))
         return float(self.start + (self.stop - self.start) * fraction)

@@ -1,4 +1,4 @@
-"""What the contrastive loop runs on: its settings and its state."""
+"""Settings and state of the contrastive loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["ContrastiveSettings", "ContrastiveState"]
 
 @dataclass(frozen=True)
 class ContrastiveSettings:
-    """What does not change in a run.
+    """Settings of a run.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ContrastiveSettings:
 
 @dataclass
 class ContrastiveState:
-    """What changes in a run; it can be pickled between epochs.
+    """State of a run; it can be pickled between epochs.
 
     Attributes
     ----------
@@ -98,9 +98,9 @@ class ContrastiveState:
     n_updates, epoch : int
         Updates and epochs so far.
     watch_seed : int or None
-        Seed of what measures the log-likelihood.
+        Seed of the measures of the log-likelihood.
     begin, begin_updates : int
-        Epochs and updates before this fit, of those that it goes on from.
+        Epochs and updates before this fit, of those that it continues.
     fraction : float
         How far the steps are on the way from their first value to their last.
     progress : float

@@ -17,17 +17,7 @@ TYPICAL_ROOT = 0.03
 
 
 def m_step(settings, state, negative) -> None:
-    """Move the parameters along the difference of the statistics, (8).
-
-    Parameters
-    ----------
-    settings : ContrastiveSettings
-        What does not change.
-    state : ContrastiveState
-        It is changed.
-    negative : ndarray of shape (n_parameters,)
-        Mean statistics of the chains of the model; it may be overwritten.
-    """
+    """Move the parameters along the difference of the statistics, (8)."""
     model, params = settings.model, state.params
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -85,7 +75,7 @@ def _adapted(settings, state, gradient):
     gradient *= 1.0 - PAST_SQUARES
     state.second *= PAST_SQUARES
     state.second += gradient
-    # What is missing of averages that began at zero.
+    # Averages that began at zero are too small by this factor.
     share = 1.0 - past**state.n_moments
     share_squares = 1.0 - PAST_SQUARES**state.n_moments
     rate = settings.step_size_m(state.n_updates, state.fraction)

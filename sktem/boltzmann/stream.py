@@ -20,7 +20,7 @@ from sktem.history import History
 
 __all__ = ["BoltzmannStream"]
 
-#: What a state has on the device of the data.
+#: Arrays of a state on the device of the data.
 ARRAYS = (
     "params", "chains", "posterior_chains", "mean", "centre", "velocity", "first",
     "second",
@@ -28,13 +28,7 @@ ARRAYS = (
 
 
 class BoltzmannStream:
-    """Rows that wait for a full batch, and the state of the learning.
-
-    Parameters
-    ----------
-    seed : numpy.random.SeedSequence
-        Root of the random generators.
-    """
+    """Rows that wait for a full batch, and the state of the learning."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -47,22 +41,7 @@ class BoltzmannStream:
 
     @classmethod
     def after_fit(cls, model, units, state):
-        """Return a stream that goes on from a fit.
-
-        Parameters
-        ----------
-        model : BoltzmannModel
-            The model of the fit.
-        units : VisibleUnits
-            Its visible units.
-        state : ContrastiveState
-            Its final state.
-
-        Returns
-        -------
-        BoltzmannStream
-            The stream.
-        """
+        """Return a stream that continues a fit."""
         stream = cls(None)
         stream.model, stream.units = model, units
         arrays = arrays_of(state.params)
@@ -97,20 +76,7 @@ class BoltzmannStream:
         return moved
 
     def update(self, estimator, X) -> Counter:
-        """Learn from a chunk.
-
-        Parameters
-        ----------
-        estimator : LatentBoltzmannMachine
-            Holds the settings.
-        X : ndarray or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        Counter
-            Counts of numerical problems.
-        """
+        """Learn from a chunk."""
         if estimator.solver == "hapcd" and not self.after_whole_fit:
             raise ValueError(
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
@@ -153,22 +119,7 @@ class BoltzmannStream:
         return units, ContrastiveState(params, generators)
 
     def goes_on(self, params, history, shape):
-        """Return the state from which a fit goes on.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters, which the state takes over.
-        history : History
-            The record so far.
-        shape : tuple of int
-            Rows of the fit and chains of each; if they are as before, the chains go on.
-
-        Returns
-        -------
-        ContrastiveState
-            The state.
-        """
+        """Return the state that a fit continues."""
         state = self.state
         arrays = arrays_of(params)
         values = {name: getattr(state, name) for name in ARRAYS}
@@ -187,20 +138,7 @@ class BoltzmannStream:
         )  # fmt: skip
 
     def published(self, estimator):
-        """Return the visible units and the state that count the rows so far.
-
-        Parameters
-        ----------
-        estimator : LatentBoltzmannMachine
-            Holds the settings.
-
-        Returns
-        -------
-        units : VisibleUnits
-            Centre, scale and base rates.
-        state : ContrastiveState
-            The state; before the first full batch, a start from the rows there are.
-        """
+        """Return the visible units and the state that count the rows so far."""
         if self.state is not None:
             return self.units, self.state
         waiting = arrays_of(self.waiting[0]).concat(self.waiting)

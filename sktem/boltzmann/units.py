@@ -1,4 +1,4 @@
-"""Visible units: from the columns of X to what a machine sees, and back."""
+"""Visible units: from the columns of X to the units of a machine, and back."""
 
 from __future__ import annotations
 
@@ -34,20 +34,7 @@ class VisibleUnits:
 
     @classmethod
     def of(cls, X, gaussian):
-        """Return the units of data.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-            Data; NaN means not observed.
-        gaussian : bool
-            Whether the units are real-valued.
-
-        Returns
-        -------
-        VisibleUnits
-            Centre, scale and base rates.
-        """
+        """Return the units of data."""
         n, d = X.shape
         arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
         xp = arrays.xp
@@ -82,20 +69,7 @@ class VisibleUnits:
         return replace(self, **{name: converter(getattr(self, name)) for name in names})
 
     def inputs(self, X, dtype):
-        """Return what the machine sees; NaN stays NaN.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n_samples, n_features)
-            Values of the columns.
-        dtype : dtype
-            What the machine computes in.
-
-        Returns
-        -------
-        array or sparse matrix of shape (n_samples, n_features)
-            Visible values.
-        """
+        """Return the values of the visible units; NaN stays NaN."""
         if sparse.issparse(X):
             return X.astype(dtype, copy=False)
         arrays = arrays_of(X)

@@ -44,7 +44,7 @@ class Component(NamedTuple):
     noise_variance: float
 
     def constant(self, X) -> np.ndarray:
-        """Return what is added to the logarithm of an integral over deformations."""
+        """Return the constant of the logarithm of an integral over deformations."""
         observed = (~np.isnan(X)).sum(axis=1)
         noise = observed * np.log(2 * np.pi * self.noise_variance)
         return -0.5 * (noise + self.log_det)
@@ -95,7 +95,7 @@ class Chains(NamedTuple):
         )
 
     def target(self, part) -> Target:
-        """Return what Langevin chains of a component need.
+        """Return the inputs of Langevin chains of a component.
 
         The preconditioner is the inverse of the Gauss-Newton matrix of the log-density,
         averaged over deformations drawn from the model.
@@ -117,28 +117,7 @@ class Chains(NamedTuple):
     # ------------------------------------------------------------------- transitions
 
     def move(self, transition, X, states, numbers, seed):
-        """Move chains in place by a transition of this object.
-
-        Parameters
-        ----------
-        transition : callable
-            What :meth:`langevin` or :meth:`walk` returned.
-        X : ndarray of shape (n, n_pixels)
-            Images.
-        states : ndarray of shape (n, state_size)
-            Chains of one component.
-        numbers : ndarray of int of shape (n,)
-            Indices of the images, which fix their draws.
-        seed : int
-            Seed of the draws.
-
-        Returns
-        -------
-        accepted : float
-            Sum of the acceptance rates.
-        restored : int
-            Proposals that were not finite.
-        """
+        """Move chains in place by a transition of this object."""
 
         def block(rows):
             return transition(X[rows], states[rows], numbers[rows], np.uint64(seed))
@@ -192,26 +171,6 @@ class Chains(NamedTuple):
 
         All images share the random numbers, so that an answer does not depend on the
         other images.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, n_pixels)
-            Images.
-        target : Target
-            Of the component.
-        Z : ndarray of shape (n, n_latents)
-            Start of the chains.
-        burn_in : int
-            Transitions before the first state that counts.
-        n_averaged : int
-            States that count.
-        spacing : int
-            Transitions from one to the next.
-
-        Returns
-        -------
-        ndarray of shape (n, n_latents)
-            Means.
         """
         dim = self.grid.n_latents
         states = np.zeros((len(X), state_size(dim, 1)))

@@ -1,4 +1,4 @@
-"""Fits of the templates of several classes, and what they share."""
+"""Fits of the templates of several classes, and their common noise."""
 
 from __future__ import annotations
 
@@ -26,19 +26,7 @@ TEMPERATURES = (0.0, 7.0)
 
 
 def learn_all(models, parts, n_jobs, context=None):
-    """Fit models without their warnings, in threads.
-
-    Parameters
-    ----------
-    models : list of DeformableTemplateEstimator
-        Not fitted yet.
-    parts : list of tuple
-        Images and weights of each.
-    n_jobs : int or None
-        Threads.
-    context : CallbackContext or None, default=None
-        Where callbacks of the caller hear of the fits.
-    """
+    """Fit models without their warnings, in threads."""
 
     def learn(model, part, own):
         # A filter of warnings would hold for the whole process, not for one thread.
@@ -55,18 +43,9 @@ def learn_all(models, parts, n_jobs, context=None):
 def share_noise(models, masses, prior_scale):
     """Shrink the noise variances of few images towards those of all classes.
 
-    A template takes up one image: n images of a class tell its noise as well as n - 1
-    residuals. Those of all classes are pooled, with one more image of the prior's
+    A template takes up one image: n images of a class determine its noise as well as n
+    - 1 residuals. Those of all classes are pooled, with one more image of the prior's
     noise, and the pooled noise counts as one image in every class.
-
-    Parameters
-    ----------
-    models : list of DeformableTemplateEstimator
-        Fitted models, changed in place.
-    masses : ndarray of shape (n_classes,)
-        Weights of the images of each class.
-    prior_scale : float
-        Noise that the prior expects, in standard deviations of the pixels.
     """
     own = [np.asarray(model.noise_variances_, dtype=float) for model in models]
     counts = [
@@ -81,26 +60,7 @@ def share_noise(models, masses, prior_scale):
 
 
 def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
-    """Return what log-likelihoods are divided by for the least log-loss.
-
-    Parameters
-    ----------
-    logs : ndarray of shape (n_samples, n_classes)
-        Log-likelihoods.
-    prior : ndarray of shape (n_classes,)
-        Logarithms of the priors.
-    labels : ndarray of int of shape (n_samples,)
-        True classes.
-    weights : ndarray of shape (n_samples,)
-        Weights.
-    bounds : tuple of float, default=(0.0, 7.0)
-        Logarithms of the lowest and the highest temperature.
-
-    Returns
-    -------
-    float
-        Temperature.
-    """
+    """Return the divisor of log-likelihoods for the least log-loss."""
 
     def loss(log_temperature):
         tempered = logs / np.exp(log_temperature) + prior
@@ -113,17 +73,7 @@ def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
 
 
 def warn_of_classes(classes, models, stacklevel):
-    """Warn once of what went wrong in the fits of any class.
-
-    Parameters
-    ----------
-    classes : ndarray
-        Labels.
-    models : list of DeformableTemplateEstimator
-        Fitted models.
-    stacklevel : int
-        Frames from here to the caller of ``fit``.
-    """
+    """Warn once of problems in the fits of any class."""
 
     def names(chosen):
         found = [str(c) for c, one in zip(classes, models, strict=True) if chosen(one)]
@@ -150,20 +100,7 @@ def warn_of_classes(classes, models, stacklevel):
 
 
 def resolved_prior(class_prior, masses):
-    """Return the prior probabilities of the classes.
-
-    Parameters
-    ----------
-    class_prior : {"empirical", "uniform"} or array-like
-        The parameter.
-    masses : ndarray of shape (n_classes,)
-        Weights of the images of each class.
-
-    Returns
-    -------
-    ndarray of shape (n_classes,)
-        Probabilities.
-    """
+    """Return the prior probabilities of the classes."""
     n_classes = len(masses)
     if isinstance(class_prior, str):
         if class_prior == "uniform":

@@ -1,4 +1,4 @@
-"""Copies of images under new deformations, drawn from what classes share."""
+"""Copies of images under new deformations, drawn from the common law of classes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
 
 __all__ = ["DeformationLaw", "pooled_covariance"]
 
-#: Prior of the deformations that all classes share: a smooth field of so many pixels in
-#: sixteenths of the longest side, worth so many images; passes of EM over modes, and
-#: images of a class that they are sought for, at most.
+#: Prior of the deformations that all classes share: the size of a smooth field, in
+#: sixteenths of the longest side, and its weight in images; passes of EM over modes,
+#: and images of a class that they are sought for, at most.
 EXPECTED, PRIOR_IMAGES, PASSES, IMAGES = 0.6, 20.0, 4, 30
 
 #: Nuisances that no template explains: standard deviations of the entries of a linear
@@ -57,20 +57,7 @@ class DeformationLaw(NamedTuple):
         return fields
 
     def copies(self, images, rng) -> np.ndarray:
-        """Return each image under a new deformation.
-
-        Parameters
-        ----------
-        images : ndarray of shape (n, n_pixels)
-            Images without missing pixels, zero beyond the border.
-        rng : numpy.random.Generator
-            Random numbers.
-
-        Returns
-        -------
-        ndarray of shape (n, n_pixels)
-            Deformed images.
-        """
+        """Return each image under a new deformation."""
         grid = self.grid
         centre = np.array(grid.half_widths)[:, None]
         found = np.empty_like(images)
@@ -92,20 +79,6 @@ def pooled_covariance(models, parts, n_jobs=None) -> np.ndarray:
     templates: the spread of their modes about the mean of a template, and the
     uncertainty of each mode, with a smooth prior. The only image of a template says
     nothing about how its class deforms: n images count as n - 1.
-
-    Parameters
-    ----------
-    models : list of DeformableTemplateEstimator
-        Fitted model of each class.
-    parts : list of tuple of ndarray
-        Images and weights of each class.
-    n_jobs : int or None, default=None
-        Threads.
-
-    Returns
-    -------
-    ndarray of shape (n_latents, n_latents)
-        Covariance.
     """
     grid = models[0].grid_
     expected = EXPECTED * max(grid.image_shape) / 16

@@ -55,7 +55,7 @@ class TemplateDisplay:
     templates : ndarray of shape (n_templates, ...)
         Templates.
     names : list of str
-        What they are called.
+        Their names.
     deviations : ndarray of shape (n_deviations,)
         Standard deviations at which principal deformations are shown.
     mode_images : ndarray of shape (n_templates, n_modes, n_deviations, ...)
@@ -86,7 +86,7 @@ class TemplateDisplay:
 
     See Also
     --------
-    sktem.DeformableTemplateEstimator : What is shown.
+    sktem.DeformableTemplateEstimator : The estimator that is shown.
 
     Notes
     -----
@@ -154,7 +154,7 @@ class TemplateDisplay:
         cmap="gray",
         ax=None,
     ):
-        """Compute and draw what a fitted estimator has learned.
+        """Compute and draw the learned parts of a fitted estimator.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class TemplateDisplay:
             A few images, for their residuals. An image is explained by its most
             probable template, that of the predicted class for a classifier.
         kind : {"templates", "modes", "samples", "residuals"} or None, default=None
-            What to draw first: see :meth:`plot`. None means "residuals" if images are
+            The first drawing: see :meth:`plot`. None means "residuals" if images are
             given, else "templates".
         n_modes : int, default=3
             Number of principal deformations.

@@ -1,4 +1,4 @@
-"""What a display of deformable templates needs, computed from a fitted estimator."""
+"""Contents of a display of deformable templates, from a fitted estimator."""
 
 from __future__ import annotations
 
@@ -8,28 +8,7 @@ __all__ = ["parts_of"]
 
 
 def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
-    """Return the parameters of a display.
-
-    Parameters
-    ----------
-    estimator : DeformableTemplateEstimator or DeformableTemplateClassifier
-        A fitted estimator.
-    X : array-like or None
-        Images.
-    n_modes : int
-        Number of principal deformations; fewer if there are not as many.
-    deviations : ndarray of shape (n_deviations,)
-        Standard deviations at which they are shown.
-    n_samples : int
-        Number of samples of each model.
-    noise : bool
-        Whether samples have noise.
-
-    Returns
-    -------
-    dict
-        Parameters of :class:`sktem.plotting.TemplateDisplay` by name.
-    """
+    """Return the parameters of a display."""
     models, names = _models(estimator)
     shape = models[0].image_shape_
     n_modes = min(n_modes, models[0].grid_.n_latents)
@@ -79,7 +58,7 @@ def _models(estimator):
 
 
 def _explained(estimator, models, X):
-    """Return images, and what their most probable templates make of them."""
+    """Return images, and their reconstructions by the most probable templates."""
     shape = models[0].image_shape_
     images = np.asarray(X, dtype=float)
     images = images.reshape(len(images), *shape)

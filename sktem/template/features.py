@@ -36,11 +36,6 @@ class OrientationFeatures:
     square roots of these averages have unit norm, so that a change of offset or gain of
     the image does not change them. The brightness of the cells comes last, with a small
     weight: it tells images without edges apart.
-
-    Parameters
-    ----------
-    image_shape : tuple of int
-        Pixels along each axis.
     """
 
     def __init__(self, image_shape):
@@ -76,18 +71,7 @@ class OrientationFeatures:
         return found
 
     def transform(self, images) -> np.ndarray:
-        """Return the features of images.
-
-        Parameters
-        ----------
-        images : ndarray of shape (n, n_pixels)
-            Standardised images without missing pixels, as rows.
-
-        Returns
-        -------
-        ndarray of shape (n, n_features)
-            Features.
-        """
+        """Return the features of images."""
         parts = [
             self._transform(images[start : start + IMAGES_AT_ONCE])
             for start in range(0, len(images), IMAGES_AT_ONCE)

@@ -30,27 +30,12 @@ TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
 
 
 def geometry(shape, template, deformation, template_scale, deformation_width):
-    """Return the landmarks and kernels of images.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Pixels along each axis.
-    template, deformation : int, tuple of int or "auto"
-        Landmarks along the longest axis or along each.
-    template_scale, deformation_width : float or "auto"
-        Standard deviations of the kernels in pixels.
-
-    Returns
-    -------
-    ImageGrid
-        Geometry.
-    """
+    """Return the landmarks and kernels of images."""
     longest = longest_half(shape)
     margin = MARGIN * min(1.0, np.sqrt((SIDE - 1) / (2 * longest)))
     halves = [(side - 1) / 2 for side in shape]
     reaches = [half + margin * longest for half in halves]
-    # Landmarks closer than that are told apart by the prior only.
+    # Landmarks closer than that are separated by the prior only.
     limits = [side + 2 for side in shape]
     if isinstance(template, str):
         template = _counts_that_resolve(shape, reaches, longest)

@@ -93,7 +93,7 @@ class ImageGrid:
         ]
 
     def __getstate__(self):
-        # What was derived is made again: kernels are compiled for writable arrays, and
+        # Derived arrays are made again: kernels are compiled for writable arrays, and
         # those of a memory map would have them compiled once more.
         kinds = vars(type(self))
         return {
@@ -392,7 +392,7 @@ class ImageGrid:
 
     @cached_property
     def _gram_factors(self):
-        """What the table of mid-points is multiplied by, and where it is looked up."""
+        """Factors of the table of mid-points, and the places where it is looked up."""
         weights = np.ones((1, 1))
         index = np.zeros((1, 1), dtype=np.int64)
         for nodes in self.template_axes:

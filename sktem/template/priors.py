@@ -119,7 +119,7 @@ class TemplatePriors(NamedTuple):
         coefficients : ndarray of shape (n_template,)
             Template.
         component : Component
-            What follows from the parameters.
+            Values derived from the parameters.
         covariance_type : str
             Structure of Gamma (all structures share the prior of the full one).
 
@@ -147,28 +147,6 @@ def posterior_template(grid, part, count, priors, variance):
     Given the variance, the template solves ``(S2 + v / n P) beta = S1`` with P the
     prior's precision; given the template, the variance is a mean of residuals. The two
     alternate until they agree.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    part : ComponentStatistics
-        Statistics of the component, means over its images.
-    count : float
-        Number of its images.
-    priors : TemplatePriors
-        Priors.
-    variance : float
-        Noise variance to start from.
-
-    Returns
-    -------
-    coefficients : ndarray of shape (n_template,)
-        Template coefficients beta.
-    variance : float
-        Noise variance.
-    floored : bool
-        Whether the variance had to be kept from zero.
     """
     grams = grid.grams
     gram = grams.of(part.middle)
@@ -209,21 +187,7 @@ def posterior_template(grid, part, count, priors, variance):
 
 
 def unexplained_square(grid, part) -> float:
-    """Return the part of the mean ``|y|^2`` that no template explains.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    part : ComponentStatistics
-        Statistics of the component.
-
-    Returns
-    -------
-    float
-        Square sum of the residuals of the best template; it is negative only for
-        statistics that no images have.
-    """
+    """Return the part of the mean ``|y|^2`` that no template explains."""
     grams = grid.grams
     gram = grams.of(part.middle)
     diagonal = grams.diagonal(gram)

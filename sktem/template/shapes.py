@@ -15,22 +15,7 @@ RATIO_OF_SIGNALS = 3.0
 
 
 def rows_of(X, given):
-    """Return images as rows, and their shape if ``X`` has more than two axes.
-
-    Parameters
-    ----------
-    X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-        Images.
-    given : tuple of int, int or None
-        Shape that the images should have.
-
-    Returns
-    -------
-    X : array-like
-        Rows, or ``X`` itself if it has no more than two axes.
-    shape : tuple of int or None
-        Shape of an image.
-    """
+    """Return images as rows, and their shape if ``X`` has more than two axes."""
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
@@ -64,22 +49,7 @@ def _without_channels(shape, given):
 
 
 def resolved_shape(X, image_shape, shape):
-    """Return the shape of images given as rows.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_pixels)
-        Images.
-    image_shape : tuple of int, int or None
-        The parameter.
-    shape : tuple of int or None
-        Shape that the array had.
-
-    Returns
-    -------
-    tuple of int
-        Pixels along each axis.
-    """
+    """Return the shape of images given as rows."""
     n_pixels = X.shape[1]
     if shape is None and image_shape is not None:
         sides = np.ravel(image_shape)
@@ -134,7 +104,7 @@ def _mean_row(X):
 def _are_signals(X, side):
     """Return whether rows change slowly along themselves, and as much at row ends.
 
-    In an image the pixels above each other are about as alike as those beside each
+    In an image the pixels above each other are about as alike as those next to each
     other, or else the end of a row of pixels differs from the start of the next.
     """
     size = np.nanmax(np.abs(X), initial=0.0, where=np.isfinite(X))

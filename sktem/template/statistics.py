@@ -47,28 +47,7 @@ class ComponentStatistics(NamedTuple):
 
 
 def sum_statistics(grid, X, Z, masses, rows, n_jobs=None) -> np.ndarray:
-    """Return the weighted sum of the statistics of some images under a component.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    X : ndarray of shape (n, n_pixels)
-        Images.
-    Z : ndarray of shape (n, n_latents)
-        Displacements.
-    masses : ndarray of shape (n,)
-        Weights.
-    rows : ndarray of int
-        Indices of the images that count.
-    n_jobs : int or None, default=None
-        Threads.
-
-    Returns
-    -------
-    ndarray of shape (n_statistics,)
-        Sums, which :func:`split` takes apart.
-    """
+    """Return the weighted sum of the statistics of some images under a component."""
     if len(rows) == 0:
         return np.zeros(sum(_sizes(grid)))
 
@@ -108,20 +87,7 @@ def _block_sum(grid, Y, Z, masses):
 
 
 def split(grid, own) -> ComponentStatistics:
-    """Return the statistics of one component, as means over its images.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    own : ndarray of shape (n_statistics,)
-        Averaged statistics of the component.
-
-    Returns
-    -------
-    ComponentStatistics
-        Its statistics.
-    """
+    """Return the statistics of one component, as means over its images."""
     share, square, observed, cross, middle, mean, outer = np.split(
         own, np.cumsum(_sizes(grid))[:-1]
     )
@@ -137,26 +103,7 @@ def split(grid, own) -> ComponentStatistics:
 
 
 def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
-    """Bring statistics of one component, in place, back to what images can produce.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    own : ndarray of shape (n_statistics,)
-        Averaged statistics of the component.
-    priors : TemplatePriors
-        Priors.
-    n_rows : float
-        Number of images.
-    covariance_type : {"full", "shared", "isotropic"}
-        Structure of Gamma.
-
-    Returns
-    -------
-    bool
-        Whether they had left it.
-    """
+    """Project statistics of one component, in place, onto the feasible set."""
     dim = grid.n_latents
     outer = own[-(dim**2) :].reshape(dim, dim)
     head, sums = own[:3], own[3 + grid.n_template : -dim - dim**2]
@@ -168,7 +115,7 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         return left
     part = split(grid, own)
     count = max(n_rows * head[0], 1e-3)
-    # What the M-step makes of them is what matters: priors repair a lot.
+    # The result of the M-step matters: priors repair a lot.
     mean_square = part.square / part.observed
     _, variance, _ = posterior_template(grid, part, count, priors, 0.1 * mean_square)
     if variance <= LEAST_NOISE * mean_square:

@@ -25,13 +25,7 @@ STEPS, RESIDUAL = 50, 1e-10
 
 
 class DenseGrams:
-    """Gram matrices of a template as square arrays.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    """
+    """Gram matrices of a template as square arrays."""
 
     def __init__(self, grid):
         self.grid = grid
@@ -63,13 +57,7 @@ class DenseGrams:
 
 
 class BandedGrams:
-    """Gram matrices of a template as lower bands: distant kernels have no product.
-
-    Parameters
-    ----------
-    grid : ImageGrid
-        Geometry.
-    """
+    """Gram matrices of a template as lower bands: distant kernels have no product."""
 
     def __init__(self, grid):
         self.counts = grid.template_landmarks
@@ -156,18 +144,6 @@ def solver_of(grams, matrix):
     """Return a function that solves systems with a matrix.
 
     Rounding may have robbed it of its definiteness, which a small ridge restores.
-
-    Parameters
-    ----------
-    grams : DenseGrams or BandedGrams
-        The form of the matrix.
-    matrix : ndarray
-        Symmetric matrix.
-
-    Returns
-    -------
-    callable
-        ``b -> x``.
     """
     try:
         return grams.factor(matrix)
@@ -184,24 +160,7 @@ def solver_of(grams, matrix):
 
 
 def conjugate_gradients(product, b, x, precondition):
-    """Return the solution of a system, starting from a guess; None if not found.
-
-    Parameters
-    ----------
-    product : callable
-        Multiplies the matrix with a vector.
-    b : ndarray
-        Right-hand side.
-    x : ndarray
-        Guess.
-    precondition : callable
-        Solves a similar system.
-
-    Returns
-    -------
-    ndarray or None
-        Solution, with a residual of 1e-10 in the norm of the preconditioner.
-    """
+    """Return the solution of a system, starting from a guess; None if not found."""
     rest = b - product(x)
     solved = precondition(rest)
     direction, square = solved, rest @ solved

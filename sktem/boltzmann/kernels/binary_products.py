@@ -5,7 +5,7 @@ state of zeros and ones need one addition of a listed sum instead of four produc
 (Arlazarov, Dinic, Kronrod and Faradzev, 1970, "On economical construction of the
 transitive closure of a directed graph", did so over the Boolean numbers). Beyond some
 60 rows that share the tables this is faster than any product of floats on the same
-vector units can be. BLAS keeps what it sums in registers, and so must this: numba's
+vector units can be. BLAS keeps its sums in registers, and so must this: numba's
 loops do not, hence the few functions that are written as instructions for LLVM.
 """
 
@@ -32,7 +32,7 @@ _ADDRESSES = types.void(types.uintp, types.uintp, types.uintp)
 
 
 def _place(builder, address, offset, kind):
-    """Return a pointer to what is some bytes behind an address."""
+    """Return a pointer some bytes behind an address."""
     return builder.inttoptr(builder.add(address, _WORD(offset)), kind.as_pointer())
 
 
@@ -247,7 +247,7 @@ def coded_product(codes, b, transposed, out):
     k, m = b.shape
     if transposed:
         k, m = m, k
-    # What follows leaves numba's indexing and hands on addresses.
+    # From here on addresses replace numba's indexing.
     if n_codes != (k + 3) // 4 or out.shape[0] != n or out.shape[1] != m:
         raise ValueError("the shapes of codes, b and out do not fit")
     tables = np.empty((TABLES * 16, COLUMNS), np.float32)

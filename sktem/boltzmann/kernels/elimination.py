@@ -1,8 +1,8 @@
 """Exact sums over hidden units by elimination, for many rows at once.
 
-The units are eliminated one after the other. Step s eliminates a unit whose remaining
+The units are eliminated one by one. Step s eliminates a unit whose remaining
 neighbours are its separator, the units of k later steps; a table over the 2**k states
-of the separator (bit j: its j-th unit, by step) holds what is passed on. The table
+of the separator (bit j: its j-th unit, by step) holds the message. The table
 begins at ``offsets[s]`` and goes to the step that eliminates the first unit of the
 separator. ``places`` says which bit of the clique of that step each unit of the
 separator is: 0 for the unit eliminated there, 1 + j for the j-th of its separator.

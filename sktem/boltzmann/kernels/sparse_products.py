@@ -13,7 +13,7 @@ _ZERO = np.float32(0.0)
 
 @njit(cache=True, nogil=True)
 def list_by_row(a, limit, starts, places, values):
-    """List what is not zero, row by row, if there are at most `limit` such entries.
+    """List nonzero entries, row by row, if there are at most `limit` of them.
 
     Equal ``places[:count] = np.nonzero(a)[1]``, ``values[:count] = a[np.nonzero(a)]``
     and ``starts = np.concatenate([[0], np.cumsum((a != 0).sum(axis=1))])``. Returns

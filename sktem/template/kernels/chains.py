@@ -17,7 +17,7 @@ from sktem.template.kernels.field import (
 
 __all__ = ["Target", "langevin_chains"]
 
-#: What a chain of one component needs: the template's ``table``, ``factor`` with
+#: Inputs of a chain of one component: the template's ``table``, ``factor`` with
 #: ``factor @ factor.T`` the preconditioner, ``precision`` = ``factor.T @
 #: inv(covariance) @ factor`` of the whitened landmarks, and the noise variance.
 Target = namedtuple("Target", "table factor precision noise_variance")
@@ -121,7 +121,7 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
     Z : ndarray of shape (n, at least n_landmarks + 2)
         Landmarks, then the logarithm of the step and the number of transitions so far.
     numbers : ndarray of int64 of shape (n,)
-        Numbers of the images, which fix their random draws.
+        Indices of the images, which fix their random draws.
     seed : uint64
     target : Target
     grid : Grid

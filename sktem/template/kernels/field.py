@@ -168,7 +168,7 @@ def _plane(plane, i, j, w1, d1, w2, d2):
     """Return value and slopes in a plane.
 
     Four rows of four neighbours: the rows are combined first, so that one vector
-    holds what belongs to a column.
+    holds the values of a column.
     """
     p, q, r, s = plane[i], plane[i + _ONE], plane[i + _TWO], plane[i + _THREE]
     a, b, c, e = w1
@@ -195,18 +195,6 @@ def spline(table, n_axes, t0, t1, t2):
     The cell number of a position is its integer part; outside of the grid value and
     slopes are zero. Equal to the sum over nodes (i, j, k) of ``table[i, j, k] * B(t0 -
     i) * B(t1 - j) * B(t2 - k)`` with B the centred cubic B-spline.
-
-    Parameters
-    ----------
-    table : ndarray of shape (n0, n1, n2)
-    n_axes : int
-        Axes that count; the others have one node.
-    t0, t1, t2 : float
-        Position in cells.
-
-    Returns
-    -------
-    value, along0, along1, along2 : float
     """
     if not (1.0 <= t2 < table.shape[2] - 2):
         return 0.0, 0.0, 0.0, 0.0

@@ -72,15 +72,6 @@ def curvature(slopes, pairs, maps, out):
 
     J holds the derivatives of the residuals in the landmarks; each of its rows is the
     outer product of the slopes at a pixel and the kernels there.
-
-    Parameters
-    ----------
-    slopes : ndarray of shape (n_axes, m0, m1, m2)
-        Slopes of the template at the displaced pixels.
-    pairs : Pairs
-    maps : tuple of ndarray
-        Scratch, from `new_maps`.
-    out : ndarray of shape (n_landmarks, n_landmarks)
     """
     n_axes = slopes.shape[0]
     G0, G1 = pairs.index0.shape[0], pairs.index1.shape[0]
@@ -204,7 +195,7 @@ def modes(
     max_steps : int
         Steps at one level, at most.
     gains : ndarray of shape (n_levels,)
-        What a step has to gain for its level to go on, in nats.
+        Least gain of a step for its level to continue, in nats.
     grid : Grid
     pairs : Pairs
     n_axes : int
@@ -311,7 +302,7 @@ def importance_terms(
     numbers : ndarray of int64 of shape (n,)
     seed : uint64
     freedom : int
-        A chi-square of so many degrees is a sum of squares; 0 means Gaussian.
+        Degrees of freedom of the t distribution; 0 means Gaussian.
     table : ndarray of shape (n0, n1, n2)
     precision : ndarray of shape (n_landmarks, n_landmarks)
     noise_variance : float

@@ -147,7 +147,7 @@ def template_sums(
     n_pixels = pixels.shape[1]
     dim = work.pull.size
     field = work.field.reshape((n_axes, n_pixels))
-    # Ranges of the nodes and mid-points that are near the pixels at hand.
+    # Ranges of the nodes and mid-points that are near the given pixels.
     near = np.zeros((3, 2), dtype=np.int64)
     halfway = np.zeros((3, 2), dtype=np.int64)
     near[:, 1] = halfway[:, 1] = 1

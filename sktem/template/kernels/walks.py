@@ -22,7 +22,7 @@ def landmark_walks(
     Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_axes,
     n_steps, goal,
 ):  # fmt: skip
-    """Move the landmarks of every image one after the other, in place.
+    """Move the landmarks of every image one by one, in place.
 
     The proposal adds ``exp(log_step) * spread * noise`` to the displacements of one
     landmark along all axes.
