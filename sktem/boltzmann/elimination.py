@@ -22,6 +22,8 @@ ENTRIES_PER_UNIT = 100
 POSTERIOR_WIDTH = 12
 #: Rows whose tables are worked on at a time.
 _ROWS = 64
+#: Table entries of all rows that are worked on at a time, where they may be many.
+TABLES = 2**22
 
 
 class EliminationPlan:
@@ -100,7 +102,7 @@ class EliminationPlan:
         )
         return offsets, places, children, child_starts
 
-    def _run(self, fields, weights, n_jobs, use=None):
+    def _run(self, fields, weights, n_jobs, use=None, rows=_ROWS):
         """Eliminate all rows, and hand the conditional probabilities on to `use`."""
         offsets, places, children, child_starts = self._tables
         fields = np.ascontiguousarray(fields, dtype=np.float64)
@@ -117,7 +119,7 @@ class EliminationPlan:
                 return None
             return use(on, offsets, places, children, child_starts, start)
 
-        results = list(iterate_blocks(block, fields.shape[1], _ROWS, n_jobs))
+        results = list(iterate_blocks(block, fields.shape[1], rows, n_jobs))
         return log_sum, results
 
     def log_sums(self, fields, weights, n_jobs=None):
@@ -139,7 +141,7 @@ class EliminationPlan:
         """
         return self._run(fields, weights, n_jobs)[0]
 
-    def marginals(self, fields, weights, n_jobs=None):
+    def marginals(self, fields, weights, n_jobs=None, large=False):
         """Return means of units and of products.
 
         Parameters
@@ -150,6 +152,8 @@ class EliminationPlan:
             Weights of the edges of the graph.
         n_jobs : int or None, default=None
             Threads.
+        large : bool, default=False
+            Whether to take fewer rows at a time where the tables are large.
 
         Returns
         -------
@@ -161,6 +165,7 @@ class EliminationPlan:
             The probability that both ends of an edge are 1, summed over rows.
         """
         means = np.empty(np.shape(fields))
+        rows = self._few_rows if large else _ROWS
 
         def use(on, offsets, places, children, child_starts, start):
             pairs = np.zeros(self.graph.n_edges)
@@ -171,7 +176,7 @@ class EliminationPlan:
             )  # fmt: skip
             return pairs
 
-        log_sums, pairs = self._run(fields, weights, n_jobs, use)
+        log_sums, pairs = self._run(fields, weights, n_jobs, use, rows)
         return log_sums, means, np.sum(pairs, axis=0)
 
     def draw(self, fields, weights, rng, n_jobs=None, n_draws=None):
@@ -213,8 +218,13 @@ class EliminationPlan:
                 start + on.shape[1] if n_draws is None else n,
             )
 
-        self._run(fields, weights, n_jobs, use)
+        self._run(fields, weights, n_jobs, use, self._few_rows)
         return states
+
+    @property
+    def _few_rows(self):
+        """Rows at a time whose tables take a moderate part of the memory."""
+        return int(np.clip(TABLES // self.n_entries, 1, _ROWS))
 
     def log_sum(self, field, weights):
         """Return the logarithm of the sum over all states, for large tables.

@@ -660,48 +660,81 @@ class LatentBoltzmannMachine(
         return self._machine().transition(X, self.n_gibbs_e, self._generator())
 
     @query
-    def sample_conditional(self, X, n_steps=200):
+    def marginals(self, n_steps=None):
+        """Return the means of units and of products of joined units under the machine.
+
+        Parameters
+        ----------
+        n_steps : int or None, default=None
+            Gibbs transitions of 1,000 chains, whose conditional means are averaged.
+            None means exact sums where they are cheap, and 1,000 transitions elsewhere.
+
+        Returns
+        -------
+        units : ndarray or list of ndarray
+            Probability of 1 of each unit, laid out as `biases_`.
+        pairs : csr_array or list of ndarray
+            Probability that both ends of an edge are 1, laid out as `weights_`.
+        """
+        check_is_fitted(self)
+        if self.visible != "binary":
+            raise ValueError("marginals needs visible='binary'")
+        if n_steps is not None:
+            check_number("n_steps", n_steps, Integral, 1)
+        return self._machine().marginals(n_steps, self._generator())
+
+    @query
+    def sample_conditional(self, X, n_steps=None):
         """Draw the units that are NaN given those that are not.
+
+        The draws are exact where all units can be summed out at little cost and what
+        is observed is 0 or 1; elsewhere they are the ends of Gibbs chains.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows; NaN means to be drawn.
-        n_steps : int, default=200
-            Gibbs transitions from a mean-field start.
+        n_steps : int or None, default=None
+            Gibbs transitions from a mean-field start. None means exact draws where they
+            are cheap, and 200 transitions elsewhere.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
             Rows with draws in place of NaN.
         """
-        check_number("n_steps", n_steps, Integral, 1)
+        if n_steps is not None:
+            check_number("n_steps", n_steps, Integral, 1)
         X = self._checked(X, "sample_conditional", allow_nan=True)
         return self._machine().draw_missing(X, n_steps, self._generator())
 
     @query
-    def impute(self, X, n_steps=200, n_chains=1):
+    def impute(self, X, n_steps=None, n_chains=1):
         """Replace NaN by the expectation given what is observed.
 
-        The conditional means of the second half of Gibbs chains are averaged.
+        It is exact where all units can be summed out at little cost and what is
+        observed is 0 or 1. Elsewhere the conditional means of the second half of Gibbs
+        chains are averaged.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             Rows; NaN means not observed.
-        n_steps : int, default=200
-            Gibbs transitions of a chain from a mean-field start.
+        n_steps : int or None, default=None
+            Gibbs transitions of a chain from a mean-field start. None means exact
+            expectations where they are cheap, and 200 transitions elsewhere.
         n_chains : int, default=1
-            Independent chains of each row. A chain moves slowly between states that
-            fit what is observed but are far apart; several find more of them than one
-            of as many transitions, and they cost as much as it does.
+            Independent chains of each row, where there are chains. A chain moves slowly
+            between states that fit what is observed but are far apart; several find
+            more of them than one of as many transitions, and cost as much as it does.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
             Rows with probabilities (of Gaussian units, means) in place of NaN.
         """
-        check_number("n_steps", n_steps, Integral, 1)
+        if n_steps is not None:
+            check_number("n_steps", n_steps, Integral, 1)
         check_number("n_chains", n_chains, Integral, 1)
         X = self._checked(X, "impute", allow_nan=True)
         return self._machine().expect_missing(X, n_steps, n_chains, self._generator())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
@@ -20,6 +21,10 @@ __all__ = ["FittedMachine"]
 ROWS = 2048
 #: Transitions of chains of the model that are not exact draws.
 STEPS = 1000
+#: Transitions of chains of the unobserved units of a row.
+STEPS_GIVEN = 200
+#: Chains whose conditional means are averaged, and sweeps, where sums are out of reach.
+MARGINAL_CHAINS = 1000
 
 
 @dataclass(frozen=True)
@@ -151,6 +156,19 @@ class FittedMachine:
                 out[rows] += kept * on + (1.0 - kept) * off - total
         return out
 
+    def marginals(self, n_steps, rng):
+        """Return means of units and of products of joined units, as biases and weights.
+
+        Exact where that is cheap and no number of steps is given.
+        """
+        model, values = self.model, None
+        if n_steps is None:
+            values = self.partition.plans["auto"].moments(self.params)
+        if values is None:
+            chains = self.new_chains(MARGINAL_CHAINS, n_steps, rng)
+            values = model.free_gibbs(self.params, chains, 1, draw_seed(rng)).values
+        return model.biases_by_unit(values), model.weights_by_unit(values)
+
     # Draws.
 
     def new_chains(self, n, n_steps, rng):
@@ -189,17 +207,35 @@ class FittedMachine:
         return self._as_data(drawn)
 
     def draw_missing(self, X, n_steps, rng):
-        """Return rows with draws given what is observed in the place of NaN."""
+        """Return rows with draws given what is observed in the place of NaN.
+
+        The draws are exact where these are cheap and no number of steps is given.
+        """
         X, observed = self._seen(X)
+        if n_steps is None:
+            exact = self.partition.plans["auto"]
+            drawn = exact.draw_given(self.params, X, observed, rng)
+            if drawn is not None:
+                return self._as_data(arrays_of(X).xp.where(observed, X, drawn))
+            n_steps = STEPS_GIVEN
         chains = self._conditional_chains(X, observed, n_steps, rng)
         seed = draw_seed(rng)
         drawn = self.model.visible_draws(self.params, X, observed, chains, seed)
         return self._as_data(drawn)
 
     def expect_missing(self, X, n_steps, n_chains, rng):
-        """Return rows with means given what is observed in the place of NaN."""
+        """Return rows with means given what is observed in the place of NaN.
+
+        They are exact where that is cheap and no number of steps is given.
+        """
         X, observed = self._seen(X)
         arrays = arrays_of(X)
+        if n_steps is None:
+            exact = self.partition.plans["auto"]
+            means = exact.means_given(self.params, X, observed)
+            if means is not None:
+                return self.units.outputs(np.where(observed, X, means))
+            n_steps = STEPS_GIVEN
         wide = arrays.xp.float64
         total = arrays.full(X.shape, 0.0, wide)
         # One after the other: memory does not grow with their number.

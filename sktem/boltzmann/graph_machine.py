@@ -269,33 +269,11 @@ class GraphMachine(BoltzmannModel):
         return np.concatenate(list(blocks))
 
     def biases_by_unit(self, params) -> np.ndarray:
-        """Return the biases of all units.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-
-        Returns
-        -------
-        ndarray of shape (n_units,)
-            Biases.
-        """
+        """Return the biases of all units."""
         return params[: self.n_units].copy()
 
     def weights_by_unit(self, params):
-        """Return the weights as a symmetric sparse matrix.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-
-        Returns
-        -------
-        scipy.sparse.csr_array of shape (n_units, n_units)
-            Weights.
-        """
+        """Return the weights as a symmetric sparse matrix."""
         weights = params[self.n_units :]
         rows = np.concatenate([self.first, self.second])
         columns = np.concatenate([self.second, self.first])
@@ -316,6 +294,15 @@ class GraphMachine(BoltzmannModel):
     def new_chains(self, n, rng, like=None) -> np.ndarray:
         """Return chains of fair coins."""
         return (rng.random((n, self.n_units)) < 0.5).T.astype(np.float32, order="C")
+
+    @property
+    def visible_places(self) -> np.ndarray:
+        """Where the visible units are."""
+        return self.visible
+
+    def statistics_of(self, units, pairs) -> np.ndarray:
+        """Return mean statistics from means of units and of products along edges."""
+        return np.concatenate([units, pairs])
 
     def chains_of(self, units) -> np.ndarray:
         """Return the states of the units, which are chains."""

@@ -132,6 +132,19 @@ class LayerLayout:
         ]
         return np.concatenate(blocks).astype(np.float64)
 
+    def values_of(self, units, pairs):
+        """Return values of this layout from those of units and of edges, by layer."""
+        values = np.zeros(self.n_parameters)
+        unit = edge = 0
+        for layer, size in enumerate(self.sizes):
+            self.layer_biases(values, layer)[:] = units[unit : unit + size]
+            unit += size
+        for lower in range(len(self.sizes) - 1):
+            weights = self.weights_between(values, lower)
+            weights[:] = pairs[edge : edge + weights.size].reshape(weights.shape)
+            edge += weights.size
+        return values
+
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z.
 

@@ -166,6 +166,15 @@ class LayeredMachine(BoltzmannModel):
         """Return draws of binary units from their means, float32."""
         return operations_of(means).drawn(means, rng)
 
+    @property
+    def visible_places(self):
+        """Where the visible units are: in front."""
+        return np.arange(self.n_visible)
+
+    def statistics_of(self, units, pairs):
+        """Return mean statistics from means of units and of products along edges."""
+        return self.layout.values_of(units, pairs)
+
     def chains_of(self, units):
         """Return chains from states of the binary units, layer by layer."""
         first = self.n_visible if self.gaussian else 0

@@ -160,6 +160,36 @@ class BoltzmannModel(ABC):
         return (rng.random(means.shape, np.float32) < means).astype(np.float32)
 
     @abstractmethod
+    def biases_by_unit(self, params) -> Any:
+        """Return the biases, or other values of units, as users see them."""
+
+    @abstractmethod
+    def weights_by_unit(self, params) -> Any:
+        """Return the weights, or other values of edges, as users see them."""
+
+    @property
+    @abstractmethod
+    def visible_places(self) -> np.ndarray:
+        """Where the visible units are among those of `as_graph`, if they are binary."""
+
+    @abstractmethod
+    def statistics_of(self, units, pairs) -> np.ndarray:
+        """Return mean statistics from means of units and of products along edges.
+
+        Parameters
+        ----------
+        units : ndarray of shape (n_units,)
+            As the binary units of `as_graph`.
+        pairs : ndarray of shape (n_edges,)
+            As its edges.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,)
+            Mean statistics.
+        """
+
+    @abstractmethod
     def chains_of(self, units) -> np.ndarray:
         """Return chains from states of the units of `as_graph`.
 

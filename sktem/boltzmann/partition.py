@@ -40,6 +40,8 @@ LARGEST_WIDTH = 22
 PER_ENTRY = 4.0
 #: Table entries from which exact draws are made, at most: about a second.
 DRAWN_ENTRIES = 2.0**22
+#: The same for draws and means of rows given a part of them, of all rows.
+GIVEN_ENTRIES = 2.0**25
 
 
 class ExactPartition:
@@ -103,6 +105,91 @@ class ExactPartition:
         _, biases, weights, _ = self.model.as_graph(params)
         units = plan.draw(biases[:, None], weights, rng, n_draws=n)
         return self.model.chains_of(units)
+
+    def moments(self, params):
+        """Return the mean statistics under the model, None where they are too costly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,) or None
+            Means of units and of products of joined units.
+        """
+        plan = self._plan_of(params)
+        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+            return None
+        _, biases, weights, _ = self.model.as_graph(params)
+        _, units, pairs = plan.marginals(biases[:, None], weights)
+        return self.model.statistics_of(units[:, 0], pairs)
+
+    def draw_given(self, params, X, observed, rng):
+        """Return exact draws of the visible units given those that are observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible) or None
+            Visible units; None where it is too costly, or where a value that is
+            observed is not 0 or 1.
+        """
+        clamped = self._clamped(params, X, observed)
+        if clamped is None:
+            return None
+        plan, fields, weights = clamped
+        return plan.draw(fields, weights, rng)[self.model.visible_places].T
+
+    def means_given(self, params, X, observed):
+        """Return exact means of the visible units given those that are observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible) or None
+            Means; None as in `draw_given`.
+        """
+        clamped = self._clamped(params, X, observed)
+        if clamped is None:
+            return None
+        plan, fields, weights = clamped
+        means = plan.marginals(fields, weights, large=True)[1]
+        return means[self.model.visible_places].T
+
+    def _clamped(self, params, X, observed):
+        """Return plan, fields and weights with observed units held by their fields."""
+        plan = None if self.model.gaussian else self._plan_of(params)
+        if plan is None or plan.n_entries * max(len(X), 8) > GIVEN_ENTRIES:
+            return None
+        if not np.isin(X[observed], (0.0, 1.0)).all():
+            return None
+        graph, biases, weights, _ = self.model.as_graph(params)
+        size = np.abs(weights)
+        total = np.bincount(graph.first, size, graph.n_units)
+        total += np.bincount(graph.second, size, graph.n_units)
+        # No neighbour can draw a unit away from its value but once in exp(50) times.
+        hold = 50.0 + float(np.max(total + np.abs(biases)))
+        fields = np.repeat(biases[:, None], len(X), axis=1)
+        fields[self.model.visible_places] += np.where(
+            observed, hold * (2.0 * X - 1.0), 0.0
+        ).T
+        return plan, fields, weights
 
     def _plan_of(self, params):
         """Return the plan, None where there is none that is cheap enough."""
