@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 
 from sktem import (
     DeformableTemplateEstimator,
+    LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
@@ -508,3 +509,16 @@ def test_tasks_of_a_stream_of_images():
     assert hooks.tasks.count(("end", "pass")) == 4
     assert hooks.tasks.count(("end", "chunk")) == 2
     assert_array_equal(stream.templates_, plain.templates_)
+
+
+def test_tasks_of_a_stream_of_a_machine():
+    X, hooks = np.random.default_rng(0).integers(0, 2, size=(45, 6)), Hooks()
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=2, batch_size=10)
+    machine.set_callbacks(hooks)
+    counts = []
+    for chunk in (X[:7], X[7:35], X[35:]):
+        machine.partial_fit(chunk)
+        counts.append(hooks.tasks.count(("end", "batch")))
+    assert counts == [0, 3, 4]
+    assert hooks.tasks.count(("end", "partial_fit")) == 3
+    assert machine.n_samples_seen_ == 45

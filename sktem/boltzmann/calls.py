@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import functools
-import sys
 
 from threadpoolctl import ThreadpoolController
 
+from sktem.estimators.fit_warnings import users_frame
 from sktem.estimators.progress import compile_notice
 
 __all__ = ["one_blas_thread", "query", "users_frame"]
-
-#: Packages whose frames stand between a warning and the user.
-PACKAGES = ("sktem", "sklearn")
 
 
 @functools.cache
@@ -51,11 +48,3 @@ def query(method):
             return method(self, *args, **kwargs)
 
     return one_blas_thread(wrapped)
-
-
-def users_frame() -> int:
-    """Return the `stacklevel`, for the caller, of the first frame outside sktem."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
-        frame, level = frame.f_back, level + 1
-    return level

@@ -26,7 +26,6 @@ from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.progress import print_chunk
 from sktem.estimators.runs import EpochEstimator, with_callbacks
 from sktem.history import History
 
@@ -365,7 +364,8 @@ class LatentBoltzmannMachine(
             "converged_": state.converged,
         }
 
-    @query
+    @with_callbacks
+    @one_blas_thread
     def partial_fit(self, X, y=None):
         """Learn from a chunk of a stream.
 
@@ -395,13 +395,9 @@ class LatentBoltzmannMachine(
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")
             stream = BoltzmannStream(seed_sequence(self.random_state))
-        events = stream.update(self, X)
-        self._stream = stream
+        self._partial_fit(stream, X)
         self._forget(stream.model)
-        self._publish(self._machine_attributes(stream.model, *stream.published(self)))
-        self.n_samples_seen_ = stream.n_rows
-        print_chunk(self, X.shape[0])
-        warn_of_events(events)
+        warn_of_events(stream.events)
         return self
 
     def _forget(self, model):

@@ -16,6 +16,7 @@ from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
+from sktem.estimators.stream import StreamRunner
 from sktem.history import History
 
 __all__ = ["BoltzmannStream"]
@@ -27,17 +28,17 @@ ARRAYS = (
 )  # fmt: skip
 
 
-class BoltzmannStream:
+class BoltzmannStream(StreamRunner):
     """Rows that wait for a full batch, and the state of the learning."""
 
     def __init__(self, seed):
+        super().__init__()
         self.seed = seed
         self.model: Any = None
         self.units: Any = None
-        self.state: Any = None
         self.waiting: list = []
-        self.n_rows = 0
         self.after_whole_fit = False
+        self.events: Counter = Counter()
 
     @classmethod
     def after_fit(cls, model, units, state):
@@ -75,40 +76,53 @@ class BoltzmannStream:
             moved.state = replace(self.state, **found)
         return moved
 
-    def update(self, estimator, X) -> Counter:
-        """Learn from a chunk."""
+    def update(self, estimator, X, sample_weight, task):
+        """Learn from a chunk, and count its numerical problems."""
         if estimator.solver == "hapcd" and not self.after_whole_fit:
             raise ValueError(
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
-        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
-        fresh = new_model(estimator, X.shape[1], arrays)
+        fresh = new_model(estimator, X.shape[1], _arrays_of(X))
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
-        self.n_rows += X.shape[0]
+        self.events.clear()
+        super().update(estimator, X, sample_weight, task)
+
+    def collect(self, estimator, X, sample_weight, task):
+        """Leave it to `step` to gather rows until a batch is full."""
+        return X, sample_weight
+
+    def begin(self, estimator, X, sample_weight, task):
+        """Start from the first batch."""
+        self.units, self.state = self._start(estimator, X)
+
+    def step(self, estimator, X, sample_weight, task):
+        """Learn from the batches that are full."""
+        arrays = _arrays_of(X)
         # Copies, since the caller may reuse its buffer.
         self.waiting.append(X.toarray() if sparse.issparse(X) else arrays.copy(X))
         rows = sum(part.shape[0] for part in self.waiting)
         size = int(estimator.batch_size)
-        events: Counter = Counter()
         if rows < size:
-            return events
+            return
         data = arrays.concat(self.waiting)
         full = rows // size * size
         self.waiting = [data[full:, :]]
         settings = new_settings(estimator, self.model, has_missing(data))
         if self.state is None:
-            self.units, self.state = self._start(estimator, data[:size, :])
+            self.begin(estimator, data[:size, :], None, task)
         self.state.history.events.clear()
+        chunk = task.subtask("chunk", full // size)
         for begin in range(0, full, size):
             rows = data[begin : begin + size, :]
             batch = self.units.inputs(rows, arrays.xp.float32)
             missing = has_missing(batch)
             update(settings, self.state, batch, missing=missing)
-        events.update(self.state.history.events)
-        return events
+            chunk.subtask("batch").end()
+        chunk.end()
+        self.events.update(self.state.history.events)
 
     def _start(self, estimator, rows):
         units = VisibleUnits.of(rows, estimator.visible == "gaussian")
@@ -138,8 +152,14 @@ class BoltzmannStream:
         )  # fmt: skip
 
     def published(self, estimator):
-        """Return the visible units and the state that count the rows so far."""
-        if self.state is not None:
-            return self.units, self.state
-        waiting = arrays_of(self.waiting[0]).concat(self.waiting)
-        return self._start(estimator, waiting)
+        """Return the fitted attributes; before a batch is full, those of a start."""
+        units, state = self.units, self.state
+        if state is None:
+            waiting = arrays_of(self.waiting[0]).concat(self.waiting)
+            units, state = self._start(estimator, waiting)
+        attributes = estimator._machine_attributes(self.model, units, state)
+        return {**attributes, "n_samples_seen_": self.n_rows}
+
+
+def _arrays_of(X):
+    return NUMPY if sparse.issparse(X) else arrays_of(X)

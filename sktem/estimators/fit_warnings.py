@@ -13,7 +13,13 @@ from sktem.exceptions import FitWarning
 from sktem.samplers import ExactDraws
 from sktem.solvers.base import VarianceReducedSolver
 
-__all__ = ["event_message", "warn_of_run", "warn_of_unused", "warn_user"]
+__all__ = [
+    "event_message",
+    "users_frame",
+    "warn_of_run",
+    "warn_of_unused",
+    "warn_user",
+]
 
 #: Packages whose frames stand between a warning and the user.
 PACKAGES = ("sktem", "sklearn")
@@ -30,12 +36,17 @@ ADVICE = {
 }
 
 
-def warn_user(message: str, category: type[Warning]) -> None:
-    """Warn at the first frame outside of sktem and scikit-learn."""
-    frame, level = sys._getframe(1), 2
+def users_frame() -> int:
+    """Return the stack level of the first frame outside of sktem and scikit-learn."""
+    frame, level = sys._getframe(1), 1
     while frame.f_back and frame.f_globals["__name__"].split(".")[0] in PACKAGES:
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=level)
+    return level
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """Warn at the line of the user that has led here."""
+    warnings.warn(message, category, stacklevel=users_frame())
 
 
 def warn_of_unused(estimator, settings, *, on_stream=False) -> None:

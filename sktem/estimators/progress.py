@@ -13,7 +13,6 @@ __all__ = [
     "compile_notice",
     "counted",
     "final_objective",
-    "print_chunk",
 ]
 
 NOTICE = "Compiling loops (once on this machine, it takes some seconds) ..."
@@ -154,12 +153,6 @@ def counted(steps, label, verbose):
         yield step
         if verbose and 10 * done // total > 10 * (done - 1) // total:
             print(f"  {label}: {done} of {total}", flush=True)
-
-
-def print_chunk(estimator, count, what="rows"):
-    """Print the size of a chunk that has been learned, if the estimator is verbose."""
-    if estimator.verbose:
-        print(f"  Chunk of {count} {what}")
 
 
 def final_objective(state) -> float:
