@@ -459,12 +459,12 @@ class DeformableTemplateModel(LatentModel):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
         return self.modes.find(X, self.component(params, t), *args, **options)
 
-    def search_modes(self, X, params, t, *args, **options):
+    def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""
         part = self.component(params, t)
         principal = partial(self.modes.principal, part)
         cached = partial(params.derived, ("principal", t), principal)
-        return self.modes.search(X, part, cached, *args, **options)
+        return self.modes.search(X, part, cached)
 
     def importance(self, X, params, t, n_draws, seed, freedom=5):
         """Return what ``ModeFinder.importance`` finds for component ``t``."""

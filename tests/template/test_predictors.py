@@ -265,6 +265,20 @@ def test_missing_pixels(data):
     assert np.isfinite(fitted.predict_proba(np.full((1, 36), np.nan))).all()
 
 
+def test_missing_pixels_are_interpolated(fitted):
+    """What is smooth comes back; where nothing was seen there is the mean image."""
+    machine = fitted._predictor
+    smooth = machine.mean_image + np.repeat(np.linspace(-1, 1, 6), 6)
+    holes = np.stack([smooth] * 20)
+    missing = np.random.default_rng(0).random(holes.shape) < 0.2
+    holes[missing] = np.nan
+    found = machine._filled(holes.copy())
+    np.testing.assert_array_equal(found[~missing], np.stack([smooth] * 20)[~missing])
+    assert np.abs(found - smooth).max() < 0.5 and np.abs(found - smooth).mean() < 0.05
+    unseen = machine._filled(np.full((1, 36), np.nan))
+    np.testing.assert_allclose(unseen, machine.mean_image[None])
+
+
 @pytest.mark.parametrize("shape", [(36,), (4, 3, 3)], ids=str)
 def test_signals_and_volumes(shape, data):
     X, y = data
