@@ -153,10 +153,12 @@ document.getElementById("f").addEventListener("load", () => setTimeout(() => {{
   const wide = [...root.querySelectorAll("body *")]
     .filter(e => e.getBoundingClientRect().right > root.clientWidth + 1)
     .slice(0, 5).map(e => e.tagName + "." + e.className);
-  // A heading that is cut off makes no page wider.
-  const cut = [...root.querySelectorAll("h1, h2, h3")]
-    .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0)
-    .map(e => e.textContent);
+  // A heading or a parameter that is cut off makes no page wider.
+  const headings = [...root.querySelectorAll("h1, h2, h3")]
+    .filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth > 0);
+  const parameters = [...root.querySelectorAll("dl.field-list dd dt")]
+    .filter(e => e.getBoundingClientRect().right > root.clientWidth + 1);
+  const cut = [...headings, ...parameters.slice(0, 3)].map(e => e.textContent);
   report.textContent = JSON.stringify(
     {{scroll: root.scrollWidth, client: root.clientWidth, wide: wide, cut: cut}});
   document.body.append(report);
@@ -248,8 +250,8 @@ def faults_in_browser(root, browser):
                     yield f"{name}: could not be measured"
                     continue
                 found = json.loads(match[1])
-                for heading in found["cut"]:
-                    yield f"{name}: a heading is cut off at {width}: {heading}"
+                for text in found["cut"]:
+                    yield f"{name}: cut off at {width} pixels: {text}"
                 if found["scroll"] > found["client"]:
                     yield (
                         f"{name}: {found['scroll']} pixels wide in a window of "

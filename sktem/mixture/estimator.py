@@ -55,7 +55,7 @@ SHARED_ATTRIBUTES = (
 
 
 class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
-    """Gaussian mixture for data that are many or arrive as a stream.
+    """Gaussian mixture for large data and streams.
 
     A superset of :class:`sklearn.mixture.GaussianMixture`: the same parameters,
     attributes and methods, and besides them stochastic solvers, ``partial_fit``,
