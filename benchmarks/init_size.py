@@ -19,6 +19,7 @@ from mixture_data import available, simulated, split
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
+from sktem.mixture.start import LEAST_ROWS
 
 
 def main():
@@ -29,11 +30,11 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(describe())
-    data = available() | {"simulated": lambda: simulated(300_000, 8, 16)}
+    data = available() | {"simulated": lambda: simulated(500_000, 8, 16)}
     with threadpool_limits(1):
         for name in arguments.data or data:
             X, n_components = data[name]()
-            if len(X) * 0.8 > 100_000:
+            if len(X) * 0.8 > LEAST_ROWS:
                 compare(name, X, n_components, arguments)
 
 

@@ -88,7 +88,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
         Rows, drawn at random, from which the start is made; None means all. "auto" is
-        all up to ``max(100_000, 200 * n_components * (n_features + 1))`` rows and that
+        all up to ``max(250_000, 200 * n_components * (n_features + 1))`` rows and that
         many of more: on millions of rows, k-means would cost more than the fit.
     weights_init : array-like of shape (n_components,) or None, default=None
         Starting weights.

@@ -14,7 +14,7 @@ __all__ = ["START_METHODS", "chosen_rows", "start_statistics"]
 
 #: Rows, and rows for each parameter of the means, from which a start is made if no
 #: number is given.
-LEAST_ROWS, ROWS_PER_PARAMETER = 100_000, 200
+LEAST_ROWS, ROWS_PER_PARAMETER = 250_000, 200
 
 #: Beyond it, rows are chosen without a permutation of all of them.
 MOST_PERMUTED = 1 << 24
