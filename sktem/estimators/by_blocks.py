@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.sources import as_chunk, found_rows
 
-__all__ = ["answer", "checked_rows", "each_block", "each_chunk"]
+__all__ = ["answer", "checked_rows", "each_block", "each_chunk", "weighted_sum"]
 
 
 def checked_rows(estimator, source, sample_weight, check=None, least=1):
@@ -39,6 +39,10 @@ def checked_rows(estimator, source, sample_weight, check=None, least=1):
 
 def each_block(estimator, X, sample_weight=None, check=None):
     """Yield the rows, all at once or by blocks, each with its weights or None."""
+    if hasattr(X, "__next__") and sample_weight is None:
+        for chunk in map(as_chunk, X):
+            yield estimator._validate(chunk, None, reset=False)
+        return
     source = found_rows(X)
     if source is None:
         yield estimator._validate(X, sample_weight, reset=False)
@@ -79,15 +83,21 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         yield estimator._validate(chunk, sample_weight, reset=is_fresh())
 
 
+def weighted_sum(values, weights) -> float:
+    """Return the sum of values times weights, which may be None."""
+    return float(values.sum() if weights is None else values @ weights)
+
+
 def answer(estimator, X, function, out, check=None):
     """Return a function of the rows, by blocks where they are read so.
 
-    Of an array it is an array, of other rows an iterator; with ``out`` it is that.
+    Of an array it is an array, of rows and iterators an iterator; with ``out``, that.
     """
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
     if out is not None:
         return _written(blocks, out)
-    if isinstance(X, np.ndarray) or found_rows(X) is None:
+    iterated = hasattr(X, "__next__")
+    if not iterated and (isinstance(X, np.ndarray) or found_rows(X) is None):
         parts = list(blocks)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     return blocks

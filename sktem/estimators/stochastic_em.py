@@ -10,7 +10,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import answer, checked_rows, each_block, each_chunk
+from sktem.estimators.by_blocks import (
+    answer,
+    checked_rows,
+    each_block,
+    each_chunk,
+    weighted_sum,
+)
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
@@ -382,13 +388,13 @@ class StochasticEM(LoopEstimator):
         float
             Mean log-likelihood.
         """
-        if found_rows(X) is None:
+        if not hasattr(X, "__next__") and found_rows(X) is None:
             return float(np.average(self.score_samples(X), weights=sample_weight))
         check_is_fitted(self)
         total = mass = 0.0
         for rows, weights in each_block(self, X, sample_weight):
             values = self.model.log_likelihood(rows, self.params_)
-            total += float(values.sum() if weights is None else values @ weights)
+            total += weighted_sum(values, weights)
             mass += float(len(values) if weights is None else weights.sum())
         return total / mass
 

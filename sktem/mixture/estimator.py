@@ -15,7 +15,13 @@ from sktem.arrays import input_arrays
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import answer, checked_rows, each_block, each_chunk
+from sktem.estimators.by_blocks import (
+    answer,
+    checked_rows,
+    each_block,
+    each_chunk,
+    weighted_sum,
+)
 from sktem.estimators.fit_warnings import warn_of_run, warn_user
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.exceptions import FitWarning
@@ -661,9 +667,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         model, params = self._fitted_model()
         total = mass = 0.0
         for rows, weights in each_block(self, X, sample_weight, self._check_block):
-            values = model.log_likelihood(rows, params)
-            total += float(values.sum() if weights is None else values @ weights)
-            mass += float(len(values) if weights is None else weights.sum())
+            total += weighted_sum(model.log_likelihood(rows, params), weights)
+            mass += float(len(rows) if weights is None else weights.sum())
         return total, mass
 
     def _n_parameters(self):
@@ -725,15 +730,18 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             The criterion.
         """
         model, params = self._fitted_model()
-        total = 0.0
+        total = entropy = mass = 0.0
         for rows, weights in each_block(self, X, sample_weight, self._check_block):
             terms = model.posterior(rows, params)
             with np.errstate(divide="ignore", invalid="ignore"):
                 terms = np.where(terms > 0, terms * np.log(terms), 0.0)
             if weights is not None:
                 terms = terms * weights[:, None]
-            total += float(terms.sum())
-        return self.bic(X, sample_weight) - 2 * total
+            entropy -= float(terms.sum())
+            total += weighted_sum(model.log_likelihood(rows, params), weights)
+            mass += float(len(rows) if weights is None else weights.sum())
+        bic = -2 * total + self._n_parameters() * float(np.log(mass))
+        return bic + 2 * entropy
 
     def _check_parameters(self):
         self._check_number("n_components", Integral, 1)

@@ -59,25 +59,7 @@ class CheckedRows:
         return self.shape[0]
 
     def pieces(self, order=None) -> Generator[tuple[int, np.ndarray]]:
-        """Read the pieces in a given order.
-
-        Parameters
-        ----------
-        order : sequence of int or None, default=None
-            Which pieces, each once; None means all as they are.
-
-        Yields
-        ------
-        first : int
-            Row number of the first row.
-        chunk : ndarray
-            Rows that follow each other.
-
-        Raises
-        ------
-        ValueError
-            If a piece has more or fewer rows than on the first pass.
-        """
+        """Yield the row number of the first row and the rows, piece by piece."""
         source = self.source
         for index in range(source.n_pieces) if order is None else order:
             count, expected = 0, int(self.lengths[index])
@@ -96,40 +78,13 @@ class CheckedRows:
                 )
 
     def blocks(self, size: int = ROWS_PER_BLOCK) -> Generator[tuple[int, np.ndarray]]:
-        """Read all rows in aligned blocks.
-
-        Parameters
-        ----------
-        size : int, default=65536
-            Rows of each block but the last.
-
-        Yields
-        ------
-        first : int
-            Row number of the first row.
-        block : ndarray of shape (size, n_columns), in C order
-            The rows.
-        """
+        """Yield the row number of the first row and the rows, in aligned blocks."""
         with closing(self.pieces()) as pieces:
             for first, block in aligned((chunk for _, chunk in pieces), size):
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)
 
     def take(self, indices: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return chosen rows: those held in memory, or read for the purpose.
-
-        Parameters
-        ----------
-        indices : ndarray of int
-            Row numbers. A pass over all rows is made for rows that are neither held
-            nor can be taken.
-        axis : int, default=0
-            The axis of rows.
-
-        Returns
-        -------
-        ndarray of shape (..., n_columns)
-            The rows.
-        """
+        """Return chosen rows: held ones, or read, if need be by a pass over all."""
         flat = np.ravel(indices)
         values = self._held_rows(flat)
         if values is None:
@@ -142,37 +97,14 @@ class CheckedRows:
     __getitem__ = take
 
     def hold(self, name: str, indices: np.ndarray) -> None:
-        """Hold rows in memory that are asked for again and again.
-
-        Parameters
-        ----------
-        name : str
-            What they are for; other rows held under this name are dropped.
-        indices : ndarray of int
-            Sorted row numbers.
-        """
+        """Hold rows in memory that are asked for again and again, by sorted numbers."""
         before = self.held.get(name)
         same = before is not None and np.array_equal(before[0], indices)
         if not (same or self.can_take):
             self.held[name] = (indices, self._gathered(indices))
 
     def buffers(self, order, sizes) -> Generator[tuple[np.ndarray, np.ndarray]]:
-        """Read the pieces in a given order, many rows at once.
-
-        Parameters
-        ----------
-        order : sequence of int
-            The pieces.
-        sizes : sequence of int
-            How many rows each time; together, all.
-
-        Yields
-        ------
-        indices : ndarray of int
-            Sorted row numbers.
-        rows : ndarray
-            The rows.
-        """
+        """Yield sorted numbers and rows, many at once, in an order of the pieces."""
         remaining, held = iter(sizes), 0
         size = next(remaining)
         parts: list[tuple[int, np.ndarray]] = []
@@ -219,22 +151,7 @@ class CheckedRows:
 
 
 def checked_blocks(source: Rows, n_columns: int, check=None):
-    """Read rows once, in blocks of checked numbers.
-
-    Parameters
-    ----------
-    source : Rows
-        Where the rows come from.
-    n_columns : int
-        Number of columns.
-    check : callable or None, default=None
-        As for :class:`CheckedRows`.
-
-    Yields
-    ------
-    block : ndarray of shape (n, n_columns), in C order
-        The rows.
-    """
+    """Yield the rows once, in blocks of checked numbers."""
 
     def chunks():
         first = 0
@@ -251,22 +168,7 @@ def checked_blocks(source: Rows, n_columns: int, check=None):
 
 
 def check_columns(estimator, source: Rows, *, reset: bool) -> None:
-    """Set or check ``n_features_in_`` and ``feature_names_in_`` as scikit-learn does.
-
-    Parameters
-    ----------
-    estimator : estimator instance
-        Whose attributes they are.
-    source : Rows
-        Where the rows come from.
-    reset : bool
-        Whether to set them.
-
-    Raises
-    ------
-    ValueError
-        If they are others than in ``fit``.
-    """
+    """Set or check the number and names of columns as scikit-learn does."""
     n_columns = source.n_columns
     names = None if source.names is None else np.asarray(source.names, dtype=object)
     if reset:
@@ -290,22 +192,7 @@ def check_columns(estimator, source: Rows, *, reset: bool) -> None:
 
 
 def check_finite(chunk: np.ndarray, first: int, where: str) -> None:
-    """Refuse NaN and infinity, naming the row.
-
-    Parameters
-    ----------
-    chunk : ndarray of shape (n, n_columns)
-        Rows.
-    first : int
-        Row number of the first of them.
-    where : str
-        The piece in which they lie.
-
-    Raises
-    ------
-    ValueError
-        If there are any.
-    """
+    """Refuse NaN and infinity, naming the row."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(chunk.sum(dtype=np.float64)) or np.isfinite(chunk).all():
             return

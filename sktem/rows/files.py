@@ -92,18 +92,7 @@ class ParquetRows(Rows):
 
 
 def rows_of_files(path):
-    """Return the rows of a file, of the files in a folder, or of a glob pattern.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file, folder or pattern. Files are read in the order of their names.
-
-    Returns
-    -------
-    Rows
-        Their rows.
-    """
+    """Return the rows of a file, of those in a folder, or of a glob pattern."""
     name = os.fspath(path)
     if os.path.isdir(name):
         files = [str(file) for file in Path(name).iterdir()]

@@ -207,6 +207,8 @@ def test_answers_by_blocks(method, tmp_path):
     answer = getattr(mixture, method)
     expected = answer(X)
     np.testing.assert_array_equal(np.concatenate(list(answer(Chunked(X)))), expected)
+    iterated = answer(iter(np.array_split(X, 7)))
+    np.testing.assert_array_equal(np.concatenate(list(iterated)), expected)
     out = np.lib.format.open_memmap(
         tmp_path / "out.npy", "w+", dtype=expected.dtype, shape=expected.shape
     )
@@ -227,6 +229,8 @@ def test_scores_by_blocks():
     weights = rng.integers(0, 3, size=3000).astype(float)
     for name in ("score", "bic", "aic", "icl"):
         score = getattr(mixture, name)
+        one = score(iter(np.array_split(X, 7)))
+        np.testing.assert_allclose(one, score(X), rtol=1e-12)
         np.testing.assert_allclose(score(Chunked(X)), score(X), rtol=1e-12)
         given = {"sample_weight": weights}
         one = score(Chunked(X), **given)
