@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,7 @@ class MixtureStream(StreamRunner):
         self.seed = seed
         self.starts = starts
         self.published_at = 0
-        self.preview = None
+        self.preview: Any = None
         self.model = None
         self.like = None
 
@@ -100,7 +101,7 @@ class MixtureStream(StreamRunner):
 
         A start that the user has given is taken as it is.
         """
-        best = None
+        best: Any = None
         for _ in range(estimator.n_init):
             model, params, s = self._started(estimator, rows, weights, self.starts)
             if _is_given(estimator):
@@ -123,7 +124,7 @@ class MixtureStream(StreamRunner):
                 rows,
                 state,
                 sample_weight=weights,
-                on_epoch=lambda _, one=one: one.subtask("pass").end(),
+                on_epoch=_pass_report(one),
             )
             one.end()
             objective = state.history.objective[-1]
@@ -178,6 +179,16 @@ class MixtureStream(StreamRunner):
             model, params, _ = self._started(estimator, rows, weights, starts)
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
+
+
+def _pass_report(task):
+    """Return what ends a subtask after each pass of a start."""
+
+    def on_epoch(state):
+        task.subtask("pass").end()
+        return False
+
+    return on_epoch
 
 
 def _settings(estimator, model):

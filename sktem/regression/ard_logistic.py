@@ -40,7 +40,7 @@ __all__ = ["ARDLogisticClassifier"]
 
 #: Samplers by name, and their Langevin steps in units of the posterior covariance.
 SAMPLERS = {"mala": MALA, "ula": ULA}
-STEPS = {MALA: 1.0, ULA: 0.05}
+STEPS: dict[type, float] = {MALA: 1.0, ULA: 0.05}
 #: Steps of the approximation.
 STEP_SIZE = Polynomial(alpha=0.7, offset=10)
 #: Iterations after which it is checked whether the maximum has been reached.

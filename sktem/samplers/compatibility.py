@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sktem.choices import check_choice
 from sktem.samplers.base import Sampler
 
@@ -47,7 +50,7 @@ def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> No
         raise ValueError(f"{means}, got sampler={estimator.sampler!r}")
 
 
-def resolve_part(part, known: dict, base: type, name: str):
+def resolve_part(part, known: Mapping[str, Any], base: type, name: str):
     """Look up a part given by name, or check an instance."""
     if isinstance(part, str):
         return known[check_choice(name, part, known)]

@@ -317,7 +317,7 @@ class DeformableTemplateClassifier(
         given = self.temperature
         if isinstance(given, str) and given == "auto":
             return None
-        if isinstance(given, str) or not (isinstance(given, Real) and given > 0):
+        if isinstance(given, str) or not isinstance(given, Real) or given <= 0.0:
             raise ValueError(f'temperature must be "auto" or > 0, got {given!r}')
         return float(given)
 

@@ -527,10 +527,12 @@ class DeformableTemplateEstimator(
             chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
         else:
             chosen = self._modes_under(model, params, Y)[0]
-        folded, rows = [], IMAGES_AT_ONCE
-        for start in range(0, len(chosen), rows):
-            folded.append(model.grid.jacobians(chosen[start : start + rows]) <= 0)
-        folded = np.concatenate(folded)
+        folded = np.concatenate(
+            [
+                model.grid.jacobians(chosen[start : start + IMAGES_AT_ONCE]) <= 0
+                for start in range(0, len(chosen), IMAGES_AT_ONCE)
+            ]
+        )
         return float(folded.any(axis=1).mean()), float(folded.mean())
 
     def _fold_advice(self):
@@ -620,7 +622,8 @@ class DeformableTemplateEstimator(
 
     def _best_modes(self, Y):
         """Return modes under the most probable component, and the components."""
-        return self._modes_under(*self._fitted_model(), Y)
+        model, params = self._fitted_model()
+        return self._modes_under(model, params, Y)
 
     @staticmethod
     def _modes_under(model, params, Y):

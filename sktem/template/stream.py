@@ -33,7 +33,7 @@ class TemplateStream(StreamRunner):
     def __init__(self):
         super().__init__()
         self.started_at = 0
-        self.frame: Frame | None = None
+        self.frame: Any = None
         self.attributes: dict[str, Any] = {}
 
     @classmethod
@@ -70,7 +70,8 @@ class TemplateStream(StreamRunner):
         X, sample_weight = super().collect(estimator, X, sample_weight, task)
         # A new start for every image that comes would cost more than it is worth.
         if self.state is None and self.kept.count >= 1.3 * self.started_at:
-            self._fit(estimator, *self.kept.joined(), task)
+            rows, weights = self.kept.joined()
+            self._fit(estimator, rows, weights, task)
         return X, sample_weight
 
     def begin(self, estimator, X, sample_weight, task):
