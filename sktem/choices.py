@@ -77,7 +77,7 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
     low : float
         Least value.
     strict : bool, default=False
-        Whether it has to be above `low`.
+        Whether it must be above `low`.
 
     Raises
     ------

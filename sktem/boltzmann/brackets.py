@@ -222,7 +222,7 @@ def _numpy(values):
 
 
 def _bennett(there, back):
-    """Return the log Z under which both kinds of runs are told apart best, its error.
+    """Return the log Z that separates both kinds of runs best, and its error.
 
     The density of a reverse run is that of a forward one times its weight over Z, so
     that log Z is the intercept of a logistic regression with slope 1.

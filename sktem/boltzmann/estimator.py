@@ -143,9 +143,10 @@ class LatentBoltzmannMachine(
         Threads, over blocks of 256 rows or, on a graph, 512 chains; the result does
         not depend on it. For NumPy arrays only.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from the state of the fit before: parameters, averages,
-        random numbers and chains (those of the rows if there are as many). Two fits
-        with constant steps, or a schedule, are the same as one of all their epochs.
+        Whether ``fit`` continues from the state of the fit before: parameters,
+        averages, random numbers and chains (those of the rows if there are as many).
+        Two fits with constant steps, or a schedule, are the same as one of all their
+        epochs.
     verbose : int, default=0
         1 prints every `verbose_interval` epochs, 2 with time and change; either also
         says how far annealed importance sampling is.
@@ -174,7 +175,7 @@ class LatentBoltzmannMachine(
         log Z with its standard error and effective sample size, as :meth:`score` and
         :meth:`score_samples` last found it.
     n_iter_ : int
-        Epochs, with those of the fits that a warm start goes on from.
+        Epochs, with those of the fits that a warm start continues.
     converged_ : bool
         Whether the fit has converged, see `tol`.
     n_features_in_ : int
@@ -615,8 +616,8 @@ class LatentBoltzmannMachine(
         """Draw rows from the machine.
 
         Where all units can be summed out at little cost (a small treewidth, or few
-        hidden units), the draws are exact and independent. Elsewhere each comes from a
-        chain of its own, which starts at one of `chains_` (for "cd", at fair coins).
+        hidden units), the draws are exact and independent. Elsewhere each comes from
+        its own chain, which starts at one of `chains_` (for "cd", at fair coins).
 
         Parameters
         ----------

@@ -166,7 +166,7 @@ def _sparse_product(a, b, out):
 
 
 class _CompiledDraws:
-    """Draws of one call; each has the number of a step of its own."""
+    """Draws of one call; each has its own step index."""
 
     def __init__(self, seed, first_row):
         self.seed, self.first_row = seed, first_row
@@ -256,7 +256,7 @@ class NamespaceOperations(NamespaceArrays):
 
 
 class _NamespaceDraws:
-    """Draws of one call, from a generator of their own."""
+    """Draws of one call, from their own generator."""
 
     def __init__(self, operations, seed):
         self.operations = operations

@@ -141,13 +141,13 @@ class LayeredMachine(BoltzmannModel):
         int
             How many were out of bounds or not finite; precisions do not count.
         """
-        mended = super().project(params)
+        repaired = super().project(params)
         if self.gaussian:
             precisions, xp = self.layout.precisions(params), arrays_of(params).xp
             precisions[:] = xp.clip(
                 precisions, LEAST_PRECISION, 1 / self.variance_floor
             )
-        return mended
+        return repaired
 
     def bound_precisions(self, low, high) -> None:
         """Bring bounds of parameters within those of the precisions."""
@@ -233,7 +233,7 @@ class LayeredMachine(BoltzmannModel):
         return Moments(total, new)
 
     def _threads(self, arrays):
-        # Other namespaces have threads, or a device, of their own.
+        # Other namespaces have their own threads, or a device.
         return self.n_jobs if arrays.is_numpy else 1
 
     def mean_field(self, params, X, observed, n_iterations):

@@ -47,7 +47,7 @@ class Moments:
 class BoltzmannModel(ABC):
     """Base of Boltzmann machines.
 
-    Subclasses draw, take expectations and evaluate; they know nothing of step sizes,
+    Subclasses draw, take expectations and evaluate; they are independent of step sizes,
     batches and epochs. A batch is ``X`` of shape (n, n_visible) with ``observed``, a
     boolean array of its shape or None where all is observed; what is not observed is
     treated as hidden. Chains are an array that only the model understands.

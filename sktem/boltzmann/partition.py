@@ -36,7 +36,7 @@ TRUSTED_SHARE = 0.25
 
 #: The largest separator whose table is still moderate in memory.
 LARGEST_WIDTH = 22
-#: A table entry takes at least so many operations.
+#: The least operations of a table entry.
 PER_ENTRY = 4.0
 #: Table entries from which exact draws are made, at most: about a second.
 DRAWN_ENTRIES = 2.0**22

@@ -1,6 +1,6 @@
 """Rounds of a contrastive run: how long they are, and whether they have converged.
 
-A run with steps of its own choice is made of rounds, each several times as long as the
+A run with adapted steps is made of rounds, each several times as long as the
 one before and each with steps that fall from the first to the last. What a round adds
 to the log-likelihood says what a longer run would do.
 """

@@ -49,7 +49,7 @@ def new_model(machine, n_features, arrays=NUMPY):
     graph = as_graph(machine.graph)
     hidden = _hidden_units(machine.hidden, graph.n_units)
     if len(hidden) == graph.n_units:
-        raise ValueError("all units are hidden: at least one has to be visible")
+        raise ValueError("all units are hidden: at least one must be visible")
     if graph.n_units - len(hidden) != n_features:
         raise ValueError(
             f"graph has {graph.n_units - len(hidden)} visible units "

@@ -54,7 +54,7 @@ class Task:
 
     @classmethod
     def of_call(cls, estimator, X, name="fit", n_subtasks=None) -> Task:
-        """Return the task of a call, which has to be decorated ``with_callbacks``."""
+        """Return the task of a call, which must be decorated ``with_callbacks``."""
         context = None
         if hasattr(estimator, "_init_callback_context"):
             context = estimator._init_callback_context(name, max_subtasks=n_subtasks)

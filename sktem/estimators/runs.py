@@ -168,7 +168,7 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
         raise TypeError(f"{type(self).__name__} does not define fitted attributes")
 
     def _after_epoch(self, state):
-        """Return whether the estimator has a reason of its own to stop."""
+        """Return whether the estimator has its own reason to stop."""
         return False
 
     def _outcome(self, state):

@@ -20,7 +20,7 @@ __all__ = ["Phase", "RunSettings", "RunState"]
 
 
 class Phase(NamedTuple):
-    """The phase of a run whose burn-in is as long as it has to be.
+    """The phase of a run whose burn-in is as long as necessary.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class RunSettings:
         Which iterate is returned, see :class:`sktem.loop.iterates.IterateRule`.
     monitor : bool
         Whether objective and mean field are measured at the end of each epoch, which
-        costs draws of their own.
+        costs further draws.
     stopping : {"change", "gap"}
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
     memory : str or None
@@ -84,7 +84,7 @@ class RunSettings:
 class RunState:
     """Everything a run changes. At the end of an epoch it can be pickled and resumed.
 
-    An estimator that keeps records of its own of a run adds fields in a subclass.
+    An estimator that keeps further records of a run adds fields in a subclass.
 
     Attributes
     ----------

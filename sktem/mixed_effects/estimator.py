@@ -59,8 +59,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     """Nonlinear regression with random effects, by stochastic approximation EM.
 
     Row j of subject i is ``y_ij = f(psi_i, x_ij) + g(f) eps_ij`` with ``psi_i =
-    transform(phi_i)``, ``phi_i ~ N(C_i mu, Omega)`` and Gaussian eps; or has a
-    log-density of its own.
+    transform(phi_i)``, ``phi_i ~ N(C_i mu, Omega)`` and Gaussian eps; or it has
+    its own log-density.
 
     Parameters
     ----------
@@ -70,8 +70,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         "one_compartment_iv", "two_compartment_iv", "emax", "logistic_growth" or
         "exponential_growth"; or a function ``f(psi, X)``, vectorised over rows, that
         gets the parameters of each row by name and the rows of X (an array, or for a
-        data frame an object whose columns can be had by name). None with
-        ``log_density``, if nothing has to be predicted.
+        data frame an object with columns by name). None with
+        ``log_density``, if there is nothing to predict.
     parameters : dict
         Names and start values of the parameters, on the natural scale. Their order of
         magnitude need not be right: the fit begins at an optimum of the regression
@@ -167,8 +167,8 @@ default="constant"
         Parameters of the residual error.
     monte_carlo_errors_ : dict
         Monte Carlo error of each estimate (of coefficients on the Gaussian scale,
-        unlike standard errors) before the Newton steps at the end, which leave next to
-        nothing of it.
+        unlike standard errors) before the Newton steps at the end, which leave hardly
+        any of it.
     trace_ : dict
         Estimates after each epoch.
     params_ : MixedEffectsParams
@@ -443,7 +443,7 @@ default="constant"
         y : array-like of shape (n_samples,)
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
-            Subjects; each call brings subjects of its own. None needs ``omega=[]``, no
+            Subjects; each call brings its own subjects. None needs ``omega=[]``, no
             random effects.
 
         Returns

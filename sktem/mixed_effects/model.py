@@ -29,7 +29,7 @@ class NonlinearMixedEffectsModel(LatentModel):
     """Nonlinear regression with parameters that vary from subject to subject.
 
     ``y_ij = f(psi_i, x_ij) + g(f) eps_ij`` with ``psi_i = transform(phi_i)`` and
-    ``phi_i ~ N(C_i mu, Omega)``; or observations with a log-density of their own. The
+    ``phi_i ~ N(C_i mu, Omega)``; or observations with their own log-density. The
     latents of a subject are its random parameters phi.
 
     :class:`sktem.NonlinearMixedEffectsRegressor` builds and fits it. The M-step
@@ -541,7 +541,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         if d:
             matrix = solve_scaled(moments.covariates, moments.cross).T
             spread = moments.spread(matrix)
-            # In units of the floors, since parameters have scales of their own.
+            # In units of the floors, since parameters have their own scales.
             units = np.sqrt(self.variance_floors())
             values, vectors = np.linalg.eigh(spread / units[:, None] / units)
             if values[0] < 1.0:

@@ -58,7 +58,7 @@ class NamedColumns:
 
 
 class GroupedRows:
-    """A sequence of subjects, each with rows of its own.
+    """A sequence of subjects, each with its own rows.
 
     Indexing with a slice or an array of integers picks subjects; ``len`` counts them.
 

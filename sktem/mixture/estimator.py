@@ -64,9 +64,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     """Gaussian mixture for large data and streams.
 
     A superset of :class:`sklearn.mixture.GaussianMixture`: the same parameters,
-    attributes and methods, and besides them stochastic solvers, ``partial_fit``,
+    attributes and methods, plus stochastic solvers, ``partial_fit``,
     ``sample_weight``, priors and a fixed unit covariance. The E-step is compiled, forms
-    nothing of size (n_samples, n_components) and runs on ``n_jobs`` threads with the
+    no array of size (n_samples, n_components) and runs on ``n_jobs`` threads with the
     same result to the last bit. Arrays of other namespaces, such as tensors of torch,
     are taken under ``sklearn.config_context(array_api_dispatch=True)``, and the E-step
     then runs on their device.

@@ -19,7 +19,7 @@ LEAST_ROWS, ROWS_PER_PARAMETER = 250_000, 200
 #: Beyond it, rows are chosen without a permutation of all of them.
 MOST_PERMUTED = 1 << 24
 
-#: Rows handled at once, so that nothing of size n x K is made in floating point.
+#: Rows handled at once, so that no array of size n x K is made in floating point.
 ROWS_PER_CHUNK = 1 << 16
 
 
@@ -160,7 +160,7 @@ def _from_points(model, X, points, sample_weight):
     """Hard assignment to the nearest point: as EM from narrow components begins.
 
     Components as wide as the data, the other start that the points suggest, end in far
-    worse optima when each component has a covariance of its own.
+    worse optima when each component has its own covariance.
     """
     identity = np.eye(model.n_components, dtype=np.uint8)
     centre = np.median(points, axis=0)

@@ -117,8 +117,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     n_iter_ : int
         Iterations.
     converged_ : bool
-        Whether no more than ``tol`` is left to gain, as far as draws of the
-        coefficients can tell.
+        Whether at most ``tol`` is left to gain, as far as draws of the
+        coefficients show.
     n_features_in_ : int
         Number of features.
 

@@ -1,4 +1,4 @@
-"""Logistic regression whose coefficients have variances of their own."""
+"""Logistic regression whose coefficients have their own variances."""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ class WalkScales(NamedTuple):
 class ComponentWalk(Sampler):
     """Metropolis moves of single coordinates, of all at once, and from the prior.
 
-    One chain per row and any number of chains, all moved together; each has an accept
-    test of its own. The scale of each coordinate, and that of the move of all, adapts
+    One chain per row and any number of chains, all moved together; each has its own
+    accept test. The scale of each coordinate, and that of the move of all, adapts
     to its acceptance rate by steps that vanish, so that the chains converge.
 
     Parameters

@@ -66,7 +66,7 @@ class MarkovSampler(Sampler):
         """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
         n, m = chains.position.shape[:2]
         if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
-            # All chains at once, as chains of their own of repeated rows.
+            # All chains at once, as those of repeated rows.
             many = chains.reshaped(n * m, 1)
             many, info = self._moved(
                 model, X.repeat(m), many, params, generators, move, n_steps

@@ -55,7 +55,7 @@ class Solver(BaseEstimator, ABC):
         such a solver treats each chunk as its population.
     convex : bool
         Whether averaged statistics stay in the convex hull of the rows' statistics, so
-        that they never have to be projected back.
+        that they never need to be projected back.
     """
 
     n_index_sets: ClassVar[int] = 1

@@ -17,7 +17,7 @@ class OnlineEM(Solver):
 
     It stores no past rows and needs no initial pass. Where a run has no initial
     statistics, those of a thousand random rows (or of one batch, if that is more) are
-    the start: from a single row, mixture components could not be told apart.
+    the start: a single row could not separate mixture components.
 
     References
     ----------

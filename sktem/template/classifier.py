@@ -61,7 +61,7 @@ class DeformableTemplateClassifier(
     prior_strength : float or "auto", default="auto"
         Weight of the prior on deformations, in images; "auto" is 20 for every image of
         a class and template, at least 400: more than is best for a template alone,
-        since classes are told apart best by deformations that cost them alike.
+        since classes are separated best by deformations of equal cost.
     template_prior : float or None, default=0.5
         Prior standard deviation of template values.
     noise_prior_scale : float, default=0.3

@@ -547,7 +547,7 @@ class DeformableTemplateEstimator(
             )
         return (
             "Decrease deformation_scale, increase prior_strength or deformation_width, "
-            "or tell styles apart by more n_components."
+            "or separate styles by more n_components."
         )
 
     def _warn_of_folds(self):

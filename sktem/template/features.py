@@ -35,7 +35,7 @@ class OrientationFeatures:
     each channel is averaged by Gaussian windows about the cells of a regular grid. The
     square roots of these averages have unit norm, so that a change of offset or gain of
     the image does not change them. The brightness of the cells comes last, with a small
-    weight: it tells images without edges apart.
+    weight: it separates images without edges.
     """
 
     def __init__(self, image_shape):

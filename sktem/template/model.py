@@ -325,7 +325,7 @@ class DeformableTemplateModel(LatentModel):
         return np.concatenate(sums) / weights.sum()
 
     def initial_latents(self, X, params, rng):
-        """Return displacements of zero, or at modes if the model is told so."""
+        """Return displacements of zero, or at modes if the model asks for them."""
         if self.n_components > 1:
             raise TypeError("a mixture of templates needs its own chains")
         if self.start_at_mode:

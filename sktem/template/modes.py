@@ -17,7 +17,7 @@ __all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 ANNEALING = 4.0 ** np.arange(4, -1, -1)
 
 #: Further searches of images with more than so much rest per pixel, in noise variances:
-#: one by other levels, and some from principal deformations of so many standard
+#: one by other levels, and some from principal deformations of this many standard
 #: deviations, by the levels after them.
 POOR = 1.2
 OTHER_LEVELS = np.array([128.0, 32.0, 8.0, 2.0, 1.0])

@@ -24,7 +24,7 @@ __all__ = [
 class DeformationSampler(Sampler):
     """Base of the samplers that let the model move its chains.
 
-    Every image has a chain of its own for each template, with a step of its own. Steps
+    Every image has its own chain for each template, with its own step. Steps
     are adapted to an acceptance rate by gains ``k ** -0.6`` with k the transitions of
     the chain, which vanish, so that the chains keep their limits.
 

@@ -71,7 +71,7 @@ def resolved_shape(X, image_shape, shape):
 
 
 def _shape_of_rows(X):
-    """Return a square or a short signal; anything else has to be stated."""
+    """Return a square or a short signal; anything else must be stated."""
     n_pixels = X.shape[1]
     side = round(np.sqrt(n_pixels))
     if side * side != n_pixels:

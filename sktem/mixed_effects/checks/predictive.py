@@ -138,7 +138,7 @@ def _even_edges(distinct, counts, n_bins):
     for left in range(n_bins - 1, 0, -1):
         done = total[first - 1] if first else 0
         aim = done + (total[-1] - done) / (left + 1)
-        # Each bin further on needs a time of its own.
+        # Each later bin needs its own time.
         choices = np.arange(first, len(distinct) - left)
         last = choices[np.argmin(np.abs(total[choices] - aim))]
         cuts.append((distinct[last] + distinct[last + 1]) / 2)

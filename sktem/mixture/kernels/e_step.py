@@ -72,7 +72,7 @@ def n_statistics(covariance_type, n_components, n_features):
 def _plain(array):
     """Return a C-contiguous, writeable float64 array, itself where it is one.
 
-    Read-only arrays have a numba type of their own, so they would be compiled for.
+    Read-only arrays have their own numba type, so they would be compiled for.
     """
     if array.dtype == np.float64 and array.flags.carray:
         return array
