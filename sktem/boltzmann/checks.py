@@ -16,8 +16,8 @@ __all__ = ["check_parameters", "check_rows"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 #: Parameters that are positive integers.
-COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
-          "batch_size", "verbose_interval")  # fmt: skip
+COUNTS = ("n_chains", "n_chains_e", "n_replicas", "n_gibbs_e", "n_gibbs_m",
+          "n_mean_field", "batch_size", "verbose_interval")  # fmt: skip
 
 
 def check_parameters(machine) -> None:

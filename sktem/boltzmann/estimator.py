@@ -78,6 +78,12 @@ class LatentBoltzmannMachine(
         Chains of the model, M of the M-step ("cd" has one per row of the batch).
     n_chains_e : int, default=1
         Posterior chains of each row, M of the E-step ("gibbs").
+    n_replicas : int, default=1
+        Temperatures of the chains of the model, evenly from independent units to the
+        machine. With more than one, replicas of each chain change places (parallel
+        tempering), so that the chains visit modes in their proportions, also in
+        :meth:`sample`; the cost of the chains rises by that factor. Neighbours change
+        places often enough with about the root of the number of units.
     n_gibbs_e : int, default=10
         Transitions of posterior chains at each visit ("gibbs", and the start of "cd").
     n_gibbs_m : int, default=5
@@ -220,6 +226,7 @@ class LatentBoltzmannMachine(
         e_step="auto",
         n_chains=100,
         n_chains_e=1,
+        n_replicas=1,
         n_gibbs_e=10,
         n_gibbs_m=5,
         n_mean_field=30,
@@ -249,6 +256,7 @@ class LatentBoltzmannMachine(
         self.e_step = e_step
         self.n_chains = n_chains
         self.n_chains_e = n_chains_e
+        self.n_replicas = n_replicas
         self.n_gibbs_e = n_gibbs_e
         self.n_gibbs_m = n_gibbs_m
         self.n_mean_field = n_mean_field
@@ -434,6 +442,7 @@ class LatentBoltzmannMachine(
             params=self.params_,
             chains=self.chains_,
             n_mean_field=self.n_mean_field,
+            n_replicas=self.n_replicas,
         )
 
     def _checked(self, X, method, *, allow_nan=False):

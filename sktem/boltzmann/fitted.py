@@ -13,6 +13,7 @@ from sktem.boltzmann.ais import posterior_log_sums
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.partition import LogPartition
+from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.boltzmann.units import VisibleUnits
 
 __all__ = ["FittedMachine"]
@@ -45,6 +46,8 @@ class FittedMachine:
         Finds log Z, and remembers it.
     n_mean_field : int
         Mean-field iterations, where the posterior is not exact.
+    n_replicas : int
+        Temperatures of chains of the model.
     """
 
     model: BoltzmannModel
@@ -53,6 +56,7 @@ class FittedMachine:
     chains: Any
     partition: LogPartition
     n_mean_field: int = 30
+    n_replicas: int = 1
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the machine with arrays that a converter has moved."""
@@ -187,8 +191,12 @@ class FittedMachine:
             packed = model.pack(self.chains)
             rows = rng.integers(packed.shape[0], size=n)
             chains = model.unpack(arrays_of(packed).take(packed, rows))
-        seed = draw_seed(rng)
-        return model.free_gibbs(self.params, chains, n_steps, seed, False).chains
+        replicas = None
+        if self.n_replicas > 1:
+            replicas = Replicas.of(model, self.params, self.n_replicas, n, rng)
+        return free_moments(
+            model, self.params, chains, replicas, n_steps, rng, False
+        ).chains
 
     def sample(self, n_samples, n_steps, rng):
         """Return rows, see `new_chains`."""

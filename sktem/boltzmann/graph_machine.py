@@ -401,6 +401,28 @@ class GraphMachine(BoltzmannModel):
         means = self.conditional_means(params, chains) if rao_blackwell else None
         return Moments(self.mean_statistics(chains, means), chains)
 
+    def moved(self, params, chains, n_sweeps, seed) -> np.ndarray:
+        """Return chains of the model after transitions."""
+        self.sweep(params, chains, n_sweeps, seed)
+        return chains
+
+    def independent(self, params) -> np.ndarray:
+        """Return biases with neighbours on half the time, and no weights."""
+        start = np.zeros_like(params)
+        weights = params[self.n_units :]
+        start[: self.n_units] = params[: self.n_units]
+        start[: self.n_units] += 0.5 * np.bincount(self.first, weights, self.n_units)
+        start[: self.n_units] += 0.5 * np.bincount(self.second, weights, self.n_units)
+        return start
+
+    def log_densities(self, params, chains) -> np.ndarray:
+        """Return the log of the unnormalised probability of each chain."""
+        return self.log_potentials(params, chains)
+
+    def by_chain(self, values) -> np.ndarray:
+        """Return values of chains as one row."""
+        return values[None, :]
+
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         biases, weights = gradient[: self.n_units], gradient[self.n_units :]

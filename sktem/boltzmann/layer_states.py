@@ -6,6 +6,8 @@ that it runs on the namespace and device of what it is given.
 
 from __future__ import annotations
 
+import numpy as np
+
 from sktem.arrays import arrays_of
 from sktem.boltzmann.layer_layout import LayerLayout
 from sktem.boltzmann.layer_operations import operations_of
@@ -212,3 +214,57 @@ class LayerStates:
         if self.layout.gaussian:
             out -= 0.5 * (X**2 @ arrays.astype(self.layout.precisions(params), wide))
         return out
+
+    def independent(self, params):
+        """Return biases with neighbours on half the time, and no weights."""
+        arrays, layout = arrays_of(params), self.layout
+        start = arrays.copy(params)
+        start[layout.weights_from :] = 0.0
+        half = arrays.full((1, layout.n_odd), 0.5, params.dtype)
+        layout.even_biases(start)[:] += self.even_fields(params, half)[0, :]
+        half = arrays.full((1, layout.n_even), 0.5, params.dtype)
+        if self.layout.gaussian:
+            half[:, : self.layout.n_visible] = 0.0
+            layout.precisions(start)[:] = 1.0
+        layout.odd_biases(start)[:] += self.odd_fields(params, half)[0, :]
+        return start
+
+    def log_densities(self, params, chains):
+        """Return the log of the unnormalised probability of each chain."""
+        arrays, layout = arrays_of(params), self.layout
+        xp, n = arrays.xp, self.layout.n_visible if self.layout.gaussian else 0
+        wide = xp.float64
+        fields = self.even_fields(params, chains) + layout.even_biases(params)
+        fields = arrays.astype(fields, wide)
+        rest = fields[:, n:]
+        out = xp.sum(xp.logaddexp(xp.zeros_like(rest), rest), axis=1)
+        out += arrays.astype(chains @ layout.odd_biases(params), wide)
+        if n:
+            precisions = arrays.astype(layout.precisions(params), wide)
+            out += 0.5 * (fields[:, :n] ** 2 @ (1.0 / precisions))
+            out += 0.5 * float(xp.sum(np.log(2 * np.pi) - xp.log(precisions)))
+        return out
+
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        arrays = arrays_of(gradient)
+        xp = arrays.xp
+        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
+        along_even, along_odd = (
+            self.layout.even_biases(gradient),
+            self.layout.odd_biases(gradient),
+        )
+        for block, (rows, columns, _) in enumerate(self.layout.blocks):
+            left = xp.stack([even[rows], along_even[rows]], axis=1)
+            right = xp.stack([along_odd[columns], odd[columns]], axis=0)
+            matrix = self.layout.matrix(gradient, block)
+            matrix -= left @ right
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
+        # Both from the step of the weights, before either is changed.
+        to_even = self.even_fields(step, odd[None, :])[0, :]
+        to_odd = self.odd_fields(step, even[None, :])[0, :]
+        self.layout.even_biases(step)[:] -= to_even
+        self.layout.odd_biases(step)[:] -= to_odd

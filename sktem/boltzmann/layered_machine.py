@@ -343,29 +343,25 @@ class LayeredMachine(BoltzmannModel):
         fields = np.concatenate([first, below], axis=1).T
         return fields, self.layout.edge_weights(params, 1)
 
+    def independent(self, params):
+        """Return biases with neighbours on half the time, and no weights."""
+        return self.states.independent(params)
+
+    def log_densities(self, params, chains):
+        """Return the log of the unnormalised probability of each chain."""
+        return self.states.log_densities(params, chains)
+
+    def by_chain(self, values):
+        """Return values of chains as one column."""
+        return values[:, None]
+
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
-        arrays = arrays_of(gradient)
-        xp = arrays.xp
-        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
-        along_even, along_odd = (
-            self.layout.even_biases(gradient),
-            self.layout.odd_biases(gradient),
-        )
-        for block, (rows, columns, _) in enumerate(self.layout.blocks):
-            left = xp.stack([even[rows], along_even[rows]], axis=1)
-            right = xp.stack([along_odd[columns], odd[columns]], axis=0)
-            matrix = self.layout.matrix(gradient, block)
-            matrix -= left @ right
+        self.states.centre_weights(gradient, centre)
 
     def centre_biases(self, step, centre) -> None:
         """Turn a step of the parameters of centred units into one of theta."""
-        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
-        # Both from the step of the weights, before either is changed.
-        to_even = self.states.even_fields(step, odd[None, :])[0, :]
-        to_odd = self.states.odd_fields(step, even[None, :])[0, :]
-        self.layout.even_biases(step)[:] -= to_even
-        self.layout.odd_biases(step)[:] -= to_odd
+        self.states.centre_biases(step, centre)
 
     def hidden_means(self, params, X, n_iterations) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""

@@ -26,6 +26,7 @@ from sktem.boltzmann.rounds import (
     round_ends,
 )
 from sktem.boltzmann.steps import m_step
+from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.e_step.batches import batch_edges
 from sktem.loop.runner import run_epochs as run
 
@@ -158,10 +159,10 @@ def update(settings, state, batch, *, missing=False, rows=None) -> None:
     else:
         state.mean = moments.values
     chains = _negative_start(settings, state, X, observed, moments)
-    seed = draw_seed(rng)
-    negative = model.free_gibbs(
-        state.params, chains, settings.n_gibbs_m, seed, settings.rao_blackwell
-    )
+    negative = free_moments(
+        model, state.params, chains, _replicas(settings, state, chains),
+        settings.n_gibbs_m, rng, settings.rao_blackwell,
+    )  # fmt: skip
     if settings.solver.persistent:
         state.chains = negative.chains
     m_step(settings, state, negative.values)
@@ -252,6 +253,19 @@ def _negative_start(settings, state, X, observed, moments):
     return model.posterior_gibbs(
         state.params, X, observed, start, sweeps, seed, False
     ).chains
+
+
+def _replicas(settings, state, chains):
+    """Return the warmer replicas of the chains of the model, None if there are none."""
+    n_warm = settings.n_replicas - 1
+    if not n_warm:
+        return None
+    if state.replicas is None or len(state.replicas.chains) != n_warm:
+        rng, n = state.generators.sampling, settings.model.pack(chains).shape[0]
+        state.replicas = Replicas.of(
+            settings.model, state.params, settings.n_replicas, n, rng
+        )
+    return state.replicas
 
 
 def _round(ends, epoch):

@@ -393,6 +393,63 @@ class BoltzmannModel(ABC):
             Mean statistics and the chains.
         """
 
+    def moved(self, params, chains, n_sweeps, seed) -> Any:
+        """Return chains of the model after transitions, as `free_gibbs` without means.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        chains : ndarray
+            Chains; they may be changed.
+        n_sweeps : int
+            Transitions.
+        seed : numpy.uint64
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray
+            Chains.
+        """
+        return self.free_gibbs(params, chains, n_sweeps, seed, False).chains
+
+    @abstractmethod
+    def independent(self, params) -> Any:
+        """Return parameters without weights, whose units have about the same means.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        array of shape (n_parameters,)
+            Parameters of independent units.
+        """
+
+    @abstractmethod
+    def log_densities(self, params, chains) -> Any:
+        """Return the log of the unnormalised probability of each chain.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+        chains : array
+            n chains.
+
+        Returns
+        -------
+        array of shape (n,)
+            Log-probabilities plus log Z.
+        """
+
+    @abstractmethod
+    def by_chain(self, values) -> Any:
+        """Return values of chains, (n,), in a shape that goes with theirs."""
+
     @abstractmethod
     def hidden_means(self, params, X, n_iterations) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field.

@@ -105,6 +105,7 @@ def pretrained(settings, X, units, params, generators) -> None:
             posterior=ExactPosterior(),
             step_size_m=StepRule(steps, "steps", 1.0),
             n_epochs=settings.n_pretrain,
+            n_replicas=1,
             adaptive=False,
             momentum=0.0 if settings.adaptive else settings.momentum,
             n_gibbs_m=1,

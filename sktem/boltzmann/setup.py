@@ -151,6 +151,11 @@ def new_settings(machine, model, missing, n_rows=None):
             f"solver={machine.solver!r} does not average posterior statistics: "
             f"step_size_e must be 'auto', got {step_size_e!r}"
         )
+    if machine.n_replicas > 1 and not solver.persistent:
+        raise ValueError(
+            f"solver={machine.solver!r} starts chains anew at each update: it needs "
+            f"n_replicas=1, got {machine.n_replicas!r}"
+        )
     adaptive = isinstance(step_size_m, str) and step_size_m == "auto"
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
@@ -169,6 +174,7 @@ def new_settings(machine, model, missing, n_rows=None):
         n_pretrain=int(machine.pretrain),
         n_chains=int(machine.n_chains),
         n_chains_e=int(machine.n_chains_e),
+        n_replicas=int(machine.n_replicas),
         n_gibbs_e=int(machine.n_gibbs_e),
         n_gibbs_m=int(machine.n_gibbs_m),
         momentum=float(momentum),

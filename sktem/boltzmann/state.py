@@ -10,6 +10,7 @@ import numpy as np
 from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.rounds import Measure
 from sktem.boltzmann.solvers import ContrastiveSolver, StepRule
+from sktem.boltzmann.tempering import Replicas
 from sktem.e_step.random import Generators
 from sktem.history import History
 
@@ -32,8 +33,8 @@ class ContrastiveSettings:
         The steps a_t and b_t.
     batch_size, n_epochs, n_pretrain : int
         Rows per update, passes over the data, and those of pretraining.
-    n_chains, n_chains_e : int
-        Chains of the model, and posterior chains per row.
+    n_chains, n_chains_e, n_replicas : int
+        Chains of the model, posterior chains per row, and temperatures of the former.
     n_gibbs_e, n_gibbs_m : int
         Transitions of posterior chains and of chains of the model.
     momentum, weight_decay : float
@@ -58,6 +59,7 @@ class ContrastiveSettings:
     n_pretrain: int
     n_chains: int
     n_chains_e: int
+    n_replicas: int
     n_gibbs_e: int
     n_gibbs_m: int
     momentum: float
@@ -81,6 +83,8 @@ class ContrastiveState:
         Sources of randomness.
     chains : ndarray or None
         Chains of the model.
+    replicas : Replicas or None
+        Warmer replicas of the chains of the model.
     posterior_chains : ndarray of uint8 or None
         Bits of the chains of each row, (n_rows, n_chains_e, n_bytes).
     started : ndarray of bool or None
@@ -137,6 +141,7 @@ class ContrastiveState:
     params: np.ndarray
     generators: Generators
     chains: np.ndarray | None = None
+    replicas: Replicas | None = None
     posterior_chains: np.ndarray | None = None
     started: np.ndarray | None = None
     mean: np.ndarray | None = None

@@ -57,6 +57,7 @@ class BoltzmannStream(StreamRunner):
             fraction=1.0,
             progress=1.0,
             best=None,
+            replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
         stream.after_whole_fit = True
@@ -73,7 +74,8 @@ class BoltzmannStream(StreamRunner):
         if self.state is not None:
             values = {name: getattr(self.state, name) for name in ARRAYS}
             found = {k: converter(v) for k, v in values.items() if v is not None}
-            moved.state = replace(self.state, **found)
+            # Replicas begin anew.
+            moved.state = replace(self.state, **found, replicas=None)
         return moved
 
     def update(self, estimator, X, sample_weight, task):
@@ -146,6 +148,7 @@ class BoltzmannStream(StreamRunner):
             found["posterior_chains"] = None
         return replace(
             state, **found, started=started, history=history, begin=state.epoch,
+            replicas=copy.deepcopy(state.replicas),
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
             converged=False, stopped=False,
             interrupted=False,

@@ -36,6 +36,7 @@ def settings(solver="apcd", posterior=None, **changes):
         n_pretrain=0,
         n_chains=20,
         n_chains_e=1,
+        n_replicas=1,
         n_gibbs_e=4,
         n_gibbs_m=2,
         momentum=0.0,

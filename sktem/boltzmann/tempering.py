@@ -1,0 +1,149 @@
+"""Parallel tempering: chains of a machine that change places with warmer replicas.
+
+The replicas of a chain lie on the path from independent units to the machine. After its
+transitions each is compared with the next one, and the two change places with the
+probability of Metropolis, so that the law of all of them together stays what it is.
+What is warm moves between modes, and carries the cold chain along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.e_steps import draw_seed
+from sktem.boltzmann.model import Moments
+
+__all__ = ["Replicas"]
+
+
+@dataclass
+class Replicas:
+    """The warmer replicas of chains.
+
+    Attributes
+    ----------
+    chains : list of array
+        Chains of each temperature, the warmest first, without those of the machine.
+    n_swaps, n_tries : ndarray of float
+        Chains that have changed places with the next temperature, and that might have.
+    """
+
+    chains: list[Any]
+    n_swaps: np.ndarray
+    n_tries: np.ndarray
+
+    @classmethod
+    def of(cls, model, params, n_replicas, n, rng) -> Replicas:
+        """Return replicas of n chains, at fair coins.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The machine.
+        params : array of shape (n_parameters,)
+            Its parameters.
+        n_replicas : int
+            Temperatures, with that of the machine.
+        n : int
+            Chains.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        Replicas
+            The replicas.
+        """
+        warm = n_replicas - 1
+        chains = [model.new_chains(n, rng, params) for _ in range(warm)]
+        return cls(chains, np.zeros(warm), np.zeros(warm))
+
+    def move(self, model, params, cold, n_sweeps, rng) -> Any:
+        """Move the replicas and the chains of the machine, and let them change places.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The machine.
+        params : array of shape (n_parameters,)
+            Its parameters.
+        cold : array
+            Chains of the machine; they may be changed.
+        n_sweeps : int
+            Transitions, with swaps after each.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array
+            The chains of the machine.
+        """
+        start = model.independent(params)
+        betas = np.linspace(0.0, 1.0, len(self.chains) + 1).tolist()
+        rungs = [start + beta * (params - start) for beta in betas[:-1]] + [params]
+        chains = [*self.chains, cold]
+        for sweep in range(n_sweeps):
+            for k, rung in enumerate(rungs):
+                seed = draw_seed(rng)
+                chains[k] = model.moved(rung, chains[k], 1, seed)
+            # Even pairs and odd pairs in turn: no chain is in two at once.
+            for k, (warm, cool) in enumerate(pairwise(rungs)):
+                if k % 2 == sweep % 2:
+                    self._swap(model, warm, cool, chains, k, rng)
+        self.chains = chains[:-1]
+        return chains[-1]
+
+    def _swap(self, model, warm, cool, chains, k, rng):
+        """Let chains of one temperature change places with those of the next."""
+        one, two = chains[k], chains[k + 1]
+        gain = model.log_densities(warm, two) + model.log_densities(cool, one)
+        gain = gain - model.log_densities(warm, one) - model.log_densities(cool, two)
+        arrays = arrays_of(gain)
+        uniforms = arrays.asarray(rng.random(gain.shape[0]))
+        # NaN rejects.
+        swapped = arrays.xp.log(uniforms) < gain
+        where = arrays_of(one).xp.where
+        mask = model.by_chain(swapped)
+        chains[k], chains[k + 1] = where(mask, two, one), where(mask, one, two)
+        self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
+        self.n_tries[k] += gain.shape[0]
+
+
+def free_moments(
+    model, params, cold, replicas, n_sweeps, rng, rao_blackwell
+) -> Moments:
+    """Return the mean statistics of chains of the machine that have moved.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : array of shape (n_parameters,)
+        Its parameters.
+    cold : array
+        Chains of the machine; they may be changed.
+    replicas : Replicas or None
+        The warmer ones; None moves the chains alone.
+    n_sweeps : int
+        Transitions.
+    rng : numpy.random.Generator
+        Source of randomness.
+    rao_blackwell : bool
+        Conditional means in place of last draws.
+
+    Returns
+    -------
+    Moments
+        Mean statistics and the chains.
+    """
+    if replicas is not None:
+        if n_sweeps > 1:
+            cold = replicas.move(model, params, cold, n_sweeps - 1, rng)
+        n_sweeps = 1
+    return model.free_gibbs(params, cold, n_sweeps, draw_seed(rng), rao_blackwell)
