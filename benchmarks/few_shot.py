@@ -24,8 +24,9 @@ and test images are classified by all. Nothing is chosen on test images.
 Error in percent; CPU seconds of fitting and CPU milliseconds of predicting an image.
 
 Run: ``python benchmarks/few_shot.py``; the table of the documentation by
-``--per-class 1 5 20 100 --splits 5 --test-size 0 --cells FILE``. Results are written
-one by one to that file, so that it can be stopped and go on.
+``--per-class 1 5 20 --splits 2 --test-size 0 --cells FILE --methods samples "HOG + SVC"
+"tangent distance" 1-NN``. Results are written one by one to that file, so that a run
+can be stopped and go on.
 """
 
 from __future__ import annotations
