@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.e_step.chains import ChainState, ChainTable, positions
 from sktem.e_step.memory import LatentMemory
+from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
 from sktem.rows.checked import CheckedRows
@@ -74,6 +75,8 @@ class Expectation:
         Positive weights of the rows.
     generators : Generators
         Random generators.
+    first_row : int, default=0
+        Rows before those of the data, on a stream.
 
     Attributes
     ----------
@@ -92,11 +95,12 @@ class Expectation:
         Whether the shapes returned by the model have been checked.
     """
 
-    def __init__(self, model, sampler, X, sample_weight, generators):
+    def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         self.model = model
         self.sampler = sampler
         self.X = X
         self.generators = generators
+        self.first_row = first_row
         self.n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         self.weights = (
             None if sample_weight is None else sample_weight / sample_weight.sum()
@@ -109,6 +113,8 @@ class Expectation:
         self.checked = False
         self.by_blocks = isinstance(X, CheckedRows)
         self._taken: tuple[Any, Any] = (None, None)
+        # An iteration, and how many batches of it have been drawn.
+        self._batches = (0, 0)
         # Sums over rows of acceptance and bias, and rows.
         self.acceptance = [0.0, 0.0, 0]
         self.events: Counter = Counter()
@@ -139,17 +145,44 @@ class Expectation:
         if self.chains is None:
             self.chains = ChainTable(self.n_rows, folder=self.folder)
         X = self.take(rows)
-        chains = self.sampler.start(
-            self.model, X, params, self.generators.initialisation
-        )
+        rng = self.generators_of(START, 0, rows).initialisation
+        chains = self.sampler.start(self.model, X, params, rng)
         check_latents(self.model, "initial_latents", positions(chains), len(X))
         if self.chains.shared is not None:  # learned of other rows
             chains = ChainState.of(chains)._replace(shared=self.chains.shared)
-        for _ in range(self.sampler.warm_up):
-            chains, _ = self.sampler.draw(
-                self.model, X, chains, params, self.generators, 1
-            )
+        for k in range(self.sampler.warm_up):
+            generators = self.generators_of(WARM_UP, k, rows)
+            chains, _ = self.sampler.draw(self.model, X, chains, params, generators, 1)
         self.chains.put(rows, chains)
+
+    def generators_of(self, purpose: int, iteration: int, rows):
+        """Return the generators of draws of the latents of rows.
+
+        Parameters
+        ----------
+        purpose : int
+            One of those of :mod:`sktem.e_step.row_random`.
+        iteration : int
+            Iteration number.
+        rows : slice or ndarray of int
+            Which rows.
+
+        Returns
+        -------
+        Generators
+            Those of the rows; those of the run for deterministic samplers.
+        """
+        if self.sampler.deterministic:
+            return self.generators
+        if isinstance(rows, slice):
+            rows = np.arange(*rows.indices(self.n_rows))
+        return self.generators.of_rows(purpose, iteration, self.first_row + rows)
+
+    def _purpose(self, iteration):
+        """Return the purpose of the next batch of an iteration."""
+        last, count = self._batches
+        self._batches = (iteration, count + 1 if last == iteration else 1)
+        return BATCH + self._batches[1] - 1
 
     def _chunks(self):
         if self.by_blocks:
@@ -197,17 +230,22 @@ class Expectation:
         params : object
             Current parameters.
         iteration : int
-            Iteration number.
+            Iteration number, 0 before the first.
 
         Returns
         -------
         ndarray
             Latents.
         """
+        return self._draw(rows, params, iteration, self._purpose(iteration))
+
+    def _draw(self, rows, params, iteration, purpose):
         X = self.take(rows)
         chains = None if self.chains is None else self.chains.get(rows)
+        generators = self.generators_of(purpose, iteration, rows)
+        iteration = max(iteration, 1)
         chains, info = self.sampler.draw(
-            self.model, X, chains, params, self.generators, iteration
+            self.model, X, chains, params, generators, iteration
         )
         Z = positions(chains)
         self.rows_visited += len(X)
@@ -329,7 +367,7 @@ class Expectation:
         self.full_pass_done = None
         total: Any = 0.0
         for rows in self._chunks():
-            Z = self.draw(rows, params, iteration)
+            Z = self._draw(rows, params, iteration, PASS)
             if memory is not None:
                 memory.put(rows, Z)
             weights = None if self.weights is None else self.weights[rows]

@@ -6,10 +6,12 @@ the rows that are visited do not change when the sampler draws more numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from sklearn.utils import check_random_state
+
+from sktem.e_step.row_random import BATCH, MONITOR, START, RowGenerator
 
 __all__ = ["Generators", "seed_sequence", "spawn_generators"]
 
@@ -32,6 +34,8 @@ class Generators:
         The random choice of the returned iterate.
     monitoring : numpy.random.Generator
         The rows on which progress is measured.
+    row_seed : int
+        Seed of the draws that belong to rows.
     """
 
     initialisation: np.random.Generator
@@ -40,6 +44,46 @@ class Generators:
     acceptance: np.random.Generator
     termination: np.random.Generator
     monitoring: np.random.Generator
+    row_seed: int = 0
+
+    def of_rows(self, purpose: int, iteration: int, rows: np.ndarray) -> Generators:
+        """Return generators for draws of the latents of some rows.
+
+        Parameters
+        ----------
+        purpose : int
+            One of those of :mod:`sktem.e_step.row_random`.
+        iteration : int
+            Iteration number.
+        rows : ndarray of int64
+            Row numbers.
+
+        Returns
+        -------
+        Generators
+            ``initialisation`` is of the rows where chains start, else ``sampling`` and
+            ``acceptance`` are.
+        """
+        monitored = MONITOR <= purpose < BATCH
+        seed = np.uint64(self.row_seed)
+
+        def of(k, generator):
+            bits = (self.monitoring if monitored else generator).bit_generator
+            return RowGenerator(bits, (seed, iteration, purpose + (k << 32)), rows)
+
+        if purpose == START:
+            return replace(self, initialisation=of(0, self.initialisation))
+        return replace(
+            self, sampling=of(0, self.sampling), acceptance=of(1, self.acceptance)
+        )
+
+    def repeated(self, count: int) -> Generators:
+        """Return generators of rows of which there are several copies."""
+
+        def of(rng):
+            return rng.repeated(count) if isinstance(rng, RowGenerator) else rng
+
+        return replace(self, sampling=of(self.sampling), acceptance=of(self.acceptance))
 
 
 class Seed(np.random.SeedSequence):
@@ -96,11 +140,10 @@ def spawn_generators(random_state) -> Generators:
     """
     if not isinstance(random_state, np.random.SeedSequence):
         random_state = seed_sequence(random_state)
-    names = [field.name for field in fields(Generators)]
-    children = random_state.spawn(len(names))
+    names = [field.name for field in fields(Generators) if field.name != "row_seed"]
+    children = dict(zip(names, random_state.spawn(len(names)), strict=True))
+    (of_rows,) = children["sampling"].spawn(1)
     return Generators(
-        **{
-            name: np.random.default_rng(child)
-            for name, child in zip(names, children, strict=True)
-        }
+        **{name: np.random.default_rng(child) for name, child in children.items()},
+        row_seed=int(of_rows.generate_state(1, np.uint64)[0]),
     )

@@ -71,7 +71,12 @@ class _Loop:
         self.state = state
         self.merge = merge
         self.expectation = Expectation(
-            settings.model, settings.sampler, X, sample_weight, state.generators
+            settings.model,
+            settings.sampler,
+            X,
+            sample_weight,
+            state.generators,
+            state.first_row,
         )
         self.expectation.folder = settings.memory
         self.expectation.chains = state.chains
@@ -221,14 +226,12 @@ class _Loop:
 
     def visits(self, n_iterations: int):
         """Draw the visits of the next iterations of a sweep."""
-        settings, generators = self.settings, self.state.generators
+        settings, iteration = self.settings, self.state.solver.iteration + 1
         sampler, n_sets = settings.sampler, settings.solver.n_index_sets
         n_draws = 0
         if not sampler.deterministic:
-            n_draws = sampler.draws_at(self.state.solver.iteration + 1)
-        return draw_visits(
-            self.expectation.X, n_sets, n_draws, n_iterations, generators
-        )
+            n_draws = sampler.draws_at(iteration)
+        return draw_visits(self.expectation, n_sets, n_draws, iteration, n_iterations)
 
     def swept(self, sweep, visits, gammas: np.ndarray, averaging: bool) -> int:
         """Sweep over rows, do the steps of the last one, and return their number."""

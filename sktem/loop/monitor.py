@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sktem.e_step.chains import positions
+from sktem.e_step.row_random import MONITOR
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_each_row
 
@@ -81,14 +80,14 @@ class Monitor:
         draws = 1 if expectation.sampler.deterministic else 2
         fields, differences = [], []
         sums = shares = 0.0
-        for _ in range(draws):
+        for k in range(draws):
             halves, masses = [], []
             for rows in self.halves:
                 if len(rows) == 0:
                     continue
                 share = expectation.shares(rows)
                 mean, log_likelihood = self._half(
-                    expectation, rows, share, params, iteration
+                    expectation, rows, share, params, iteration, MONITOR + k
                 )
                 halves.append(mean - s)
                 masses.append(share.sum())
@@ -107,18 +106,15 @@ class Monitor:
             return objective, float(fields[0] @ fields[-1] - noise)
 
     @staticmethod
-    def _half(expectation, rows, share, params, iteration):
+    def _half(expectation, rows, share, params, iteration, purpose):
         model, sampler = expectation.model, expectation.sampler
         X = expectation.take(rows)
         if expectation.fused:
             return model.expected_statistics(X, params, share)
-        generators = expectation.generators
-        own = replace(
-            generators, sampling=generators.monitoring, acceptance=generators.monitoring
-        )
+        generators = expectation.generators_of(purpose, iteration, rows)
         chains = expectation.chains
         states = None if chains is None else chains.get(rows)
-        states, _ = sampler.draw(model, X, states, params, own, iteration)
+        states, _ = sampler.draw(model, X, states, params, generators, iteration)
         Z = model.annotate(positions(states), params)
         mean = average_statistics(model, X, Z, share)
         log_likelihood = getattr(model, "log_likelihood", None)

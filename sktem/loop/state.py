@@ -106,6 +106,8 @@ class RunState:
         Chain states of all rows; None for exact samplers.
     n_rows, rows_visited : int
         Rows of the data, and visits of rows so far.
+    first_row : int
+        Rows before those of the data, on a stream.
     cpu_time : float
         CPU seconds so far.
     best_objective : float
@@ -134,6 +136,7 @@ class RunState:
     chains: ChainTable | None = None
     n_rows: int = 0
     rows_visited: int = 0
+    first_row: int = 0
     cpu_time: float = 0.0
     best_objective: float = -np.inf
     stale_epochs: int = 0

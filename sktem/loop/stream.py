@@ -45,6 +45,8 @@ class StreamState:
     events : dict
         Infeasible proxies, degenerate M-steps, and steps left out because the M-step
         gave NaN, counted.
+    n_rows : int
+        Rows so far.
     learned : object
         What a Markov sampler has learned of all chains together.
     """
@@ -60,6 +62,7 @@ class StreamState:
     events: dict[str, int] = field(
         default_factory=lambda: {"infeasible": 0, "degenerate": 0, "nan": 0}
     )
+    n_rows: int = 0
     learned: Any = None
 
 
@@ -72,10 +75,9 @@ class Stream:
     *Solvers without a memory of rows* (EM, Monte Carlo EM, SAEM, online EM) all mean
     online EM here. Rows are gathered until a batch is full; then the statistics take
     a step and the parameters an M-step. How the stream is cut into chunks makes no
-    difference, but for one thing: with a Markov sampler and ``n_steps`` or ``n_chains``
-    above 1, the order of the random numbers depends on the cut, and so do the draws,
-    though not their law. The published parameters also count the rows of an
-    unfinished batch, with their share of a step.
+    difference, except to Markov samplers that learn a step, which they do at every
+    draw. The published parameters also count the rows of an unfinished batch, with
+    their share of a step.
 
     *Solvers with a memory of rows* (incremental EM, iSAEM, vrTTEM, fitTEM) treat a
     chunk as their population: they pass over it, with every M-step made from the
@@ -112,6 +114,7 @@ class Stream:
             self._update_population(state, X, sample_weight, on_step)
         else:
             self._update_batches(state, X, sample_weight, on_step)
+        state.n_rows += len(X)
 
     def _step(self, state: StreamState, mass: float) -> float:
         """Step for rows of weight ``mass`` that come next."""
@@ -152,7 +155,7 @@ class Stream:
     def _update_batches(self, state, X, sample_weight, on_step):
         settings = self.settings
         expectation = Expectation(
-            settings.model, settings.sampler, X, None, state.generators
+            settings.model, settings.sampler, X, None, state.generators, state.n_rows
         )
         expectation.chains = self._chains(state, X)
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
@@ -204,7 +207,12 @@ class Stream:
             on_step()
             return False
 
-        inner = RunState(state.params, state.generators, chains=self._chains(state, X))
+        inner = RunState(
+            state.params,
+            state.generators,
+            chains=self._chains(state, X),
+            first_row=state.n_rows,
+        )
         inner = run(
             chunk,
             X,

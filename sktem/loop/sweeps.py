@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.e_step.row_random import BATCH
+
 __all__ = ["SWEEPS", "SweepVisits", "draw_visits", "find"]
 
 #: Iterations, and numbers, of which random draws and rows are held at once.
@@ -51,15 +53,24 @@ class SweepVisits(NamedTuple):
         return SweepVisits(*(part[n_iterations:] for part in self))
 
 
-def draw_visits(X, n_sets: int, n_draws: int, n_iterations: int, generators):
+def draw_visits(
+    expectation, n_sets: int, n_draws: int, iteration: int, n_iterations: int
+) -> SweepVisits:
     """Draw the rows of iterations with a batch of one, and the uniforms they use.
 
     Blocks give the same numbers as drawing them iteration by iteration.
     """
+    X, generators = expectation.X, expectation.generators
     width = (X.shape[1] + n_draws) * n_sets
     size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
     rows = generators.indices.integers(len(X), size=(size, n_sets))
-    uniforms = generators.sampling.random((size, n_sets, n_draws))
+    uniforms = np.empty((size, n_sets, n_draws))
+    if n_draws:
+        from sktem.kernels.counter_random import fill_visit_uniforms
+
+        seed = np.uint64(generators.row_seed)
+        numbers = expectation.first_row + rows
+        fill_visit_uniforms(seed, iteration, BATCH, numbers, uniforms)
     return SweepVisits(rows, X.take(rows, axis=0), uniforms)
 
 

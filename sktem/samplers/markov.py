@@ -69,7 +69,13 @@ class MarkovSampler(Sampler):
             # All chains at once, as those of repeated rows.
             many = chains.reshaped(n * m, 1)
             many, info = self._moved(
-                model, X.repeat(m), many, params, generators, move, n_steps
+                model,
+                X.repeat(m),
+                many,
+                params,
+                generators.repeated(m),
+                move,
+                n_steps,
             )
             return many.reshaped(n, m), info
         Z_new = np.empty_like(chains.position)

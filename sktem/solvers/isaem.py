@@ -32,7 +32,7 @@ class Remembered:
 def first_memory(state, expectation, params):
     """Visit every row, and begin with the mean of the statistics."""
     latents = expectation.new_memory()
-    state.s = state.S_tts = expectation.full_pass(params, 1, latents)
+    state.s = state.S_tts = expectation.full_pass(params, 0, latents)
     return Remembered(latents, state.s)
 
 

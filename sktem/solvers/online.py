@@ -45,7 +45,7 @@ class OnlineEM(Solver):
         rows = rng.choice(n_rows, size, replace=False, shuffle=False)
         shares = expectation.shares(rows)
         batch = Batch(rows, shares / shares.sum())
-        state.s = state.S_tts = expectation.statistics(batch, params, 1)
+        state.s = state.S_tts = expectation.statistics(batch, params, 0)
 
     def proxy(self, state, expectation, batches, params):
         """Return the average over the batch."""

@@ -79,13 +79,12 @@ class VRTTEM(VarianceReducedSolver):
 
     def refresh(self, state, expectation, params):
         """Visit every row: the anchor."""
-        iteration = max(state.iteration, 1)
         if expectation.sampler.deterministic:
-            mean = expectation.full_pass(params, iteration)
+            mean = expectation.full_pass(params, state.iteration)
             state.own = Anchor(mean, params=params)
         else:
             latents = expectation.new_memory()
-            mean = expectation.full_pass(params, iteration, latents)
+            mean = expectation.full_pass(params, state.iteration, latents)
             state.own = Anchor(mean, latents=latents)
 
     def start(self, state, expectation, params, batch_size):

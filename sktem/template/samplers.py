@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from sktem.choices import check_choice
+from sktem.e_step.row_random import row_keys
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.markov import check_counts
 
@@ -61,10 +62,10 @@ class DeformationSampler(Sampler):
         rates: list[float] = []
         events: Counter = Counter()
         for m in range(Z.shape[1]):
-            seed = int(generators.sampling.integers(2**63))
+            seed, numbers = row_keys(generators.sampling, len(X))
             Z_new[:, m], rate, restored = model.move_chains(
                 X, Z[:, m], params, seed, self._kernel(), self.n_steps,
-                adapt=self._adapted_to(), start=self._first_step(),
+                adapt=self._adapted_to(), start=self._first_step(), numbers=numbers,
             )  # fmt: skip
             rates.append(rate)
             if restored:

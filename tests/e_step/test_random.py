@@ -7,7 +7,7 @@ import pytest
 
 from sktem.e_step.random import Generators, seed_sequence, spawn_generators
 
-NAMES = [field.name for field in fields(Generators)]
+NAMES = [field.name for field in fields(Generators) if field.name != "row_seed"]
 
 
 def values(generators, size=4):

@@ -2,9 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
-from sktem.kernels.counter_random import fill_normals, stream_key, uniform
+from sktem.kernels.counter_random import (
+    combined,
+    fill_normals,
+    fill_row_uniforms,
+    fill_visit_uniforms,
+    normal_quantile,
+    stream_key,
+    uniform,
+)
 from tests.oracles import LIMIT, standard_errors
 
 MASK = 2**64 - 1
@@ -106,3 +114,35 @@ def test_order_does_not_matter():
     first, used = normals(key, 4)
     rest, _ = normals(key, 6, first=used)
     np.testing.assert_array_equal(np.concatenate([first, rest]), whole)
+
+
+def test_normal_quantiles_are_those_of_scipy():
+    p = np.random.default_rng(0).random(20_000)
+    tails = 10.0 ** -np.arange(1.0, 17.0)
+    p = np.r_[p, tails, 1 - tails[:-1], 0.5, 0.075, 0.925]
+    found = [normal_quantile(value) for value in p]
+    np.testing.assert_allclose(found, special.ndtri(p), rtol=4e-15)
+
+
+def test_keys_of_four_integers_differ():
+    values = [0, 1, 2, 7, 2**32, 2**32 + 1]
+    keys = {
+        int(np.uint64(combined(np.uint64(seed), a, b, c)))
+        for seed in (0, 1, 2**64 - 1)
+        for a in values
+        for b in values
+        for c in values
+    }
+    assert len(keys) == 3 * len(values) ** 3
+
+
+def test_visits_have_the_uniforms_of_their_rows():
+    rows = np.random.default_rng(0).integers(50, size=(6, 2))
+    found = np.empty((6, 2, 3))
+    fill_visit_uniforms(np.uint64(5), 11, 8, rows, found)
+    for t, pair in enumerate(rows):
+        for side, row in enumerate(pair):
+            expected = np.empty((1, 3))
+            arguments = (np.uint64(5), 11 + t, 8 + side, np.array([row]), 0)
+            assert fill_row_uniforms(*arguments, expected) == 3
+            np.testing.assert_array_equal(found[t, side], expected[0])

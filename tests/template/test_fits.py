@@ -8,6 +8,7 @@ import pytest
 
 from sktem import DeformableTemplateEstimator
 from sktem.e_step.random import spawn_generators
+from sktem.e_step.row_random import BATCH, PASS
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
@@ -109,8 +110,11 @@ def saem_by_hand(X, gammas, first_pass, **settings):
     generators, sampler = spawn_generators(start.random_state), DeformationMALA()
     params = model.params_of(Y, np.ones((len(X), 1)))
     Z, s = sampler.start(model, Y, params, None), None
-    for gamma in [None, *gammas] if first_pass else gammas:
-        Z, _ = sampler.draw(model, Y, Z, params, generators)
+    steps = [None, *gammas] if first_pass else gammas
+    for k, gamma in enumerate(steps, start=1 - first_pass):
+        purpose = BATCH if first_pass and k else PASS
+        of_rows = generators.of_rows(purpose, k, np.arange(len(Y)))
+        Z, _ = sampler.draw(model, Y, Z, params, of_rows)
         new = model.mean_statistics(Y, Z[:, 0])
         s = new if s is None else s + gamma * (new - s)
         if gamma is not None:

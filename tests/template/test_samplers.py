@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from sktem.e_step.random import spawn_generators
+from sktem.e_step.row_random import BATCH
 from sktem.models import TemplateParams
 from sktem.samplers import (
     DEFORMATION_SAMPLERS,
@@ -231,3 +232,18 @@ def test_ula_counts_what_it_restores(target):
     assert info.events["ula_restored"] == 8
     np.testing.assert_array_equal(new[:, 0, :2], 0)
     assert info.acceptance_rate == 0
+
+
+@pytest.mark.parametrize("name", DEFORMATION_SAMPLERS)
+def test_draws_belong_to_images(name, target):
+    model, params, Y, _ = target
+    sampler = DEFORMATION_SAMPLERS[name](n_steps=3, n_chains=2)
+
+    def moved(rows):
+        Z = sampler.start(model, Y[rows], params, None)
+        generators = spawn_generators(0).of_rows(BATCH, 1, rows)
+        return sampler.draw(model, Y[rows], Z, params, generators)[0]
+
+    whole, some = moved(np.arange(len(Y))), np.array([11, 3, 7])
+    np.testing.assert_array_equal(moved(some), whole[some])
+    assert (whole[:, 0] != whole[:, 1]).any()

@@ -148,6 +148,9 @@ def assert_same(swept, general):
     # Not one number more was drawn from any stream.
     for stream in fields(swept.generators):
         mine, other = (getattr(run.generators, stream.name) for run in (swept, general))
+        if stream.name == "row_seed":
+            assert mine == other
+            continue
         assert mine.bit_generator.state == other.bit_generator.state
 
 
@@ -237,7 +240,8 @@ def test_dead_component(monkeypatch, solver, sampler):
 
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", [VRTTEM(rho=1.0), FITTEM(rho=1.0)])
+# With rho = 1, statistics of draws are on a lattice that includes the boundary.
+@pytest.mark.parametrize("solver", [VRTTEM(rho=0.97), FITTEM(rho=0.97)])
 def test_infeasible_statistics(monkeypatch, solver, sampler, covariance_type):
     model = GaussianMixtureModel(3, covariance_type=covariance_type)
     swept, general = run_both(
