@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 from sktem import (
     DeformableTemplateEstimator,
@@ -79,3 +80,24 @@ def test_estimators_ask(estimator, meant):
     given = {"y": X[:, 0], "groups": np.repeat(np.arange(5), 4)} if grouped else {}
     with pytest.raises(ValueError, match=f"; did you mean '{meant}'\\?$"):
         estimator.fit(X, **given)
+
+
+@pytest.mark.parametrize(
+    "estimator, name, meant",
+    [
+        (StochasticEMGaussianMixture(), "n_component", "n_components"),
+        (DeformableTemplateEstimator(), "image_shpe", "image_shape"),
+        (LatentBoltzmannMachine(), "Momentum", "momentum"),
+    ],
+    ids=lambda part: part if isinstance(part, str) else "",
+)
+def test_unknown_parameters_are_asked_back(estimator, name, meant):
+    pattern = f"(?s)Invalid parameter '{name}'.*; did you mean '{meant}'\\?$"
+    with pytest.raises(ValueError, match=pattern):
+        estimator.set_params(**{name: 3})
+    with pytest.raises(ValueError, match=pattern):
+        GridSearchCV(estimator, {name: [3]}, cv=2).fit(np.eye(6))
+    with pytest.raises(ValueError, match=r"(?s)Invalid parameter 'zzz'.*\.$"):
+        estimator.set_params(zzz=3)
+    estimator.set_params(verbose=1)
+    assert estimator.verbose == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from sktem.choices import did_you_mean
 from sktem.estimators.progress import Lines, Task, compile_notice, final_objective
 from sktem.links import DocumentationLinkMixin
 
@@ -63,6 +64,29 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
     Subclasses have the parameters ``verbose`` and ``verbose_interval``. What
     ``settings`` are is theirs.
     """
+
+    def set_params(self, **params):
+        """Set parameters, as in scikit-learn; an unknown name is asked back.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name, those of a part as ``part__name``.
+
+        Returns
+        -------
+        estimator instance
+            The estimator.
+        """
+        known = self.get_params(deep=False)
+        unknown = [name for name in params if name.partition("__")[0] not in known]
+        try:
+            return super().set_params(**params)
+        except ValueError as error:
+            question = "".join(did_you_mean(name, known) for name in unknown[:1])
+            if not question:
+                raise
+            raise ValueError(f"{str(error).rstrip('.')}{question}") from None
 
     def _fit(
         self, settings, X, sample_weight, new_run, *, n_init=1, starts=None, finish=None
