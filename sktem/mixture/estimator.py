@@ -931,4 +931,6 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             "precisions_cholesky_": as_dtype(factors, dtype),
             "precisions_": as_dtype(structure.precisions(factors), dtype),
         }
+        if not isinstance(X, TensorRows):
+            return values  # of float64 where the dtype of X cannot hold them
         return {name: like_rows(X, value) for name, value in values.items()}
