@@ -10,7 +10,6 @@ from sktem.choices import check_choice, check_number
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
 from sktem.estimators.runs import (
-    USER_FRAME,
     CallbackSupportMixin,
     EpochEstimator,
     FitProgress,
@@ -31,7 +30,6 @@ from sktem.solvers import SOLVERS, Solver
 from sktem.solvers.base import VarianceReducedSolver
 
 __all__ = [
-    "USER_FRAME",
     "CallbackSupportMixin",
     "FitProgress",
     "LoopEstimator",

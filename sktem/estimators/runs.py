@@ -24,16 +24,11 @@ except ImportError:  # scikit-learn < 1.9
 
 
 __all__ = [
-    "USER_FRAME",
     "CallbackSupportMixin",
     "EpochEstimator",
     "FitProgress",
     "with_callbacks",
 ]
-
-#: Frames from a warning in ``_warn`` to the caller of ``fit``, which scikit-learn's
-#: callbacks wrap once.
-USER_FRAME = 3 + hasattr(CallbackSupportMixin, "set_callbacks")
 
 
 @dataclass

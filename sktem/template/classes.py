@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from sktem.choices import did_you_mean
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = [
@@ -72,7 +72,7 @@ def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
     return float(np.exp(found.x))
 
 
-def warn_of_classes(classes, models, stacklevel):
+def warn_of_classes(classes, models):
     """Warn once of problems in the fits of any class."""
 
     def names(chosen):
@@ -82,20 +82,18 @@ def warn_of_classes(classes, models, stacklevel):
     text, found = names(lambda one: one._fold_advice() is not None)
     if found:
         advice = {a for a in (one._fold_advice() for one in models) if a is not None}
-        warnings.warn(
+        warn_user(
             f"Many pixels lie where deformations fold over themselves in {text} (see "
             f"folded_pixels_ of estimators_). {' '.join(sorted(advice))}",
             FitWarning,
-            stacklevel=stacklevel,
         )
     text, found = names(lambda one: any(one.history_.events.values()))
     if found:
-        warnings.warn(
+        warn_user(
             f"The fits of {text} recovered from numerical problems (see "
             "history_.events of estimators_). Inspect the result; more images, fewer "
             "components or a larger prior_strength may help.",
             FitWarning,
-            stacklevel=stacklevel,
         )
 
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.base import USER_FRAME, CallbackSupportMixin, with_callbacks
+from sktem.estimators.base import CallbackSupportMixin, with_callbacks
 from sktem.links import DocumentationLinkMixin
 from sktem.template.classes import (
     best_temperature,
@@ -291,7 +291,7 @@ class DeformableTemplateClassifier(
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
-        warn_of_classes(self.classes_, self.estimators_, USER_FRAME)
+        warn_of_classes(self.classes_, self.estimators_)
         return self
 
     def _fit_classes(self, X, labels, weights, seed, context=None, verbose=0):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
@@ -16,8 +15,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import USER_FRAME, FitProgress, LoopEstimator, with_callbacks
-from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.schedules import steps_from
@@ -553,12 +552,11 @@ class DeformableTemplateEstimator(
     def _warn_of_folds(self):
         advice = self._fold_advice()
         if advice is not None:
-            warnings.warn(
+            warn_user(
                 f"{self.folded_pixels_:.0%} of the pixels lie where deformations fold "
                 f"over themselves, in {self.fold_rate_:.0%} of the images, which have "
                 f"no inverse there. {advice}",
                 FitWarning,
-                stacklevel=USER_FRAME,
             )
 
     def _after_epoch(self, state):
@@ -599,12 +597,11 @@ class DeformableTemplateEstimator(
 
     def _warn_of_drift(self):
         if self._drifts():
-            warnings.warn(
+            warn_user(
                 "Template or noise still changed in the last third of the passes. "
                 "Increase max_iter and compare the scores of images left out: "
                 "with few images, a longer run may fit them too closely.",
                 ConvergenceWarning,
-                stacklevel=USER_FRAME,
             )
 
     def _fitted_model(self):
