@@ -19,7 +19,7 @@ from mixture_data import available, simulated, split
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
-from sktem.mixture.start import LEAST_ROWS
+from sktem.mixture.start import MOST_VALUES
 
 
 def main():
@@ -30,11 +30,11 @@ def main():
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(describe())
-    data = available() | {"simulated": lambda: simulated(500_000, 8, 16)}
+    data = available() | {"simulated": lambda: simulated(1_000_000, 8, 16)}
     with threadpool_limits(1):
         for name in arguments.data or data:
             X, n_components = data[name]()
-            if len(X) * 0.8 > LEAST_ROWS:
+            if 0.8 * X.size > MOST_VALUES:
                 compare(name, X, n_components, arguments)
 
 

@@ -36,7 +36,12 @@ from sktem.mixture.given import (
     override_start,
 )
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
-from sktem.mixture.start import START_METHODS, chosen_rows, start_statistics
+from sktem.mixture.start import (
+    START_METHODS,
+    assigned_statistics,
+    chosen_rows,
+    start_statistics,
+)
 from sktem.mixture.stream import MixtureStream
 from sktem.mixture.tensors import TensorRows, like_rows, numpy_of
 from sktem.rows.sources import found_rows
@@ -94,8 +99,9 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
         Rows, drawn at random, from which the start is made; None means all. "auto" is
-        all up to ``max(250_000, 200 * n_components * (n_features + 1))`` rows and that
-        many of more: on millions of rows, k-means would cost more than the fit.
+        all up to ``max(2**22 // n_features, 20 * n_components * (n_features + 1))``
+        rows; of more, the means come from that many, and every row begins with the
+        nearest of them: on millions of rows, k-means would cost more than the fit.
     weights_init : array-like of shape (n_components,) or None, default=None
         Starting weights.
     means_init : array-like of shape (n_components, n_features) or None, default=None
@@ -877,6 +883,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             rows = np.asarray(rows)
             s = start_statistics(model, rows, self.init_params, random_state, weights)
             params = model.maximize(s, None)
+            points = isinstance(self.init_params, str) and self.init_params != "random"
+            if self.init_size == "auto" and len(rows) < len(X) and points:
+                s = assigned_statistics(model, X, params, sample_weight)
+                params = model.maximize(s, None)
         if any(value is not None for value in given):
             params = override_start(model, params, given, X)
             s = model.statistics_of(params)

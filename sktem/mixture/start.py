@@ -10,11 +10,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
-__all__ = ["START_METHODS", "chosen_rows", "start_statistics"]
+from sktem.rows.arrays import ArrayRows
 
-#: Rows, and rows for each parameter of the means, from which a start is made if no
-#: number is given.
-LEAST_ROWS, ROWS_PER_PARAMETER = 250_000, 200
+__all__ = [
+    "START_METHODS",
+    "assigned_statistics",
+    "chosen_rows",
+    "start_statistics",
+]
+
+#: Numbers, and rows for each parameter of the means, from which a start is made if
+#: its size is not given.
+MOST_VALUES, ROWS_PER_PARAMETER = 1 << 22, 20
 
 #: Beyond it, rows are chosen without a permutation of all of them.
 MOST_PERMUTED = 1 << 24
@@ -78,7 +85,8 @@ def chosen_rows(X, n_components, size, random_state):
     """Return the sorted numbers of the rows of a start, None for all of an array."""
     n_rows, n_features = X.shape
     if size == "auto":
-        size = max(LEAST_ROWS, ROWS_PER_PARAMETER * n_components * (n_features + 1))
+        least = ROWS_PER_PARAMETER * n_components * (n_features + 1)
+        size = max(MOST_VALUES // n_features, least)
     if size is None or size >= n_rows:
         return None if isinstance(X, np.ndarray) else np.arange(n_rows)
     size = max(size, n_components)
@@ -86,6 +94,25 @@ def chosen_rows(X, n_components, size, random_state):
         return np.sort(random_state.choice(n_rows, size, replace=False))
     chosen = sample_without_replacement(n_rows, size, random_state=random_state)
     return np.sort(chosen)
+
+
+def assigned_statistics(model, X, params, sample_weight=None):
+    """Return the statistics of all rows, each with the component of the nearest mean.
+
+    Means from a sample of the rows become a start from all of them.
+    """
+    identity = np.eye(model.n_components, dtype=np.uint8)
+    total, mass = 0.0, 0.0
+    rows_of = ArrayRows(X) if isinstance(X, np.ndarray) else X
+    for start, block in rows_of.blocks(ROWS_PER_CHUNK):
+        nearest = pairwise_distances_argmin(block - model.centre, params.means)
+        rows = slice(start, start + len(block))
+        weights = None if sample_weight is None else sample_weight[rows]
+        share = len(block) if weights is None else weights.sum()
+        found = model.mean_statistics(block, identity[nearest], weights)
+        total = total + share * found
+        mass += share
+    return total / mass
 
 
 def start_statistics(model, X, method, random_state, sample_weight=None):

@@ -72,6 +72,22 @@ def test_starts(init_params, init_size):
     assert_same(fitted(Chunked(X), **settings), fitted(X, **settings))
 
 
+@pytest.mark.parametrize("init_params", ["kmeans", "k-means++", "random"])
+def test_start_of_many_rows(init_params, monkeypatch):
+    monkeypatch.setattr("sktem.mixture.start.MOST_VALUES", 3 * 400)
+    monkeypatch.setattr("sktem.mixture.start.ROWS_PER_PARAMETER", 1)
+    settings = {"init_params": init_params, "init_size": "auto"}
+    sample_weight = rng.uniform(0.5, 2, size=3000)
+    for weights in (None, sample_weight):
+        one, other = (
+            fitted(rows, sample_weight=weights, **settings) for rows in (Chunked(X), X)
+        )
+        assert_same(one, other)
+    whole = fitted(X, init_params=init_params, init_size=None, max_iter=300, tol=1e-6)
+    sample = fitted(X, max_iter=300, tol=1e-6, **settings)
+    assert abs(whole.score(X) - sample.score(X)) < 0.05
+
+
 def test_single_precision_and_weights():
     weights = rng.uniform(0.5, 2, size=3000)
     single = X.astype(np.float32)
