@@ -474,11 +474,11 @@ def test_other_errors_pass():
 def bits(state):
     """Return what a run has found and recorded, but for the time it took."""
     records = {k: v for k, v in vars(state.history).items() if k != "cpu_time"}
-    events = records.pop("events")
+    words = [records.pop(name) for name in ("events", "solver", "sampler")]
     found = [state.params, state.returned, *records.values()]
     if state.chains is not None:
         found.append(positions(state.chains.get(EVERYTHING)))
-    return [np.array(values, dtype=float).tobytes() for values in found], events
+    return [np.array(values, dtype=float).tobytes() for values in found], words
 
 
 RESUMED = [
