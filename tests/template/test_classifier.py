@@ -56,9 +56,9 @@ def test_predictions(fitted, data):
     logs = [model.score_samples(X) for model in fitted.estimators_]
     joint = np.stack(logs, axis=1) + np.log(fitted.class_prior_)
     found = fitted.predict_joint_log_proba(X)
-    # A search for a mode ends where a step gains less than 0.01 nats; classes that are
-    # unlikely are searched less thoroughly than score_samples does.
-    assert (found < joint + 0.05).all()
+    # A search for a mode ends where a step gains less than 0.01 nats; unlikely classes
+    # are searched another way than score_samples does, and may have another mode.
+    np.testing.assert_array_equal(found.argmax(axis=1), joint.argmax(axis=1))
     rows, best = np.arange(60), joint.argmax(axis=1)
     np.testing.assert_allclose(found[rows, best], joint[rows, best], atol=0.05)
     joint = found
