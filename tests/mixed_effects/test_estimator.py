@@ -332,7 +332,7 @@ def test_standard_errors_are_those_of_the_observed_information(bolus):
         {"solver": "fittem", "batch_size": 10},
         {"sampler": "mala"},
         {"solver": "biased-saem"},
-        {"sampler": RandomWalk(scale=0.2, n_steps=4, n_chains=4)},
+        {"sampler": RandomWalk(scale=0.15, n_steps=4, n_chains=4)},
         {"n_jobs": 2, "n_chains": 6},
     ],
     ids=str,
@@ -345,7 +345,7 @@ def test_every_solver_and_sampler_finds_the_estimate(options, bolus):
     found, expected = values_of(fit), values_of(bolus)
     for name, error in bolus.standard_errors().items():
         assert abs(found[name] - expected[name]) < 0.5 * error, name
-    assert 0.1 < fit.history_.acceptance_rate[-1] <= 1
+    assert 0.1 < np.mean(fit.history_.acceptance_rate[-50:]) <= 1
 
 
 def test_history_tells_of_the_bias_of_ula():
