@@ -73,7 +73,9 @@ def test_estimates_by_the_names_of_the_trace(pyplot):
     """Whatever the fit estimates, its last value is near the end of its path."""
     X, y, groups = bolus_rows()
     weight = np.random.default_rng(0).normal(size=40)[groups]
-    X = np.column_stack([X, weight, np.random.default_rng(1).normal(size=len(y))])
+    rng = np.random.default_rng(1)
+    X = np.column_stack([X, weight, rng.normal(size=len(y))])
+    y = y * (1 + 0.15 * rng.normal(size=len(y)))  # so that neither a nor b vanishes
     fit = NonlinearMixedEffectsRegressor(
         "one_compartment_iv", parameters={"V": 10.0, "CL": 2.0}, omega="full",
         transforms={"V": "normal"}, covariates={"CL": [2], "V": [3]},
