@@ -310,7 +310,7 @@ def importance(X):
         hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, max_iter=2, random_state=0,
         step_size_m=(0.05, 0.0005), centering=False, tol=None,
     ).fit(X[:20000])  # fmt: skip
-    model = machine._fitted.model
+    model = machine.fitted_.model
     for schedule in ("linear", "adaptive"):
         start = time.process_time()
         found = annealed_importance_sampling(

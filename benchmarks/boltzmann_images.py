@@ -130,7 +130,7 @@ def learned(plan, start, train, **settings):
 
 def log_likelihoods(machine, test, seed, n_temperatures):
     """Return log-likelihoods of rows and the estimate of log Z, both by AIS."""
-    model, params = machine._fitted.model, machine.params_
+    model, params = machine.fitted_.model, machine.params_
     rng = np.random.default_rng(seed)
     total = annealed_importance_sampling(model, params, rng, 100, n_temperatures)
     values, _ = posterior_log_sums(model, params, test.astype(float), rng, 10, 100)

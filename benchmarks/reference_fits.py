@@ -204,7 +204,7 @@ def cases(peer_python=None):
 
 def published(fit, psi, omega2, sigma):
     """Return the parameters of a fitted estimator with published values in place."""
-    design, params = fit._fitted.model.design, fit.params_
+    design, params = fit.fitted_.model.design, fit.params_
     subject = design.covariate_names
 
     def value(p, column):
@@ -233,8 +233,8 @@ def published(fit, psi, omega2, sigma):
 
 def deviance(fit, params, n_nodes):
     """Return -2 log-likelihood by adaptive quadrature."""
-    model, rows = fit._fitted.model, fit._fitted.rows
-    start = fit._fitted.modes()[0]
+    model, rows = fit.fitted_.model, fit.fitted_.rows
+    start = fit.fitted_.modes()[0]
     draws = quadrature_draws(
         *conditional_modes(model, rows, params, start)[:2], n_nodes
     )

@@ -129,7 +129,7 @@ class Maximum:
         errors = np.array(list(best.standard_errors().values()))
         errors[:3] /= list(best.population_parameters_.values())
         noise = np.array(list(best.monte_carlo_errors_.values()))
-        vector = best._fitted.vector
+        vector = best.fitted_.vector
         return cls(
             len(np.unique(data[2])), vector.of(best.params_), errors,
             float(np.max(noise / errors)),
@@ -164,7 +164,7 @@ def table(data, maximum, python, seeds):
         runs = []
         for seed in range(seeds[0]):
             fit, spent = fitted(data, tol=0, random_state=seed, **options)
-            vector = fit._fitted.vector.of(fit.params_)
+            vector = fit.fitted_.vector.of(fit.params_)
             runs.append((maximum.distance(vector), spent))
         times[name] = np.median([run[1] for run in runs])
         lines.append(row(n, name, options["max_iter"], runs))

@@ -173,6 +173,9 @@ class LatentBoltzmannMachine(
     chains_ : ndarray
         Chains of the model at the end, one more thing to start sampling from; None for
         "cd".
+    fitted_ : FittedMachine
+        The machine itself (``model``), what it sees of the columns of X (``units``) and
+        its log Z; the methods of the estimator are answered by it.
     history_ : History
         The record of the fit; ``gradient_norm`` is the norm of the difference of the
         statistics at the end of each epoch, ``objective`` the log-likelihood as it was
@@ -289,7 +292,7 @@ class LatentBoltzmannMachine(
 
     @property
     def _n_features_out(self):
-        return self._fitted.model.n_hidden
+        return self.fitted_.model.n_hidden
 
     @with_callbacks
     @one_blas_thread
@@ -318,7 +321,7 @@ class LatentBoltzmannMachine(
         warm = self.warm_start and hasattr(self, "params_")
         X = check_rows(self, X, reset=not warm)
         units = (
-            self._fitted.units
+            self.fitted_.units
             if warm
             else VisibleUnits.of(X, self.visible == "gaussian")
         )
@@ -430,15 +433,15 @@ class LatentBoltzmannMachine(
         fitted = FittedMachine(
             model, units, found["params_"], chains, LogPartition(model)
         )
-        return {**found, "_fitted": fitted}
+        return {**found, "fitted_": fitted}
 
     # What the fitted machine answers.
 
     def _machine(self) -> FittedMachine:
         """Return the fitted machine with parameters and threads as they are now."""
         return replace(
-            self._fitted,
-            model=self._fitted.model.with_n_jobs(self.n_jobs),
+            self.fitted_,
+            model=self.fitted_.model.with_n_jobs(self.n_jobs),
             params=self.params_,
             chains=self.chains_,
             n_mean_field=self.n_mean_field,

@@ -173,6 +173,10 @@ default="constant"
         Estimates after each epoch.
     params_ : MixedEffectsParams
         All parameters.
+    fitted_ : FittedMixedEffects
+        The fitted problem: ``modes()``, ``draws(n_draws)`` and
+        ``log_likelihood(method)`` of the subjects, also at other parameters by
+        ``fitted_.at(params)``.
     statistics_ : ndarray
         Averaged statistics, from which the parameters follow up to Newton steps.
     history_ : History
@@ -409,7 +413,7 @@ default="constant"
         """Return the fitted attributes that parameters give."""
         fitted = FittedMixedEffects(problem, params, chains, self.random_state)
         return {
-            "_fitted": fitted,
+            "fitted_": fitted,
             "groups_": problem.labels,
             "params_": params,
             **fitted.attributes(),
@@ -457,7 +461,7 @@ default="constant"
         model = None if stream is None else stream.problem.model
         problem = Problem.of(self, X, y, groups, model)
         if not fresh:
-            check_same_columns(problem.layout, self._fitted.problem.layout)
+            check_same_columns(problem.layout, self.fitted_.problem.layout)
         stream = SubjectStream(problem) if stream is None else stream.on(problem)
         return self._partial_fit(stream, problem.rows, what="subjects")
 
@@ -490,9 +494,9 @@ default="constant"
             If the model function was None.
         """
         check_is_fitted(self)
-        if self._fitted.model.structure is None:
+        if self.fitted_.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
-        return self._fitted.predict(self._checked(X), groups)
+        return self.fitted_.predict(self._checked(X), groups)
 
     def score(self, X, y, groups=None, sample_weight=None):
         """Return the coefficient of determination of the predictions.
@@ -540,10 +544,10 @@ default="constant"
             With ``log_density``, which does not define how to draw.
         """
         check_is_fitted(self)
-        if self._fitted.model.error is None:
+        if self.fitted_.model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
         rng = np.random.default_rng(seed_sequence(random_state))
-        return self._fitted.simulate(self._checked(X), groups, rng)
+        return self.fitted_.simulate(self._checked(X), groups, rng)
 
     # ------------------------------------------------------------------------ subjects
 
@@ -572,7 +576,7 @@ default="constant"
         """
         check_is_fitted(self)
         check_choice("method", method, ("draws", "mean", "mode"))
-        return self._fitted.individual_parameters(method, n_draws)
+        return self.fitted_.individual_parameters(method, n_draws)
 
     def shrinkage(self):
         """Return how far the modes of random effects are drawn to zero.
@@ -584,7 +588,7 @@ default="constant"
             determine them, 1 where they carry no information.
         """
         check_is_fitted(self)
-        return self._fitted.shrinkage()
+        return self.fitted_.shrinkage()
 
     # -------------------------------------------------- likelihoods and standard errors
 
@@ -643,7 +647,7 @@ default="constant"
                 "log_likelihood needs X, y and groups as fit does, or none of them for "
                 "the data of the fit"
             )
-        fitted = self._fitted
+        fitted = self.fitted_
         if X is not None:
             fitted = fitted.on(*self._validated(X, y, groups, reset=False))
         total, error = fitted.log_likelihood(method, n_draws, n_nodes)
@@ -662,7 +666,7 @@ default="constant"
         float
             The lower, the better.
         """
-        return -2 * self.log_likelihood(method=method) + 2 * len(self._fitted.vector)
+        return -2 * self.log_likelihood(method=method) + 2 * len(self.fitted_.vector)
 
     def bic(self, method="auto"):
         """Return the Bayesian information criterion, with subjects as sample size.
@@ -677,7 +681,7 @@ default="constant"
         float
             The lower, the better.
         """
-        penalty = np.log(len(self._fitted.rows)) * len(self._fitted.vector)
+        penalty = np.log(len(self.fitted_.rows)) * len(self.fitted_.vector)
         return -2 * self.log_likelihood(method=method) + float(penalty)
 
     def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
@@ -722,7 +726,7 @@ default="constant"
         check_choice("method", method, ("importance", "linearized", "louis"))
         if return_error and method != "louis":
             raise ValueError(f'return_error needs method="louis", got {method!r}')
-        errors, noise, unusual = self._fitted.standard_errors(method, n_draws)
+        errors, noise, unusual = self.fitted_.standard_errors(method, n_draws)
         if unusual:
             warn_user(unusual, FitWarning)
         return (dict(errors), dict(noise)) if return_error else dict(errors)

@@ -37,7 +37,7 @@ class SubjectStream(StreamRunner):
 
     def begin(self, estimator, rows, sample_weight, task):
         """Start from the parameters of the problem, or from those of a fit."""
-        fitted = getattr(estimator, "_fitted", None)
+        fitted = getattr(estimator, "fitted_", None)
         self.state = StreamState(
             params=getattr(estimator, "params_", self.problem.model.start),
             s=getattr(estimator, "statistics_", None),

@@ -52,7 +52,7 @@ def share_noise(models, masses, prior_scale):
         np.maximum(mass * model.weights_ - 1.0, 0.0)
         for mass, model in zip(masses, models, strict=True)
     ]
-    expected = prior_scale**2 * np.mean([model._scale**2 for model in models])
+    expected = prior_scale**2 * np.mean([model.scale_**2 for model in models])
     total = sum(float(n @ v) for n, v in zip(counts, own, strict=True))
     pooled = (total + expected) / (sum(n.sum() for n in counts) + 1.0)
     for model, n, v in zip(models, counts, own, strict=True):

@@ -204,6 +204,8 @@ class DeformableTemplateEstimator(
         Variances of the noise.
     coefficients_ : ndarray of shape (n_components, n_template_landmarks)
         Template coefficients beta, in standardised units.
+    offset_, scale_ : float
+        Images are standardised as ``(X - offset_) / scale_``.
     fold_rate_ : float
         Share of the training images whose deformation folds (the Jacobian determinant
         of ``x - Phi(x)`` is not positive at some pixel); on a stream a
@@ -511,8 +513,8 @@ class DeformableTemplateEstimator(
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "image_shape_": self.image_shape_,
             "grid_": frame.grid,
-            "_offset": frame.offset,
-            "_scale": frame.scale,
+            "offset_": frame.offset,
+            "scale_": frame.scale,
             "_statistics": state.returned,
             "_mass": settings.model.n_rows,
             "_strength": settings.model.priors.strength,
@@ -613,7 +615,7 @@ class DeformableTemplateEstimator(
         check_is_fitted(self, "coefficients_")
         X, _ = validated(self, X, reset=False)
         with np.errstate(over="ignore"):
-            Y = (X - self._offset) / self._scale
+            Y = (X - self.offset_) / self.scale_
         # The squares of larger values would overflow.
         return np.clip(Y, -1e100, 1e100)
 
@@ -714,7 +716,7 @@ class DeformableTemplateEstimator(
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
             images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
-        return self._offset + self._scale * images
+        return self.offset_ + self.scale_ * images
 
     def deformation_fields(self, X):
         """Return the displacement of every pixel of each image.
@@ -912,7 +914,7 @@ class DeformableTemplateEstimator(
     def _in_units_of_images(self, logs, Y):
         """Return log-densities of images from those of standardised ones."""
         observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
-        return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self._scale)
+        return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self.scale_)
 
     def score_samples(self, X):
         """Return the log-likelihood of each image by Laplace's approximation.
@@ -995,7 +997,7 @@ class DeformableTemplateEstimator(
         shares = np.exp(logs - total[:, None])
         observed = (~np.isnan(Y)).sum(axis=1)
         return LikelihoodEstimate(
-            total - observed * np.log(self._scale),
+            total - observed * np.log(self.scale_),
             np.sqrt(((shares * errors) ** 2).sum(axis=1)),
             np.where(shares > 0.01, sizes, np.inf).min(axis=1),
         )

@@ -248,8 +248,8 @@ def learn_samples(models, parts, rng, n_jobs=None):
     left_out : LeftOut
         Scores of the images, class by class.
     """
-    offset = float(np.mean([model._offset for model in models]))
-    units = offset, float(np.mean([model._scale for model in models]))
+    offset = float(np.mean([model.offset_ for model in models]))
+    units = offset, float(np.mean([model.scale_ for model in models]))
     X, labels, sources, weights = images_and_copies(models, parts, units, rng, n_jobs)
     features = OrientationFeatures(models[0].image_shape_)
     rows = features.transform(X)

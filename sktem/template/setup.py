@@ -140,7 +140,7 @@ class Frame(NamedTuple):
     @classmethod
     def fitted(cls, estimator) -> Frame:
         """Return the frame of a fitted estimator."""
-        return cls(estimator.grid_, estimator._offset, estimator._scale)
+        return cls(estimator.grid_, estimator.offset_, estimator.scale_)
 
     def standardised(self, X):
         """Return images in the units of the model."""

@@ -46,7 +46,7 @@ class TemplateStream(StreamRunner):
 
     def _continue(self, estimator, found):
         """Continue from fitted attributes."""
-        self.frame = Frame(found["grid_"], found["_offset"], found["_scale"])
+        self.frame = Frame(found["grid_"], found["offset_"], found["scale_"])
         self.state = StreamState(
             params=params_of(found),
             s=found["_statistics"],
@@ -125,6 +125,6 @@ def params_of(attributes) -> TemplateParams:
         np.asarray(attributes["coefficients_"], dtype=float),
         np.asarray(attributes["covariances_"], dtype=float),
         np.asarray(attributes["noise_variances_"], dtype=float)
-        / attributes["_scale"] ** 2,
+        / attributes["scale_"] ** 2,
         np.asarray(attributes["mean_deformations_"], dtype=float),
     )

@@ -190,9 +190,9 @@ def test_several_chains_of_an_imputation():
     weights = np.zeros((visible, hidden), np.float32)
     weights[1:, 0] = 16.0  # the first hidden unit turns all but one on or off
     fitted.params_ = np.zeros_like(fitted.params_)
-    fitted._fitted.model.layout.weights_between(fitted.params_, 0)[:] = weights
-    fitted._fitted.model.layout.even_biases(fitted.params_)[1:] = -8.0
-    fitted._fitted.model.layout.odd_biases(fitted.params_)[0] = -8.0 * (visible - 1)
+    fitted.fitted_.model.layout.weights_between(fitted.params_, 0)[:] = weights
+    fitted.fitted_.model.layout.even_biases(fitted.params_)[1:] = -8.0
+    fitted.fitted_.model.layout.odd_biases(fitted.params_)[0] = -8.0 * (visible - 1)
     row = np.full((1, visible), np.nan)
     row[0, 0] = 1.0
     states = enumerate_states(visible)
@@ -348,7 +348,7 @@ def test_options_of_the_update(kind):
     base = machine(kind).fit(X)
     decayed = machine(kind, weight_decay=1.0, step_size_m=0.1, max_iter=20).fit(X)
     free = machine(kind, step_size_m=0.1, max_iter=20).fit(X)
-    start = decayed._fitted.model.weights_from
+    start = decayed.fitted_.model.weights_from
     assert np.abs(decayed.params_[start:]).sum() < np.abs(free.params_[start:]).sum()
     for change in (
         {"momentum": 0.9},
@@ -485,7 +485,7 @@ def test_large_hidden_parts_use_gibbs_and_sampling():
     fitted = LatentBoltzmannMachine(
         graph, np.arange(4, 35), max_iter=3, n_gibbs_e=3, random_state=0, tol=None
     ).fit(data)
-    assert not fitted._fitted.model.has_exact_posterior
+    assert not fitted.fitted_.model.has_exact_posterior
     exact = fitted.log_partition("exact").value
     found = fitted.log_partition("ais")
     assert abs(found.value - exact) < 4 * found.standard_error
@@ -493,7 +493,7 @@ def test_large_hidden_parts_use_gibbs_and_sampling():
     states = enumerate_states(4)
     total = np.exp(fitted.score_samples(states, log_partition=exact, n_runs=50)).sum()
     assert total == pytest.approx(1.0, abs=0.03)
-    assert (fitted.free_energy(states) >= -fitted._fitted.model.n_units * 2).all()
+    assert (fitted.free_energy(states) >= -fitted.fitted_.model.n_units * 2).all()
     bound = -fitted.free_energy(states) - exact
     assert (bound <= fitted.score_samples(states, log_partition=exact) + 0.1).all()
     with pytest.raises(ValueError, match="small treewidth"):
@@ -753,7 +753,7 @@ def test_log_z_belongs_to_the_parameters(kind):
     for change in (lambda p: 2 * p, lambda p: p.__imul__(1.5)):
         before = fitted.score(X)
         fitted.params_ = change(fitted.params_)
-        graph, biases, weights, _ = fitted._fitted.model.as_graph(fitted.params_)
+        graph, biases, weights, _ = fitted.fitted_.model.as_graph(fitted.params_)
         expected = enumerate_moments(graph, biases, weights)[0]
         assert fitted.log_partition("exact").value == pytest.approx(expected)
         assert fitted.score(X) != before

@@ -127,7 +127,7 @@ def test_a_machine_that_was_moved_goes_on(kind, xp):
     fitted = machine(kind, momentum=0.5).fit(xp.asarray(X))
     fitted.partial_fit(xp.asarray(X[:50]))
     moved = _numpy(fitted)
-    assert moved._fitted.model.has_exact_posterior
+    assert moved.fitted_.model.has_exact_posterior
     before = moved.params_.copy()
     moved.partial_fit(X)
     assert isinstance(moved.params_, np.ndarray) and (moved.params_ != before).any()
@@ -158,8 +158,8 @@ def test_gaussian_units_are_scaled_alike(xp):
     data[::3, 1] = np.nan
     here = machine("gaussian", max_iter=0).fit(data)
     there = machine("gaussian", max_iter=0).fit(xp.asarray(data))
-    same(there._fitted.units.centre, here._fitted.units.centre)
-    same(there._fitted.units.scale, here._fitted.units.scale)
+    same(there.fitted_.units.centre, here.fitted_.units.centre)
+    same(there.fitted_.units.scale, here.fitted_.units.scale)
     same(there.params_, here.params_)
 
 

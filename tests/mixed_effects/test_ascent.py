@@ -47,7 +47,7 @@ def of_params(params):
 
 
 def model_and_rows(fit):
-    return fit._fitted.model, fit._fitted.rows
+    return fit.fitted_.model, fit.fitted_.rows
 
 
 def test_climbs_to_the_maximum_of_a_linear_mixed_model():
@@ -164,5 +164,5 @@ def test_more_effects_than_quadrature_can_do():
     ).fit(X, y, groups=groups)  # fmt: skip
     before = fit.log_likelihood(n_draws=1000)
     found, gain = climb(*model_and_rows(fit), fit.params_, np.random.default_rng(0))
-    after, error = fit._fitted.at(found).log_likelihood(n_draws=1000)
+    after, error = fit.fitted_.at(found).log_likelihood(n_draws=1000)
     assert gain > 1 and after - before == pytest.approx(gain, abs=0.5 + 6 * error)

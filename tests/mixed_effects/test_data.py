@@ -89,9 +89,11 @@ def test_units_do_not_matter_to_a_proportional_error(model, factor):
     for found, expected in (
         (other.population_parameters_, plain.population_parameters_),
         (other.residual_error_, plain.residual_error_),
-        (other.standard_errors(), plain.standard_errors()),
     ):
         assert found == pytest.approx(expected, rel=1e-4)
+    # Rounding may part the chains, and the last Newton step leaves up to 1e-6 nats,
+    # which are sqrt(2e-6) standard errors.
+    assert other.standard_errors() == pytest.approx(plain.standard_errors(), rel=1.5e-3)
     change = len(y) * np.log(factor)
     assert other.log_likelihood() == pytest.approx(
         plain.log_likelihood() - change, abs=0.01
@@ -108,9 +110,9 @@ def test_given_variances_are_the_start():
     fit = line(omega_start={"intercept": 9.0}, max_iter=2, tol=0)
     fit.fit(X, y, groups=groups)
     assert (
-        fit._fitted.model.start.omega[0, 0]
+        fit.fitted_.model.start.omega[0, 0]
         == 9.0
-        != fit._fitted.model.start.omega[1, 1]
+        != fit.fitted_.model.start.omega[1, 1]
     )
 
 
@@ -317,9 +319,9 @@ def test_modes_far_from_where_the_search_begins():
     """With next to no variance the modes are at the prior means, wherever it begins."""
     X, y, groups = line_data()
     fit = line(max_iter=20, tol=0).fit(X, y, groups=groups)
-    model, rows = fit._fitted.model, fit._fitted.rows
+    model, rows = fit.fitted_.model, fit.fitted_.rows
     params = fit.params_._replace(omega=np.diag([1e-10, 1e-10]))
-    far = fit._fitted.modes()[0] + 5.0
+    far = fit.fitted_.modes()[0] + 5.0
     found = conditional_modes(model, rows, params, far)
     assert found.converged.all()
     means = model.prior_moments(rows, params)[0]
@@ -347,7 +349,7 @@ def test_nodes_are_as_many_as_are_needed():
     value, error = fit.log_likelihood(return_error=True)
     assert abs(value - exact) < max(5 * error, 1e-3) < 0.02
     assert abs(fit.log_likelihood(method="quadrature", n_nodes=5) - exact) > 0.05
-    arguments = fit._fitted.model, fit._fitted.rows, fit.params_, *fit._fitted.modes()
+    arguments = fit.fitted_.model, fit.fitted_.rows, fit.params_, *fit.fitted_.modes()
     assert log_likelihood_by_nodes(*arguments)[0].shape == (60,)
 
 

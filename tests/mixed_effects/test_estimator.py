@@ -226,8 +226,8 @@ def test_theophylline_by_mala(shared_data):
 
 def test_the_estimate_is_a_fixed_point(bolus):
     """E-step identity: the score, an expectation over the latents, is zero."""
-    rows, params = bolus._fitted.rows, bolus.params_
-    draws, log_joint = bolus._fitted.draws(2000)
+    rows, params = bolus.fitted_.rows, bolus.params_
+    draws, log_joint = bolus.fitted_.draws(2000)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - terms.max(axis=0))
     weights /= weights.sum(axis=0)
@@ -249,7 +249,7 @@ def test_likelihood_with_correlated_effects():
         **BOLUS, omega="full", max_iter=60, tol=0, random_state=0
     ).fit(X, y, groups=groups)
     omega = np.array([[0.05, 0.06], [0.06, 0.1]])
-    fitted = fit._fitted.at(fit.params_._replace(omega=omega))
+    fitted = fit.fitted_.at(fit.params_._replace(omega=omega))
     model, rows, params = fitted.model, fitted.rows, fitted.params
     grid = np.linspace(-6, 6, 401)
     white = np.stack(np.meshgrid(grid, grid, indexing="ij"), -1).reshape(-1, 2)
@@ -300,10 +300,10 @@ def test_log_likelihood_of_other_data():
 
 
 def test_standard_errors_are_those_of_the_observed_information(bolus):
-    params, vector = bolus.params_, bolus._fitted.vector
+    params, vector = bolus.params_, bolus.fitted_.vector
 
     def log_likelihood(values):
-        other = bolus._fitted.at(vector.params(values, params))
+        other = bolus.fitted_.at(vector.params(values, params))
         return other.log_likelihood("quadrature", n_nodes=9)[0]
 
     place = vector.of(params)
@@ -595,7 +595,7 @@ def test_monte_carlo_errors(bolus):
     for seed in range(12):
         fit = clone(bolus).set_params(random_state=seed, tol=0, max_iter=200)
         fit.fit(X, y, groups=groups)
-        found.append(fit._fitted.vector.of(fit.params_))
+        found.append(fit.fitted_.vector.of(fit.params_))
         told.append(list(fit.monte_carlo_errors_.values()))
     ratio = np.sqrt(np.square(told).mean(axis=0)) / np.std(found, axis=0, ddof=1)
     assert ((ratio > 1 / 3) & (ratio < 3)).all()

@@ -28,9 +28,9 @@ def oral():
     )  # fmt: skip
     X = np.column_stack([np.full(len(time), 320.0), time])
     fit.fit(X, f + 0.7 * rng.normal(size=len(f)), groups=groups)
-    model, rows = fit._fitted.model, fit._fitted.rows
+    model, rows = fit.fitted_.model, fit.fitted_.rows
     params = model.start._replace(sigma=np.array([0.7, 0.0]))
-    draws = quadrature_draws(*fit._fitted.at(params).modes(), 15)
+    draws = quadrature_draws(*fit.fitted_.at(params).modes(), 15)
     log_joint = draws.log_joint(model, rows, params)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - terms.max(axis=0))

@@ -118,7 +118,7 @@ def test_warnings_of_threads_do_not_leak():
 class Fitted:
     def __init__(self, variance, scale=1.0):
         self.noise_variances_ = np.array([variance])
-        self.weights_, self._scale = np.ones(1), scale
+        self.weights_, self.scale_ = np.ones(1), scale
 
 
 def test_noise_of_few_images_is_shared():
@@ -150,7 +150,7 @@ def test_noise_settings_reach_the_models(capsys):
     ).fit(X, y)
     for model in strong.estimators_:
         np.testing.assert_allclose(
-            model.noise_variances_, (2.0 * model._scale) ** 2, rtol=1e-3
+            model.noise_variances_, (2.0 * model.scale_) ** 2, rtol=1e-3
         )
     assert capsys.readouterr().out == ""
     settings["verbose"] = 1

@@ -121,7 +121,7 @@ def test_transform_is_the_posterior_mean(fitted, images):
     """The mean of many long chains, up to the noise of one chain of 30 states."""
     Z = fitted.transform(images[:5])
     model, params = fitted._fitted_model()
-    Y = (images[:5] - fitted._offset) / fitted._scale
+    Y = (images[:5] - fitted.offset_) / fitted.scale_
     many, sums, squares = np.repeat(Y, 100, axis=0), 0.0, 0.0
     states = model.chain_states(500)
     for k in range(80):
@@ -172,7 +172,7 @@ def test_inverse_transform(fitted, images):
     found = fitted.inverse_transform(Z)
     dense = Dense(fitted.grid_)
     expected = [dense.design(z) @ fitted.coefficients_[0] for z in Z]
-    expected = fitted._offset + fitted._scale * np.array(expected)
+    expected = fitted.offset_ + fitted.scale_ * np.array(expected)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10)
     residual = ((images - found) ** 2).mean()
     undeformed = ((images - fitted.templates_[0].ravel()) ** 2).mean()
@@ -409,9 +409,9 @@ def test_predict(mixture):
     np.testing.assert_allclose(fitted.weights_, 0.5, atol=0.1)
     # The density of a mixture is the sum of the densities of its parts.
     model, params = fitted._fitted_model()
-    Y = (X - fitted._offset) / fitted._scale
+    Y = (X - fitted.offset_) / fitted.scale_
     logs = np.stack([model.modes_of(Y, params, t)[1] for t in (0, 1)], axis=1)
-    joint = logs + np.log(fitted.weights_) - 36 * np.log(fitted._scale)
+    joint = logs + np.log(fitted.weights_) - 36 * np.log(fitted.scale_)
     expected = np.logaddexp(*joint.T)
     np.testing.assert_allclose(fitted.score_samples(X), expected, rtol=1e-10)
     np.testing.assert_allclose(

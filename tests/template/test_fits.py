@@ -106,7 +106,7 @@ def saem_by_hand(X, gammas, first_pass, **settings):
     """
     start = template(max_iter=0, **settings).fit(X)
     model = new_model(start, start.grid_, float(len(X)))
-    Y = (X - start._offset) / start._scale
+    Y = (X - start.offset_) / start.scale_
     generators, sampler = spawn_generators(start.random_state), DeformationMALA()
     params = model.params_of(Y, np.ones((len(X), 1)))
     Z, s = sampler.start(model, Y, params, None), None
@@ -138,7 +138,7 @@ def test_full_batches_of_isaem_are_saem(images, sampling):
             np.testing.assert_allclose(
                 fitted.covariances_, expected.covariances, rtol=1e-8, atol=1e-10
             )
-            found = fitted.noise_variances_ / fitted._scale**2
+            found = fitted.noise_variances_ / fitted.scale_**2
             np.testing.assert_allclose(found, expected.noise_variances, rtol=1e-8)
     other = saem_by_hand(images, [0.5] * 4, False)
     assert np.abs(other.coefficients - expected.coefficients).max() > 1e-3
@@ -174,7 +174,7 @@ def test_weights_are_repetitions(images):
     one = template(max_iter=0).fit(images, sample_weight=weights)
     two = template(max_iter=0).fit(repeated)
     assert_same(one, two, rtol=1e-6)
-    assert (one._offset, one._scale) == pytest.approx((two._offset, two._scale))
+    assert (one.offset_, one.scale_) == pytest.approx((two.offset_, two.scale_))
     # Weights of zero are absence, and equal weights of one are none.
     kept = template().fit(images[weights > 0], sample_weight=weights[weights > 0])
     assert_same(kept, template().fit(images, sample_weight=weights))

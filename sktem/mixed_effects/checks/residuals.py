@@ -85,7 +85,7 @@ def individual_residuals(estimator, X, y, groups=None):
     rows = check_rows(estimator, X, y, groups, known=True)
     if not estimator.residual_error_:
         raise ValueError("log_density has no residual error to weigh residuals with")
-    model = estimator._fitted.model
+    model = estimator.fitted_.model
     error, sigma = model.error, estimator.params_.sigma
     f, observed = predicted(estimator, rows.X, rows.groups), rows.y
     scale = error.standard_deviation(f, sigma, model.least_prediction)

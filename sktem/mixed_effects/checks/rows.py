@@ -141,7 +141,7 @@ def column_name(estimator, column):
 
 def _library_inputs(estimator):
     """Return column and name of each input of a fitted library model, else None."""
-    fitted = estimator._fitted
+    fitted = estimator.fitted_
     structure, columns = fitted.model.structure, fitted.problem.layout.inputs
     if not isinstance(structure, StructuralModel):
         return None

@@ -193,7 +193,7 @@ class ParameterTraceDisplay:
 
 def _forward(estimator, name):
     """Return the transform of a population value, None for other parameters."""
-    design = estimator._fitted.model.design
+    design = estimator.fitted_.model.design
     if name not in design.names:
         return None
     return TRANSFORMS[design.transforms[design.names.index(name)]].forward
@@ -201,7 +201,7 @@ def _forward(estimator, name):
 
 def _estimates(estimator):
     """Return where the fit ended, by the names of the trace."""
-    vector = estimator._fitted.vector
+    vector = estimator.fitted_.vector
     found = dict(zip(vector.names, vector.of(estimator.params_).tolist(), strict=True))
     return found | {
         name: value

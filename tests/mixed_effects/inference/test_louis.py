@@ -62,8 +62,8 @@ OPTIONS = [
 def test_equals_differences_of_the_likelihood_on_the_same_points(options):
     """On fixed points Louis' formula is the Hessian of the logarithm of a sum."""
     fit = bolus(max_iter=20, **options)  # any parameters will do
-    draws = quadrature_draws(*fit._fitted.modes(), 5)
-    arguments = (fit._fitted.model, fit._fitted.rows, fit.params_, draws)
+    draws = quadrature_draws(*fit.fitted_.modes(), 5)
+    arguments = (fit.fitted_.model, fit.fitted_.rows, fit.params_, draws)
     found, expected = louis_information(*arguments), observed_information(*arguments)
     assert relative(found.observed, expected).max() < 5e-4  # of the differences
     # What the latents hide is no rounding error, and is of one sign.
@@ -89,7 +89,7 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     """Within Monte Carlo errors of the information of a Gaussian law."""
     fit, x, y = line(global_random_seed)
 
-    vector = fit._fitted.vector
+    vector = fit.fitted_.vector
 
     def log_likelihood(values):
         params = vector.params(values, fit.params_)
@@ -109,12 +109,12 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     assert (np.abs(found - exact) / noise).max() < LIMIT
     assert (noise / exact).max() < 0.02
     # The complete information would not do, nor would the wrong draws.
-    draws, _ = fit._fitted.draws(400)
-    parts = louis_information(fit._fitted.model, fit._fitted.rows, fit.params_, draws)
+    draws, _ = fit.fitted_.draws(400)
+    parts = louis_information(fit.fitted_.model, fit.fitted_.rows, fit.params_, draws)
     wrong = np.sqrt(np.diag(np.linalg.inv(parts.complete)))
     assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
     draws.log_weights[...] = 0.0
-    parts = louis_information(fit._fitted.model, fit._fitted.rows, fit.params_, draws)
+    parts = louis_information(fit.fitted_.model, fit.fitted_.rows, fit.params_, draws)
     wrong = np.sqrt(np.abs(np.diag(np.linalg.inv(parts.observed))))
     assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
 
@@ -123,7 +123,7 @@ def test_monte_carlo_errors_are_those_of_other_draws():
     fit = bolus()
     found, told = [], []
     for seed in range(10):
-        fitted = FittedMixedEffects(fit._fitted.problem, fit.params_, random_state=seed)
+        fitted = FittedMixedEffects(fit.fitted_.problem, fit.params_, random_state=seed)
         values, noise, _ = fitted.standard_errors(n_draws=100)
         found.append(list(values.values()))
         told.append(list(noise.values()))
@@ -134,7 +134,7 @@ def test_monte_carlo_errors_are_those_of_other_draws():
 def test_without_random_effects():
     """Nonlinear least squares: the inverse of the Gauss-Newton matrix, nearly."""
     fit = bolus()
-    rows = fit._fitted.rows
+    rows = fit.fitted_.rows
     fit.set_params(omega=[]).fit(rows.inputs[:, [0, 1, 0, 1]], rows.y)
     psi = fit.population_parameters_
 
