@@ -198,7 +198,7 @@ def bracket_log_partition(
 
 
 def _anneal_back(path, betas, chains, rng, verbose):
-    """Return what the mean of the exponentials of minus it estimates 1 / Z by."""
+    """Return the log-weights whose negatives, exponentiated, average to 1 / Z."""
     log_weights = path.start_at_end(chains, rng)
     steps = list(pairwise(betas.tolist()[::-1]))
     for beta, following in counted(steps, LABEL, verbose):

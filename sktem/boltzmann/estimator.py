@@ -418,7 +418,7 @@ class LatentBoltzmannMachine(
             self.__dict__.pop(name, None)
 
     def _machine_attributes(self, model, units, state):
-        """Return what the fitted machine is."""
+        """Return the fitted attributes of the machine."""
         params, copy = state.params, arrays_of(state.params).copy
         chains = None if state.chains is None else copy(state.chains)
         found = {

@@ -388,7 +388,7 @@ class GraphMachine(BoltzmannModel):
         return float(log_sums[0]), np.concatenate([means[:, 0], pairs])
 
     def exact_cost(self, n_rows) -> float:
-        """Return what the exact likelihood and its gradient cost, about, in ns."""
+        """Return the approximate cost of the exact likelihood and gradient in ns."""
         if self._whole_plan is None or not self.has_exact_posterior:
             return np.inf
         entries = 0 if self.plan is None else self.plan.n_entries

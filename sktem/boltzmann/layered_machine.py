@@ -316,7 +316,7 @@ class LayeredMachine(BoltzmannModel):
         return row_sums(self.states, params, X, shares)
 
     def exact_cost(self, n_rows) -> float:
-        """Return what the exact likelihood and its gradient cost, about, in ns."""
+        """Return the approximate cost of the exact likelihood and gradient in ns."""
         width = (
             self.layout.n_odd
             if self.gaussian

@@ -1,4 +1,4 @@
-"""What Boltzmann machines on graphs and in layers have in common.
+"""The contract of Boltzmann machines on graphs and in layers.
 
 ``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)``, x in
 {0, 1}, an exponential family: theta is one flat array, the statistics phi(x) are
@@ -311,7 +311,7 @@ class BoltzmannModel(ABC):
 
     @abstractmethod
     def exact_cost(self, n_rows) -> float:
-        """Return what the exact likelihood and its gradient cost, about, in ns.
+        """Return the approximate cost of the exact likelihood and its gradient in ns.
 
         Parameters
         ----------

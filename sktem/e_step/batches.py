@@ -195,7 +195,7 @@ class BufferedSelector:
 
 
 def new_selector(X, batch_size, scheme, weights, name):
-    """Return what draws the batches of one index set."""
+    """Return the selector of the batches of one index set."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if not isinstance(X, CheckedRows) or X.can_take:
         return RowSelector(n_rows, batch_size, scheme, weights)

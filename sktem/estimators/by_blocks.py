@@ -1,4 +1,4 @@
-"""What estimators do with rows that are read by blocks: checks and answers."""
+"""Checks and answers of estimators on rows that are read by blocks."""
 
 from __future__ import annotations
 

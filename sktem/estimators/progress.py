@@ -1,4 +1,4 @@
-"""What users see of a call while it runs: tasks of callbacks, and printed lines."""
+"""Progress of a call that users see: tasks of callbacks, and printed lines."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class _Loop:
         return result
 
     def selector(self, index: int) -> RowSelector | BufferedSelector:
-        """Return what draws the rows of one index set."""
+        """Return the selector of the rows of one index set."""
         settings, expectation = self.settings, self.expectation
         size, weights = settings.batch_size, expectation.weights
         if self.full_batch:

@@ -92,7 +92,7 @@ class Stream:
 
     @property
     def step_name(self) -> str:
-        """What ``on_step`` is called after."""
+        """The unit of work after which ``on_step`` is called."""
         return "pass" if self.settings.solver.remembers_rows else "batch"
 
     def steps_of(self, state: StreamState, X, sample_weight=None) -> int | None:

@@ -182,7 +182,7 @@ class MixtureStream(StreamRunner):
 
 
 def _pass_report(task):
-    """Return what ends a subtask after each pass of a start."""
+    """Return a function that ends a subtask after each pass of a start."""
 
     def on_epoch(state):
         task.subtask("pass").end()

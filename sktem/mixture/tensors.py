@@ -162,7 +162,7 @@ class _Density:
         return self.arrays.asarray(np.ascontiguousarray(values), self.dtype)
 
     def _quadratic(self, factors):
-        """Return what second moments of a row are multiplied by."""
+        """Return the coefficients of the second moments of a row."""
         if self.kind == "full":
             rows, columns = np.tril_indices(self.n_features)
             precisions = factors @ np.swapaxes(factors, 1, 2)
@@ -300,7 +300,7 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
 
 
 def _over_blocks(X, params, compute):
-    """Return what a function gives for blocks of deviations, one after the other."""
+    """Return the results of a function for blocks of deviations, concatenated."""
     density = _Density(X, params)
     return density.arrays.concat(
         [

@@ -52,7 +52,7 @@ class DatasetRows(Rows):
         self.names = list(dataset.schema.names)
 
     def where(self, index):
-        """Return what it is."""
+        """Return a description."""
         return "the Dataset"
 
     def piece(self, index):
@@ -82,7 +82,7 @@ class LazyFrameRows(Rows):
         self.names = list(frame.collect_schema().names())
 
     def where(self, index):
-        """Return what it is."""
+        """Return a description."""
         return "the LazyFrame"
 
     def piece(self, index):

@@ -69,7 +69,7 @@ class Rows(ABC):
         """
 
     def where(self, index: int) -> str:
-        """Return what errors call a piece, such as the name of its file.
+        """Return the name of a piece in errors, such as that of its file.
 
         Parameters
         ----------

@@ -48,7 +48,7 @@ class IteratedRows(Rows):
             break
 
     def where(self, index):
-        """Return what the chunks are."""
+        """Return a description of the chunks."""
         return "the chunks of X"
 
     def piece(self, index):

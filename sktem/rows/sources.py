@@ -58,7 +58,7 @@ def as_rows(X) -> Rows:
 
 
 def found_rows(X) -> Rows | None:
-    """Return what reads X by blocks, None for what scikit-learn takes as an array.
+    """Return a reader of X by blocks, None if scikit-learn takes X as an array.
 
     Parameters
     ----------

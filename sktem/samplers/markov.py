@@ -126,7 +126,7 @@ class MarkovSampler(Sampler):
         return self._start_chain(model, X, chain.position, params)
 
     def _tuning(self, state):
-        """Return what has been learned of each row's chain, by name."""
+        """Return the tuning of each row's chain, by name."""
         return {}
 
     def _bias(self, model, X, params, state, move):

@@ -537,7 +537,7 @@ class DeformableTemplateEstimator(
         return float(folded.any(axis=1).mean()), float(folded.mean())
 
     def _fold_advice(self):
-        """Return what to do about folds, or None if too few pixels fold."""
+        """Return advice about folds, or None if too few pixels fold."""
         if not self.folded_pixels_ > FOLDS:
             return None
         usual = geometry(self.image_shape_, *["auto"] * 4).template_scale

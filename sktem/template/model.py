@@ -148,7 +148,7 @@ class DeformableTemplateModel(LatentModel):
         return params.derived(("component", t), make)
 
     def target(self, params, t) -> Target:
-        """Return what Langevin chains of component ``t`` need."""
+        """Return the target density of Langevin chains of component ``t``."""
         return params.derived(
             ("target", t), lambda: self.chains.target(self.component(params, t))
         )
@@ -467,7 +467,7 @@ class DeformableTemplateModel(LatentModel):
         return self.modes.search(X, part, cached)
 
     def importance(self, X, params, t, n_draws, seed, freedom=5):
-        """Return what ``ModeFinder.importance`` finds for component ``t``."""
+        """Return the result of ``ModeFinder.importance`` for component ``t``."""
         Z, _ = self.search_modes(X, params, t)
         part = self.component(params, t)
         return self.modes.importance(X, Z, part, n_draws, seed, freedom)

@@ -74,7 +74,7 @@ class _Search(NamedTuple):
 
     @classmethod
     def of(cls, estimator, X):
-        """Return what a rough search finds."""
+        """Return the result of a rough search."""
         Y = estimator._standardised(X)
         model, params = estimator._fitted_model()
         found = [
@@ -164,7 +164,7 @@ class LeftOut(NamedTuple):
     weights: np.ndarray
 
     def temperature(self, log_prior) -> float:
-        """Return what scores are divided by for the least log-loss."""
+        """Return the divisor of scores that gives the least log-loss."""
         if np.bincount(self.labels).min() < 2:
             return TEMPERATURE
         return best_temperature(

@@ -106,7 +106,7 @@ def new_grid(estimator):
 
 
 def check_same(estimator):
-    """Raise if the parameters no longer fit the templates that are to go on."""
+    """Raise if the parameters no longer fit the templates to be continued."""
     new, old = new_grid(estimator), estimator.grid_
     names = (
         "template_landmarks",
@@ -119,7 +119,7 @@ def check_same(estimator):
         changed.append("n_components")
     if changed:
         raise ValueError(
-            f"{', '.join(changed)} cannot change between fits that go on from "
+            f"{', '.join(changed)} cannot change between fits that continue "
             "each other (warm_start and partial_fit)"
         )
 
@@ -155,7 +155,7 @@ class TemplateFit(NamedTuple):
 
 
 def standards(X, sample_weight, image_shape):
-    """Return what is subtracted from intensities, and what they are divided by.
+    """Return the offset and the scale of intensities.
 
     The template falls to zero far outside of the image, so that zero should be
     what surrounds an object: the median along the border.
