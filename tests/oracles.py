@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from sktem.e_step.random import spawn_generators
+from sktem.e_step.row_random import BATCH, PASS
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.models import LatentModel, RandomInterceptModel
@@ -125,37 +126,38 @@ def ula_fixed_point(X, step):
 
 
 def two_timescale_em(
-    line, X, params, gammas, rho, n_draws, indices, draws, period=None, mistake=None
+    line, X, params, gammas, rho, normals, indices, period=None, mistake=None
 ):
     """Run Algorithm 1 of Karimi and Li, one index at a time; return all s-hat.
 
     Table 1 and (7) to (9) as printed, with the statistics of each sample remembered as
     statistics. At an anchor the sum over all samples is computed, as in (10) of the
-    earlier draft. `mistake` makes one deliberate error.
+    earlier draft. ``normals(i, k, purpose)`` are the normal draws of a sample in an
+    iteration. `mistake` makes one deliberate error.
     """
     n, m = X.shape
 
-    def monte_carlo(i, params):  # (5)
+    def monte_carlo(i, params, k, purpose):  # (5)
         mean, variance = posterior_moments(X[i : i + 1], params)
-        z = mean + np.sqrt(variance) * draws.standard_normal(n_draws)
+        z = mean + np.sqrt(variance) * normals(i, k, purpose)
         residual = ((X[i] - z[:, None]) ** 2).mean()
         return np.array([z.mean(), (z**2).mean(), residual])
 
-    table = np.array([monte_carlo(i, params) for i in range(n)])
+    table = np.array([monte_carlo(i, params, 0, PASS) for i in range(n)])
     proxy = table_mean = s_tts = s_hat = table.mean(axis=0)
     share = 1.0 if mistake == "no 1/n" else 1.0 / n
     path = []
     for k, gamma in enumerate(gammas):
         if line == "vrttem" and k % period == 0:
             if k > 0:
-                table = np.array([monte_carlo(i, params) for i in range(n)])
+                table = np.array([monte_carlo(i, params, k, PASS) for i in range(n)])
             table_mean = table.mean(axis=0)
             if mistake == "S_tts at the anchor":
                 table_mean = s_tts
         i = indices.integers(n, size=1)[0]
         if line == "fittem":
             j = indices.integers(n, size=1)[0]
-        new_i = monte_carlo(i, params)
+        new_i = monte_carlo(i, params, k + 1, BATCH)
         old_i = table[i].copy()
         if line == "isaem":
             proxy = proxy + share * (new_i - old_i)
@@ -163,7 +165,7 @@ def two_timescale_em(
         else:
             proxy = table_mean + (new_i - old_i)
         if line == "fittem":
-            new_j = monte_carlo(j, params)
+            new_j = monte_carlo(j, params, k + 1, BATCH + 1)
             table_mean = table_mean + share * (new_j - table[j])
             table[j] = new_j
             if mistake == "memory by i":

@@ -36,21 +36,25 @@ def path_of_the_package(solver, schedule, seed):
         max_passes=8,
         seed=seed,
     )
-    assert not any(state.history.events.values())  # nothing was mended
+    assert not any(state.history.events.values())  # nothing was repaired
     return np.array(model.seen[:N_ITERATIONS])
 
 
 def path_of_the_paper(line, schedule, seed, **options):
     generators = spawn_generators(seed)
+
+    def normals(i, iteration, purpose):
+        of_row = generators.of_rows(purpose, iteration, np.array([i])).sampling
+        return of_row.standard_normal((1, N_DRAWS))[0]
+
     return two_timescale_em(
         line,
         X,
         START,
         schedule(np.arange(1, N_ITERATIONS + 1)),
         LINES[line][1],
-        N_DRAWS,
+        normals,
         generators.indices,
-        generators.sampling,
         **{"period": len(X), **options},
     )
 
