@@ -305,7 +305,7 @@ def throughput(report, options, setting):
     rebuild = alternate(
         {
             "maximise": (lambda: model.maximize(mean, params), 5),
-            "target": (lambda: model.target(replace(params, _derived={}), 0), 5),
+            "target": (lambda: model.target(replace(params), 0), 5),
         },
         options.repeats,
     )
