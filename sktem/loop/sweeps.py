@@ -17,7 +17,7 @@ MOST_ITERATIONS = 2**14
 MOST_VALUES = 2**20
 
 #: Module and function of the sweep for (model, sampler, solver), each by the name that
-#: the part states as its ``kernel``. A sweep is added by one line.
+#: the part states as its ``sweep_name``. A sweep is added by one line.
 SWEEPS: dict[tuple[str, str, str], tuple[str, str]] = {
     (f"gaussian_mixture:{covariance_type}", sampler, solver): (
         "sktem.mixture.kernels.sweep",
@@ -80,7 +80,7 @@ def find(model, sampler, solver):
     Parameters
     ----------
     model, sampler, solver : object
-        Parts; those with a sweep have an attribute ``kernel``. It counts only where
+        Parts; those with a sweep have an attribute ``sweep_name``. It counts only where
         the class of the part itself defines it: a subclass may do other things than
         its base, so that it has to say anew that the sweep stands for it.
 
@@ -93,7 +93,9 @@ def find(model, sampler, solver):
         use.
     """
     parts = (model, sampler, solver)
-    key = tuple(part.kernel if "kernel" in vars(type(part)) else None for part in parts)
+    key = tuple(
+        part.sweep_name if "sweep_name" in vars(type(part)) else None for part in parts
+    )
     if key not in SWEEPS:
         return None
     module, function = SWEEPS[key]

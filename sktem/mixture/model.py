@@ -134,7 +134,7 @@ class GaussianMixtureModel(LatentModel):
         self.n_jobs = n_jobs
 
     @property
-    def kernel(self):
+    def sweep_name(self):
         """Name under which compiled sweeps are registered."""
         return f"gaussian_mixture:{self.covariance_type}"
 

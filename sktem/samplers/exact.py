@@ -25,7 +25,7 @@ class ExactExpectation(Sampler):
     requires = ("posterior",)
     deterministic = True
     #: Name under which compiled sweeps are registered.
-    kernel = "exact"
+    sweep_name = "exact"
 
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Return the posterior of the rows."""
@@ -100,7 +100,7 @@ class ExactDraws(Sampler):
         self.n_draws = n_draws
 
     @property
-    def kernel(self):
+    def sweep_name(self):
         """Name under which compiled sweeps are registered, None if draws grow."""
         return None if callable(self.n_draws) else "mc"
 

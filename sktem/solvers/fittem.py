@@ -34,7 +34,7 @@ class FITTEM(VarianceReducedSolver):
 
     n_index_sets = 2
     #: Name under which compiled sweeps are registered.
-    kernel = "fittem"
+    sweep_name = "fittem"
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row once to fill the memory."""

@@ -62,7 +62,7 @@ class ISAEM(Solver):
     """
 
     #: Name under which compiled sweeps are registered.
-    kernel = "isaem"
+    sweep_name = "isaem"
 
     def start(self, state, expectation, params, batch_size):
         """Visit every row once to fill the memory."""

@@ -33,7 +33,7 @@ class OnlineEM(Solver):
 
     remembers_rows = False
     #: Name under which compiled sweeps are registered.
-    kernel = "online"
+    sweep_name = "online"
 
     def start(self, state, expectation, params, batch_size):
         """Visit some rows, if there are no statistics to start from."""

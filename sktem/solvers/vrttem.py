@@ -61,7 +61,7 @@ class VRTTEM(VarianceReducedSolver):
     """
 
     #: Name under which compiled sweeps are registered.
-    kernel = "vrttem"
+    sweep_name = "vrttem"
     anchored = True
 
     def __init__(self, rho="auto", epoch_length=None):

@@ -206,7 +206,7 @@ def test_merged_statistics_have_no_compiled_sweep():
     """A sweep would do the model's own M-steps, not those of the merged statistics."""
 
     class Compiled(RandomInterceptModel):
-        kernel = "gaussian_mixture:diag"
+        sweep_name = "gaussian_mixture:diag"
 
     small = {"batch_size": 8, "max_passes": 3, "sampler": ExactDraws(2)}
     results = []

@@ -220,7 +220,7 @@ def sweep(settings, params, recursion, visits, gammas, rho):
         visits._replace(values=values),
         gammas,
         rho,
-        settings.solver.kernel == "isaem",
+        settings.solver.sweep_name == "isaem",
         settings.solver.convex,
         _KINDS[model.covariance_type],
         _prior(model, structure, centre),

@@ -158,7 +158,7 @@ def assert_same(swept, general):
 @pytest.mark.parametrize("n_features", [1, 2, 5])
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_numbers_of_the_general_loop(
     monkeypatch, solver, sampler, covariance_type, n_features, n_components
 ):
@@ -171,7 +171,7 @@ def test_numbers_of_the_general_loop(
 
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_priors_centre_and_single_precision(
     monkeypatch, solver, sampler, covariance_type
 ):
@@ -196,7 +196,7 @@ def test_prior_of_variances_by_feature(monkeypatch):
 @pytest.mark.parametrize("average", [True, 2, "random"])
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
 @pytest.mark.parametrize(
-    "solver", [*SOLVERS, VRTTEM(epoch_length=23)], ids=lambda solver: solver.kernel
+    "solver", [*SOLVERS, VRTTEM(epoch_length=23)], ids=lambda solver: solver.sweep_name
 )
 def test_blocks_segments_and_averages(monkeypatch, solver, sampler, average):
     monkeypatch.setattr(sweeps, "MOST_ITERATIONS", 17)
@@ -216,7 +216,7 @@ def test_blocks_are_small_when_rows_are_long(monkeypatch):
     assert_same(*run_both(monkeypatch, model, ExactDraws(), FITTEM(), X))
 
 
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_many_draws(monkeypatch, solver):
     model = GaussianMixtureModel(2, covariance_type="unit")
     swept, general = run_both(
@@ -228,7 +228,7 @@ def test_many_draws(monkeypatch, solver):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_dead_component(monkeypatch, solver, sampler):
     model = GaussianMixtureModel(3, covariance_type="spherical")
     X = make_rows(50, 2)
@@ -261,8 +261,8 @@ def test_infeasible_statistics(monkeypatch, solver, sampler, covariance_type):
 @pytest.mark.parametrize(
     # Under online EM the spread of the start decays down to rounding errors.
     "solver",
-    [solver for solver in SOLVERS if solver.kernel != "online"],
-    ids=lambda solver: solver.kernel,
+    [solver for solver in SOLVERS if solver.sweep_name != "online"],
+    ids=lambda solver: solver.sweep_name,
 )
 def test_constant_rows(monkeypatch, solver, covariance_type):
     model = GaussianMixtureModel(2, covariance_type=covariance_type, reg_covar=0.0)
@@ -276,7 +276,7 @@ def test_constant_rows(monkeypatch, solver, covariance_type):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_far_row(monkeypatch, solver, sampler):
     # The densities of the last row underflow, so that only its distances count.
     model = GaussianMixtureModel(3, covariance_type="unit")
@@ -328,7 +328,7 @@ def test_rows_in_a_file(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.kernel)
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
 def test_hardly_any_rows(monkeypatch, solver, n_rows):
     model = GaussianMixtureModel(1, covariance_type="diag")
     X = make_rows(n_rows, 2)
