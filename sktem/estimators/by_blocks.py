@@ -9,13 +9,21 @@ from sklearn.utils.validation import _check_sample_weight
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.sources import as_chunk, found_rows
 
-__all__ = ["answer", "checked_rows", "each_block", "each_chunk", "weighted_sum"]
+__all__ = [
+    "answer",
+    "checked_rows",
+    "each_block",
+    "each_chunk",
+    "needed_in_memory",
+    "weighted_sum",
+]
 
 
-def checked_rows(estimator, source, sample_weight, check=None, least=1):
+def checked_rows(estimator, source, sample_weight, check=None, least=1, dtype=None):
     """Return rows for a fit after a pass that checks them, and their weights."""
     check_columns(estimator, source, reset=True)
     rows = CheckedRows(source, check)
+    rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)
     for count, what, minimum in zip(
         rows.shape, ("sample", "feature"), (least, 1), strict=True
     ):
@@ -81,6 +89,16 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         return
     for chunk in map(as_chunk, X) if iterated else [X]:
         yield estimator._validate(chunk, sample_weight, reset=is_fresh())
+
+
+def needed_in_memory(estimator, X, reason):
+    """Raise if X would have to be read by blocks."""
+    if found_rows(X) is not None:
+        raise TypeError(
+            f"fit of {type(estimator).__name__} needs X in memory, as an array or a "
+            f"data frame: {reason}. Pass a sample of the rows, or all of them as an "
+            "array; predictions can be made by blocks"
+        )
 
 
 def weighted_sum(values, weights) -> float:

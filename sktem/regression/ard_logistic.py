@@ -11,13 +11,16 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import answer, needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.targets import split_target
 from sktem.exceptions import FitWarning
 from sktem.regression.ard_logistic_ascent import RelevanceState, RelevanceTrace
 from sktem.regression.ard_logistic_model import (
@@ -31,6 +34,7 @@ from sktem.regression.relevance_start import (
     find_start,
     laplace_fit,
 )
+from sktem.rows.sources import found_rows
 from sktem.samplers import MALA, ULA
 from sktem.schedules import Polynomial
 from sktem.solvers.base import SolverState
@@ -209,7 +213,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features.
+            Features, in memory: the chains visit all rows in each of their thousands
+            of steps.
         y : array-like of shape (n_samples,)
             Labels, of two classes.
 
@@ -223,6 +228,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         ValueError
             If there are not two classes.
         """
+        needed_in_memory(
+            self, X, "the chains visit all rows in each of their thousands of steps"
+        )
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -328,57 +336,111 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 FitWarning,
             )
 
-    def decision_function(self, X):
+    def decision_function(self, X, *, out=None):
         """Return the logarithm of the predicted odds of the second class.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
+        X : array-like of shape (n_samples, n_features), or rows
+            Features, or whatever :func:`sktem.rows.as_rows` takes.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Log-odds of the averaged probability.
+        ndarray of shape (n_samples,) or iterator
+            Log-odds of the averaged probability; an iterator of them by blocks if X is
+            read by blocks and ``out`` is not given.
         """
-        probability = np.clip(self.predict_proba(X)[:, 1], 1e-300, 1.0)
-        return np.log(probability) - np.log(np.maximum(1 - probability, 1e-300))
 
-    def predict_proba(self, X):
+        def log_odds(X):
+            second = np.clip(self._second(X), 1e-300, 1.0)
+            return np.log(second) - np.log(np.maximum(1 - second, 1e-300))
+
+        return self._answer(X, log_odds, out)
+
+    def predict_proba(self, X, *, out=None):
         """Return probabilities, averaged over draws of the coefficients.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
+        X : array-like of shape (n_samples, n_features), or rows
+            Features, or whatever :func:`sktem.rows.as_rows` takes.
+        out : array of shape (n_samples, 2) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, 2)
-            Probabilities of the classes.
+        ndarray of shape (n_samples, 2) or iterator
+            Probabilities of the classes; an iterator of them by blocks if X is read by
+            blocks and ``out`` is not given.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        kept = self.support_
-        logits = X[:, kept] @ self.draws_[:, 1:][:, kept].T + self.draws_[:, 0]
-        second = expit(logits).mean(axis=1)
-        return np.column_stack([1 - second, second])
 
-    def predict(self, X):
+        def probabilities(X):
+            second = self._second(X)
+            return np.column_stack([1 - second, second])
+
+        return self._answer(X, probabilities, out)
+
+    def predict(self, X, *, out=None):
         """Return the more probable class.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
+        X : array-like of shape (n_samples, n_features), or rows
+            Features, or whatever :func:`sktem.rows.as_rows` takes.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Labels.
+        ndarray of shape (n_samples,) or iterator
+            Labels; an iterator of them by blocks if X is read by blocks and ``out`` is
+            not given.
         """
-        second = self.predict_proba(X)[:, 1] > 0.5
-        return self.classes_[second.astype(int)]
+
+        def labels(X):
+            return self.classes_[(self._second(X) > 0.5).astype(int)]
+
+        return self._answer(X, labels, out)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or rows
+            Features, or whatever :func:`sktem.rows.as_rows` takes.
+        y : array-like of shape (n_samples,) or str
+            Labels, or the name of their column if X is read by blocks.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Mean accuracy.
+        """
+        source = found_rows(X)
+        if source is None:
+            return super().score(X, y, sample_weight)
+        source, y, _ = split_target(source, y)
+        predicted = np.concatenate(list(self.predict(source)))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _answer(self, X, function, out):
+        check_is_fitted(self)
+        return answer(self, X, function, out)
+
+    def _second(self, X):
+        """Return the probability of the second class."""
+        kept = self.support_
+        logits = X[:, kept] @ self.draws_[:, 1:][:, kept].T + self.draws_[:, 0]
+        return expit(logits).mean(axis=1)
+
+    def _validate(self, X, sample_weight, *, reset):
+        X = validate_data(self, X, reset=reset, dtype=np.float64)
+        return X, sample_weight
 
 
 def _shortened(sampler, n_coefficients, given):

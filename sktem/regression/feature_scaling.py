@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.rows.checked import aligned_blocks, share_of
+
 __all__ = ["Scaling"]
 
 
@@ -17,9 +19,16 @@ class Scaling(NamedTuple):
 
     @classmethod
     def of(cls, X, weights=None):
-        """Return the scaling of data."""
-        centre = np.average(X, axis=0, weights=weights)
-        scale = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
+        """Return the scaling of data, an array or rows that are read by blocks."""
+
+        def average(function):
+            return sum(
+                share_of(part, w, X, weights) * np.average(function(part), 0, w)
+                for part, w in aligned_blocks(X, weights)
+            )
+
+        centre = average(lambda part: part)
+        scale = np.sqrt(average(lambda part: (part - centre) ** 2))
         constant = scale <= 1e-12 * np.abs(centre)
         return cls(centre, np.where(constant, np.inf, scale))
 

@@ -6,11 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import answer, checked_rows, each_block
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.estimators.targets import features_of, split_target
 from sktem.loop.state import RunState
 from sktem.regression.feature_scaling import Scaling
 from sktem.regression.robust_poisson_ascent import ascend, best_start
@@ -18,6 +22,9 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
+from sktem.rows.checked import CheckedRows
+from sktem.rows.mapped import MappedRows
+from sktem.rows.sources import found_rows
 from sktem.samplers import ULA
 from sktem.validation import validate_data
 
@@ -140,6 +147,9 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         self.verbose = verbose
         self.verbose_interval = verbose_interval
 
+    #: Column of the target in rows that have it.
+    _target_name: str | None = None
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
@@ -159,16 +169,45 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             raise ValueError("y must not be negative: Poisson counts are asked for")
         return np.column_stack([y, np.ones(len(X)), X])
 
+    def _checked_by_blocks(self, source, y, sample_weight):
+        """Return rows of scaled features for a fit, with weights and scaling."""
+        source, y, self._target_name = split_target(source, y)
+        X, sample_weight = checked_rows(self, source, sample_weight, dtype=np.float64)
+        y = _checked_counts(y, X)
+        scaling = Scaling.of(X, sample_weight)
+
+        def scaled(rows, chunk):
+            return self._rows(scaling.apply(chunk), y[rows])
+
+        return CheckedRows(MappedRows(X, scaled)), sample_weight, scaling
+
+    def _checked_in_memory(self, X, y, sample_weight):
+        """Return rows of scaled features for a fit, with weights and scaling."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._target_name = None
+        y = np.asarray(y, dtype=np.float64)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+        kept = self._rows(X, y)
+        if sample_weight is not None:
+            kept, sample_weight = drop_weightless(kept, sample_weight)
+        scaling = Scaling.of(kept[:, 2:], sample_weight)
+        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
+        return rows, sample_weight, scaling
+
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn the coefficients.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Counts.
+        X : array-like of shape (n_samples, n_features), or rows
+            Features, or whatever :func:`sktem.rows.as_rows` takes, which is then read
+            by blocks.
+        y : array-like of shape (n_samples,) or str
+            Counts, or the name of their column if X is read by blocks.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights; a weight means repetition.
 
@@ -182,17 +221,12 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         ValueError
             If y has negative entries.
         """
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(
-                sample_weight, X, dtype=np.float64, ensure_non_negative=True
-            )
-        kept = self._rows(X, y)
-        if sample_weight is not None:
-            kept, sample_weight = drop_weightless(kept, sample_weight)
-        scaling = Scaling.of(kept[:, 2:], sample_weight)
-        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
+        source = found_rows(X)
+        if source is None:
+            checked = self._checked_in_memory(X, y, sample_weight)
+        else:
+            checked = self._checked_by_blocks(source, y, sample_weight)
+        rows, sample_weight, scaling = checked
         model = RobustPoissonModel()
         settings = self._settings(model, len(rows))
         weights = np.ones(len(rows)) if sample_weight is None else sample_weight
@@ -231,33 +265,63 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             "converged_": state.converged,
         }
 
-    def predict(self, X):
+    def predict(self, X, *, out=None):
         """Return the mean count, ``exp(alpha + x beta + sigma^2 / 2)``.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Features.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Means.
+        ndarray of shape (n_samples,) or iterator
+            Means; an iterator of them by blocks if X is read by blocks and ``out`` is
+            not given.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        with np.errstate(over="ignore"):
-            return np.exp(self.intercept_ + X @ self.coef_ + 0.5 * self.sigma_**2)
+
+        def means(X):
+            with np.errstate(over="ignore"):
+                return np.exp(self.intercept_ + X @ self.coef_ + 0.5 * self.sigma_**2)
+
+        return answer(self, features_of(X, self._target_name), means, out)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination of the means.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or rows
+            Features.
+        y : array-like of shape (n_samples,) or str
+            Counts, or the name of their column if X is read by blocks.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            R^2 of ``predict(X)``.
+        """
+        source = found_rows(X)
+        if source is None:
+            return super().score(X, y, sample_weight)
+        source, y, _ = split_target(source, y)
+        predicted = np.concatenate(list(self.predict(source)))
+        return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def log_likelihood(self, X, y):
         """Return the log-likelihood of data, with the latents integrated out.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), or rows
             Features.
-        y : array-like of shape (n_samples,)
-            Counts.
+        y : array-like of shape (n_samples,) or str
+            Counts, or the name of their column if X is read by blocks.
 
         Returns
         -------
@@ -265,6 +329,32 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             Sum over the rows, by adaptive quadrature.
         """
         check_is_fitted(self)
-        X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
-        rows = self._rows(X, np.asarray(y, dtype=np.float64))
-        return float(RobustPoissonModel().log_likelihood(rows, self.params_).sum())
+        source = found_rows(X)
+        if source is None:
+            options = {"reset": False, "dtype": np.float64, "y_numeric": True}
+            X, y = validate_data(self, X, y, **options)
+            counts = np.asarray(y, dtype=np.float64)
+        else:
+            X, y, _ = split_target(source, y)
+            counts = _checked_counts(y)
+        total, first = 0.0, 0
+        for block, _ in each_block(self, X):
+            some = counts[first : first + len(block)]
+            check_consistent_length(block, some)
+            rows = self._rows(block, some)
+            total += RobustPoissonModel().log_likelihood(rows, self.params_).sum()
+            first += len(block)
+        check_consistent_length(range(first), counts)
+        return float(total)
+
+    def _validate(self, X, sample_weight, *, reset):
+        X = validate_data(self, X, reset=reset, dtype=np.float64)
+        return X, sample_weight
+
+
+def _checked_counts(y, X=None):
+    """Return finite numbers, as many as rows."""
+    y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64), warn=True)
+    if X is not None:
+        check_consistent_length(X, y)
+    return y

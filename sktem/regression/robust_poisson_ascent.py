@@ -10,6 +10,7 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
+from sktem.rows.checked import aligned_blocks, share_of
 
 __all__ = ["ascend", "best_start"]
 
@@ -19,11 +20,26 @@ N_STEPS, LONGEST_STEP = 100, 2.0
 FLAT = 1e-12
 
 
+def _summed(function, rows, weights):
+    """Return the sums over blocks of rows of what a function returns."""
+    total = None
+    for part, w in aligned_blocks(rows, weights):
+        found = function(part, w)
+        pairs = found if total is None else zip(total, found, strict=True)
+        total = found if total is None else tuple(a + b for a, b in pairs)
+    return total
+
+
 def _derivatives(rows, params, weights):
     """Return the log-likelihood and its derivatives in coefficients and log-variance.
 
     Louis' formula for each row, with the moments of ``d = z - mean``.
     """
+    return _summed(lambda part, w: _of_block(part, params, w), rows, weights)
+
+
+def _of_block(rows, params, weights):
+    """Return the part of a block in the log-likelihood and its derivatives."""
     D, v = rows[:, 1:], params.variance
     z, terms = RobustPoissonModel()._nodes(rows, params)
     total = logsumexp(terms, axis=1, keepdims=True)
@@ -68,7 +84,9 @@ def ascend(rows, params, weights):
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
             break
-        moves = np.abs(rows[:, 1:] @ step[:-1]).max()
+        moves = max(
+            np.abs(part[:, 1:] @ step[:-1]).max() for part, _ in aligned_blocks(rows)
+        )
         size = min(1.0, LONGEST_STEP / max(moves, abs(step[-1]), 1e-300))
         while size > 1e-10:
             trial = RobustPoissonParams(
@@ -87,19 +105,36 @@ def ascend(rows, params, weights):
 
 def _poisson(rows, weights):
     """Return the coefficients of the Poisson regression, by Newton's method."""
-    y, D = rows[:, 0], rows[:, 1:]
-    b = np.zeros(D.shape[1])
-    b[0] = np.log(np.average(y, weights=weights) + 1e-3)
-    with np.errstate(over="ignore"):
-        value = weights @ (y * (D @ b) - np.exp(D @ b))
-        for _ in range(50):
+
+    def value_at(b):
+        def of(part, w):
+            eta = part[:, 1:] @ b
+            return (w @ (part[:, 0] * eta - np.exp(eta)),)
+
+        return _summed(of, rows, weights)[0]
+
+    def derivatives_at(b):
+        def of(part, w):
+            y, D = part[:, 0], part[:, 1:]
             rate = np.exp(D @ b)
-            hessian = (D.T * (weights * rate)) @ D
-            step = np.linalg.lstsq(hessian, D.T @ (weights * (y - rate)), rcond=1e-12)
-            step, size = step[0], 1.0
+            return (D.T * (w * rate)) @ D, D.T @ (w * (y - rate))
+
+        return _summed(of, rows, weights)
+
+    b = np.zeros(rows.shape[1] - 1)
+    mean = sum(
+        share_of(part, w, rows, weights) * np.average(part[:, 0], weights=w)
+        for part, w in aligned_blocks(rows, weights)
+    )
+    b[0] = np.log(mean + 1e-3)
+    with np.errstate(over="ignore"):
+        value = value_at(b)
+        for _ in range(50):
+            hessian, gradient = derivatives_at(b)
+            step = np.linalg.lstsq(hessian, gradient, rcond=1e-12)[0]
+            size = 1.0
             while size > 1e-6:
-                eta = D @ (b + size * step)
-                new = weights @ (y * eta - np.exp(eta))
+                new = value_at(b + size * step)
                 if new > value:
                     break
                 size /= 2
@@ -114,21 +149,38 @@ def _poisson(rows, weights):
 
 def _least_squares(rows, weights):
     """Return weighted least squares of ``log(y + 1/2)``."""
-    target, root = np.log(rows[:, 0] + 0.5), np.sqrt(weights)
-    D = rows[:, 1:]
-    b = np.linalg.lstsq(D * root[:, None], target * root, rcond=None)[0]
-    rest = np.average((target - D @ b) ** 2, weights=weights)
+    reduced = np.empty((0, rows.shape[1]))
+    for part, w in aligned_blocks(rows, weights):
+        root = np.sqrt(w)
+        target = np.log(part[:, 0] + 0.5) * root
+        own = np.column_stack([part[:, 1:] * root[:, None], target])
+        # Of several blocks the triangular factor stands for all rows before.
+        joined = np.vstack([reduced, own])
+        reduced = joined if len(reduced) == 0 else np.linalg.qr(joined).R
+    b = np.linalg.lstsq(reduced[:, :-1], reduced[:, -1], rcond=None)[0]
+    rest = sum(
+        share_of(part, w, rows, weights)
+        * np.average((np.log(part[:, 0] + 0.5) - part[:, 1:] @ b) ** 2, weights=w)
+        for part, w in aligned_blocks(rows, weights)
+    )
     return RobustPoissonParams(b, max(float(rest), 0.01))
 
 
 def best_start(rows, weights):
     """Return the likelier of two starts: a Poisson regression and least squares."""
     model = RobustPoissonModel()
-    y, D = rows[:, 0], rows[:, 1:]
     b = _poisson(rows, weights)
-    rate = np.exp(np.minimum(D @ b, 300.0))
-    excess = weights @ ((y - rate) ** 2 - rate) / max(weights @ rate**2, 1e-300)
+
+    def moments(part, w):
+        rate = np.exp(np.minimum(part[:, 1:] @ b, 300.0))
+        return w @ ((part[:, 0] - rate) ** 2 - rate), w @ rate**2
+
+    beyond, squares = _summed(moments, rows, weights)
+    excess = beyond / max(squares, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))
     starts = [RobustPoissonParams(b, variance), _least_squares(rows, weights)]
-    values = [weights @ model.log_likelihood(rows, start) for start in starts]
-    return starts[int(np.nanargmax(values))]
+
+    def values(part, w):
+        return tuple(w @ model.log_likelihood(part, start) for start in starts)
+
+    return starts[int(np.nanargmax(_summed(values, rows, weights)))]

@@ -10,7 +10,13 @@ import numpy as np
 
 from sktem.rows.base import ROWS_PER_BLOCK, Rows, aligned, as_iterator
 
-__all__ = ["CheckedRows", "check_columns", "checked_blocks"]
+__all__ = [
+    "CheckedRows",
+    "aligned_blocks",
+    "check_columns",
+    "checked_blocks",
+    "share_of",
+]
 
 
 class CheckedRows:
@@ -165,6 +171,27 @@ def checked_blocks(source: Rows, n_columns: int, check=None):
 
     for _, block in aligned(chunks(), ROWS_PER_BLOCK):
         yield np.ascontiguousarray(block)
+
+
+def aligned_blocks(X, weights=None):
+    """Yield the rows of an array or CheckedRows by blocks, with their weights or None.
+
+    The blocks are the same for both, and so are sums over them, to the last bit.
+    """
+    if isinstance(X, CheckedRows):
+        blocks = X.blocks(ROWS_PER_BLOCK)
+    else:
+        starts = range(0, len(X), ROWS_PER_BLOCK)
+        blocks = ((first, X[first : first + ROWS_PER_BLOCK]) for first in starts)
+    for first, block in blocks:
+        yield block, None if weights is None else weights[first : first + len(block)]
+
+
+def share_of(block, weights, X, all_weights) -> float:
+    """Return the share of a block in the mean over all rows."""
+    if all_weights is None:
+        return len(block) / len(X)
+    return weights.sum() / all_weights.sum()
 
 
 def check_columns(estimator, source: Rows, *, reset: bool) -> None:
