@@ -17,6 +17,7 @@ _PUBLIC = {
     "RobustPoissonRegressor": "sktem.regression.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
+    "show_progress": "sktem.progress",
     "show_versions": "sktem.versions",
 }
 

@@ -124,6 +124,7 @@ FLOORS = [
         "kernels",
         "links",
         "persistence",
+        "progress",
         "validation",
         "versions",
     },

@@ -15,7 +15,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.annealing_paths import new_path
-from sktem.estimators.progress import counted
+from sktem.progress import counted
 
 __all__ = [
     "AISResult",
@@ -29,6 +29,7 @@ __all__ = [
 
 #: Label of the printed progress.
 LABEL = "Temperatures of annealed importance sampling"
+ROWS_LABEL = "Likelihoods by annealed importance sampling: blocks of rows"
 #: Share of the effective sample size that a step of the pilot may lose, and its runs.
 PILOT_LOSS = 0.05
 PILOT_RUNS = 100
@@ -209,7 +210,7 @@ def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
     rows = max(1, 2048 // n_runs)
     arrays = arrays_of(X)
     values, errors = [], []
-    for begin in range(0, X.shape[0], rows):
+    for begin in counted(range(0, X.shape[0], rows), ROWS_LABEL):
         part = X[begin : min(begin + rows, X.shape[0]), :]
         n = part.shape[0]
         path = new_path(model, params, rng, arrays.xp.repeat(part, n_runs, axis=0))

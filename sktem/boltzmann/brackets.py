@@ -25,7 +25,7 @@ from sktem.boltzmann.ais import (
     inverse_temperatures,
 )
 from sktem.boltzmann.annealing_paths import new_path
-from sktem.estimators.progress import counted
+from sktem.progress import counted
 
 __all__ = [
     "PartitionBracket",

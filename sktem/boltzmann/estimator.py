@@ -155,7 +155,8 @@ class LatentBoltzmannMachine(
         epochs.
     verbose : int, default=0
         1 prints every `verbose_interval` epochs, 2 with time and change; either also
-        says how far annealed importance sampling is.
+        says how far annealed importance sampling is. Bars:
+        :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 

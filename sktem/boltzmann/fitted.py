@@ -15,6 +15,7 @@ from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.partition import LogPartition
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.boltzmann.units import VisibleUnits
+from sktem.progress import counted
 
 __all__ = ["FittedMachine"]
 
@@ -280,7 +281,7 @@ class FittedMachine:
             chains = self._moved(chains, X, observed, burn_in, rng)
         arrays = arrays_of(X)
         total = arrays.full(X.shape, 0.0, arrays.xp.float64)
-        for _ in range(n_steps - burn_in):
+        for _ in counted(range(n_steps - burn_in), "Sweeps of unobserved units"):
             chains = self._moved(chains, X, observed, 1, rng)
             total += self.model.visible_means(self.params, X, observed, chains)
         return total / (n_steps - burn_in)

@@ -116,14 +116,13 @@ class BoltzmannStream(StreamRunner):
         if self.state is None:
             self.begin(estimator, data[:size, :], None, task)
         self.state.history.events.clear()
-        chunk = task.subtask("chunk", full // size)
-        for begin in range(0, full, size):
-            rows = data[begin : begin + size, :]
-            batch = self.units.inputs(rows, arrays.xp.float32)
-            missing = has_missing(batch)
-            update(settings, self.state, batch, missing=missing)
-            chunk.subtask("batch").end()
-        chunk.end()
+        with task.chunk(full // size, "batch") as on_step:
+            for begin in range(0, full, size):
+                rows = data[begin : begin + size, :]
+                batch = self.units.inputs(rows, arrays.xp.float32)
+                missing = has_missing(batch)
+                update(settings, self.state, batch, missing=missing)
+                on_step()
         self.events.update(self.state.history.events)
 
     def _start(self, estimator, rows):

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from sktem.progress import bar
+
 __all__ = [
     "Lines",
     "Task",
     "compile_notice",
-    "counted",
     "final_objective",
 ]
 
@@ -90,6 +91,20 @@ class Task:
         task.begin()
         return task
 
+    @contextmanager
+    def chunk(self, n_steps, step_name):
+        """Run the steps of a chunk; yield what to call after each of them."""
+        within = self.subtask("chunk", n_steps)
+        label = f"{type(self.estimator).__name__}: {step_name}es of a chunk"
+        with bar(label, n_steps) as advance:
+
+            def on_step():
+                advance()
+                within.subtask(step_name).end()
+
+            yield on_step
+        within.end()
+
 
 class Lines:
     """The lines of a verbose fit: epochs with 1, times and changes too with 2."""
@@ -144,15 +159,6 @@ class Lines:
         if self.verbose > 1:
             line += f"\t time lapse {self.lapse():.5f}s\t {so_far} {what} so far"
         print(line)
-
-
-def counted(steps, label, verbose):
-    """Yield steps; if ``verbose`` is positive, print ten times how many are done."""
-    total = len(steps)
-    for done, step in enumerate(steps, 1):
-        yield step
-        if verbose and 10 * done // total > 10 * (done - 1) // total:
-            print(f"  {label}: {done} of {total}", flush=True)
 
 
 def final_objective(state) -> float:

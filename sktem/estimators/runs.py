@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sktem.choices import did_you_mean
 from sktem.estimators.progress import Lines, Task, compile_notice, final_objective
 from sktem.links import DocumentationLinkMixin
+from sktem.progress import bar
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -161,8 +162,12 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
                         raise
                     return True
             state, one = progress.current, task.subtask("run", epochs)
-            report = _EpochReport(self, settings, one, lines)
-            self._run_epochs(settings, X, state, sample_weight, report)
+            label = f"{type(self).__name__}: epochs"
+            if n_init > 1:
+                label += f" of start {progress.start + 1} of {n_init}"
+            with bar(label, epochs) as advance:
+                report = _EpochReport(self, settings, one, lines, advance)
+                self._run_epochs(settings, X, state, sample_weight, report)
             one.end()
             lines.end(self._outcome(state), state)
             best = progress.best
@@ -199,14 +204,16 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
 class _EpochReport:
     """Tells callbacks and the user of each finished epoch."""
 
-    def __init__(self, estimator, settings, task, lines):
+    def __init__(self, estimator, settings, task, lines, advance):
         self.estimator = estimator
         self.settings = settings
         self.task = task
         self.lines = lines
+        self.advance = advance
 
     def __call__(self, state):
         estimator, X = self.estimator, self.task.X
+        self.advance()
         self.lines.epoch(state.history)
         enough = estimator._after_epoch(state)
         # The start of a stream has no epochs that a user would score or save.

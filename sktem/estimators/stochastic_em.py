@@ -143,7 +143,8 @@ class StochasticEM(LoopEstimator):
     warm_start : bool, default=False
         Start from the parameters of the previous fit.
     verbose : int, default=0
-        1 prints epochs, 2 also their change of the objective.
+        1 prints epochs, 2 also their change of the objective. Bars:
+        :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
     memory : str or None, default=None

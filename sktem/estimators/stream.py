@@ -9,6 +9,7 @@ from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.estimators.kept_rows import KeptRows
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
+from sktem.progress import shown
 
 __all__ = ["StreamRunner"]
 
@@ -72,17 +73,12 @@ class StreamRunner(ABC):
 
     def learn(self, stream, X, sample_weight, task: Task) -> None:
         """Merge rows into the state; callbacks see each batch or pass over them."""
-        if not task.watched:
+        if not task.watched and not shown():
             stream.update(self.state, X, sample_weight)
             return
-        chunk = task.subtask("chunk", stream.steps_of(self.state, X, sample_weight))
-        stream.update(
-            self.state,
-            X,
-            sample_weight,
-            on_step=lambda: chunk.subtask(stream.step_name).end(),
-        )
-        chunk.end()
+        n_steps = stream.steps_of(self.state, X, sample_weight)
+        with task.chunk(n_steps, stream.step_name) as on_step:
+            stream.update(self.state, X, sample_weight, on_step=on_step)
 
     def warn_once(self) -> None:
         """Warn of numerical problems at their first."""

@@ -149,7 +149,7 @@ default="constant"
     n_jobs : int or None, default=None
         Threads, for models of the library. The result does not depend on it.
     verbose : int, default=0
-        1 prints epochs.
+        1 prints epochs. Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 

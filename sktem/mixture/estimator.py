@@ -181,7 +181,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     warm_start : bool, default=False
         Go on from the previous fit.
     verbose : int, default=0
-        1 prints epochs, 2 also the time and the change of the lower bound.
+        1 prints epochs, 2 also the time and the change of the lower bound. Bars:
+        :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
     memory : str or None, default=None

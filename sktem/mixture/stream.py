@@ -15,6 +15,7 @@ from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.mixture.tensors import no_rows
+from sktem.progress import counted
 from sktem.samplers import ExactExpectation
 from sktem.schedules import Constant, Polynomial, check_schedule
 from sktem.solvers import FullBatch
@@ -102,7 +103,8 @@ class MixtureStream(StreamRunner):
         A start that the user has given is taken as it is.
         """
         best: Any = None
-        for _ in range(estimator.n_init):
+        label = f"{type(estimator).__name__}: starts from the first rows"
+        for _ in counted(range(estimator.n_init), label):
             model, params, s = self._started(estimator, rows, weights, self.starts)
             if _is_given(estimator):
                 return model, params, s

@@ -98,7 +98,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     verbose : int, default=0
-        1 prints epochs.
+        1 prints epochs. Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 

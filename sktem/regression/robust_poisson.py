@@ -79,7 +79,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     verbose : int, default=0
-        1 prints epochs, 2 also their change of the objective.
+        1 prints epochs, 2 also their change of the objective. Bars:
+        :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sktem.kernels.blocks import iterate_blocks
+from sktem.progress import bar
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import adjoint, new_work, rss_of
@@ -56,7 +57,12 @@ def over_images(function, n, n_jobs):
     def block(start, stop):
         return function(slice(start, stop))
 
-    return list(iterate_blocks(block, n, IMAGES_PER_BLOCK, n_jobs))
+    with bar("Blocks of images", -(-n // IMAGES_PER_BLOCK)) as advance:
+        found = []
+        for result in iterate_blocks(block, n, IMAGES_PER_BLOCK, n_jobs):
+            found.append(result)
+            advance()
+    return found
 
 
 class Chains(NamedTuple):

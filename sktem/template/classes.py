@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.progress import bar
 
 __all__ = [
     "best_temperature",
@@ -33,11 +34,14 @@ def learn_all(models, parts, n_jobs, context=None):
         with own.propagate_callback_context(model) if own else nullcontext():
             model._learn(*part)
         vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
+        advance()
 
     contexts = [context and context.subcontext(task_name="class") for _ in models]
-    Parallel(n_jobs, require="sharedmem")(
-        delayed(learn)(*three) for three in zip(models, parts, contexts, strict=True)
-    )
+    with bar("DeformableTemplateClassifier: classes", len(models)) as advance:
+        Parallel(n_jobs, require="sharedmem")(
+            delayed(learn)(*three)
+            for three in zip(models, parts, contexts, strict=True)
+        )
 
 
 def share_noise(models, masses, prior_scale):

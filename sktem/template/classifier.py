@@ -107,7 +107,7 @@ class DeformableTemplateClassifier(
     n_jobs : int or None, default=None
         Threads: over classes in a fit, over images in predictions by likelihood.
     verbose : int, default=0
-        1 prints the passes of each class.
+        1 prints the passes of each class. Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Passes between prints.
 

@@ -182,7 +182,7 @@ class DeformableTemplateEstimator(
     warm_start : bool, default=False
         Start from the parameters of the previous fit.
     verbose : int, default=0
-        1 prints epochs.
+        1 prints epochs. Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 

@@ -10,6 +10,7 @@ from scipy.ndimage import gaussian_filter
 from scipy.special import logsumexp
 from sklearn.metrics.pairwise import rbf_kernel
 
+from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import DeformationLaw, pooled_covariance
 from sktem.template.features import OrientationFeatures
@@ -53,7 +54,8 @@ class Likelihoods(NamedTuple):
 
         Modes of all classes are sought roughly, those of the best classes to the end.
         """
-        searches = [_Search.of(model, X) for model in self.models]
+        models = counted(self.models, "Likelihoods of images: classes")
+        searches = [_Search.of(model, X) for model in models]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
         likely = logs >= np.sort(logs, axis=1)[:, [-min(SEARCHED, logs.shape[1])]]
         for label, search in enumerate(searches):

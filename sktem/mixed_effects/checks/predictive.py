@@ -15,6 +15,7 @@ from sktem.mixed_effects.checks.rows import (
     simulated,
     time_column,
 )
+from sktem.progress import counted
 
 __all__ = [
     "VisualPredictiveCheck",
@@ -315,7 +316,8 @@ def visual_predictive_check(
     rng = np.random.default_rng(seed_sequence(random_state))
     at_once = max(1, ROWS_AT_ONCE // len(y))
     parts = []
-    for first in range(0, int(n_simulations), at_once):
+    label = "Visual predictive check: blocks of simulated data sets"
+    for first in counted(range(0, int(n_simulations), at_once), label):
         n_copies = min(at_once, int(n_simulations) - first)
         drawn = simulated(estimator, X, subjects, n_copies, rng)
         parts.append(percentiles(corrected(drawn)))

@@ -16,6 +16,7 @@ from sktem.mixed_effects.checks.rows import (
     predicted,
     simulated,
 )
+from sktem.progress import bar
 
 __all__ = ["PopulationResiduals", "individual_residuals", "population_residuals"]
 
@@ -170,26 +171,28 @@ def population_residuals(
     ends = np.cumsum(lengths)
     found = np.empty((3, len(rows.y)))
     start = 0
-    while start < len(lengths):
-        # As many subjects as fit into memory together, at least one.
-        before = ends[start] - lengths[start]
-        most = before + ROWS_AT_ONCE // n_simulations
-        stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
-        own = order[before : ends[stop - 1]]
-        subjects = rows.subjects[own] - start
-        copies = simulated(estimator, rows.X[own], subjects, n_simulations, rng)
-        both = np.concatenate([rows.y[own][None], copies])
-        for i in range(start, stop):
-            part = slice(ends[i] - lengths[i] - before, ends[i] - before)
-            try:
-                found[:, own[part]] = _compared(both[:, part], rng)
-            except np.linalg.LinAlgError:
-                name = i if rows.labels is None else rows.labels.tolist()[i]
-                raise ValueError(
-                    f"simulated observations of subject {name!r} do not vary, or one "
-                    "follows from the others"
-                ) from None
-        start = stop
+    with bar("NPDE: subjects", len(lengths)) as advance:
+        while start < len(lengths):
+            # As many subjects as fit into memory together, at least one.
+            before = ends[start] - lengths[start]
+            most = before + ROWS_AT_ONCE // n_simulations
+            stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
+            own = order[before : ends[stop - 1]]
+            subjects = rows.subjects[own] - start
+            copies = simulated(estimator, rows.X[own], subjects, n_simulations, rng)
+            both = np.concatenate([rows.y[own][None], copies])
+            for i in range(start, stop):
+                part = slice(ends[i] - lengths[i] - before, ends[i] - before)
+                try:
+                    found[:, own[part]] = _compared(both[:, part], rng)
+                except np.linalg.LinAlgError:
+                    name = i if rows.labels is None else rows.labels.tolist()[i]
+                    raise ValueError(
+                        f"simulated observations of subject {name!r} do not vary, "
+                        "or one follows from the others"
+                    ) from None
+            advance(stop - start)
+            start = stop
     return PopulationResiduals(*(rows.spread_out(values) for values in found))
 
 

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 
 from sktem.mixed_effects.inference.marginal_likelihood import DRAWS_AT_ONCE
 from sktem.mixed_effects.vector import ParameterVector
+from sktem.progress import counted
 
 __all__ = ["LouisInformation", "louis_information"]
 
@@ -69,7 +70,8 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     # Slopes about a value near their mean, so that squares do not cancel.
     about = np.zeros((n, p))
-    for start in range(0, n_points, at_once):
+    label = f"Information: blocks of {draws.kind}"
+    for start in counted(range(0, n_points, at_once), label):
         part = draws.points[start : start + at_once]
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
         rows = X.repeat(len(part))

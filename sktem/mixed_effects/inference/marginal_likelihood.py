@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from sktem.progress import counted
+
 __all__ = [
     "ImportanceDraws",
     "importance_draws",
@@ -39,6 +41,11 @@ class ImportanceDraws:
         self.log_weights = log_weights
         self.random = random
 
+    @property
+    def kind(self) -> str:
+        """What the points are."""
+        return "importance draws" if self.random else "quadrature nodes"
+
     def part(self, which):
         """Return some of the points."""
         return ImportanceDraws(self.points[which], self.log_weights[which], self.random)
@@ -61,7 +68,8 @@ class ImportanceDraws:
         n_points, n, d = self.points.shape
         found = np.empty((n_points, n))
         at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
-        for start in range(0, n_points, at_once):
+        label = f"Likelihood: blocks of {self.kind}"
+        for start in counted(range(0, n_points, at_once), label):
             part = self.points[start : start + at_once]
             rows = X.repeat(len(part))
             Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
