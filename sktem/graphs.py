@@ -7,7 +7,7 @@ from numbers import Integral
 import numpy as np
 from scipy import sparse
 
-__all__ = ["Graph", "as_graph", "grid_graph", "layered_graph"]
+__all__ = ["Graph", "as_graph", "complete_graph", "grid_graph", "layered_graph"]
 
 
 class Graph:
@@ -295,6 +295,32 @@ def grid_graph(height, width):
     first = np.concatenate([number[:, :-1].ravel(), number[:-1].ravel()])
     second = np.concatenate([number[:, 1:].ravel(), number[1:].ravel()])
     return _adjacency(height * width, first, second)
+
+
+def complete_graph(n_units):
+    """Return the adjacency matrix of units each of which is joined to all others.
+
+    Parameters
+    ----------
+    n_units : int
+        Number of units.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_units, n_units)
+        The adjacency matrix.
+
+    Examples
+    --------
+    >>> from sktem.graphs import complete_graph
+    >>> complete_graph(3).toarray()
+    array([[0, 1, 1],
+           [1, 0, 1],
+           [1, 1, 0]], dtype=int8)
+    """
+    if not isinstance(n_units, Integral) or n_units < 1:
+        raise ValueError(f"n_units must be a positive integer, got {n_units!r}")
+    return _adjacency(int(n_units), *np.triu_indices(int(n_units), 1))
 
 
 def layered_graph(sizes):

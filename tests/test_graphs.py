@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sktem.graphs import Graph, as_graph, grid_graph, layered_graph
+from sktem.graphs import Graph, as_graph, complete_graph, grid_graph, layered_graph
 
 
 def random_graph(n, density, seed):
@@ -135,3 +135,13 @@ def test_graphs_of_networkx():
     found = as_graph(shuffled)
     assert found.n_units == 4
     np.testing.assert_array_equal(found.degrees(), [2, 1, 1, 0])
+
+
+def test_complete_graph():
+    networkx = pytest.importorskip("networkx")
+    found, expected = Graph(complete_graph(5)), as_graph(networkx.complete_graph(5))
+    np.testing.assert_array_equal(found.first, expected.first)
+    np.testing.assert_array_equal(found.second, expected.second)
+    assert complete_graph(1).shape == (1, 1)
+    with pytest.raises(ValueError, match="positive integer"):
+        complete_graph(0)

@@ -43,10 +43,15 @@ class ExactAscent:
         if self.is_concave:
             # The statistics of the rows do not depend on the parameters.
             nowhere = np.zeros(model.n_parameters)
-            self.mean = model.posterior_exact(nowhere, X).values
+            if shares is None:
+                self.mean = model.posterior_exact(nowhere, X).values
+            else:
+                graph = model.as_graph(nowhere)[0]
+                products = X[:, graph.first] * X[:, graph.second]
+                self.mean = model.statistics_of(shares @ X, shares @ products)
 
     @classmethod
-    def of(cls, settings, X):
+    def of(cls, settings, X, shares=None):
         """Return the ascent of a fit, None where one would cost too much."""
         model = settings.model
         if not (settings.adaptive and model.has_exact_posterior) or settings.binarize:
@@ -55,11 +60,14 @@ class ExactAscent:
             return None
         if not np.isfinite(model.exact_cost(1)) or has_missing(X):
             return None
-        X, shares = (X.toarray() if sparse.issparse(X) else X), None
-        if model.weighs_rows and not model.gaussian:
-            X, counts = np.unique(X, axis=0, return_counts=True)
-            shares = counts / counts.sum()
         concave = model.n_hidden == 0
+        if shares is not None and not (model.weighs_rows or concave):
+            return None
+        X = X.toarray() if sparse.issparse(X) else X
+        if model.weighs_rows and not model.gaussian:
+            X, places = np.unique(X, axis=0, return_inverse=True)
+            shares = np.bincount(places.ravel(), shares)
+            shares = shares / shares.sum()
         cost = OVERHEAD + model.exact_cost(0 if concave else X.shape[0])
         times = CONCAVE_TIMES if concave else 1
         n_evaluations = int(min(NANOSECONDS / cost, MOST_EVALUATIONS) * times)

@@ -19,6 +19,12 @@ from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import METHODS, LogPartition
 from sktem.boltzmann.pretraining import pretrained
+from sktem.boltzmann.row_weights import (
+    check_weights,
+    mean_of,
+    shares_of,
+    weighted_rows,
+)
 from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
@@ -297,7 +303,7 @@ class LatentBoltzmannMachine(
 
     @with_callbacks
     @one_blas_thread
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Learn the machine.
 
         Parameters
@@ -307,6 +313,10 @@ class LatentBoltzmannMachine(
             treated as a hidden one, by Gibbs sampling or mean field.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows: 2 counts as two equal rows. An epoch has as many visits
+            as there are rows of positive weight, and a row is visited in proportion to
+            its weight; likelihoods and their exact gradients are weighted.
 
         Returns
         -------
@@ -321,11 +331,13 @@ class LatentBoltzmannMachine(
         check_parameters(self)
         warm = self.warm_start and hasattr(self, "params_")
         X = check_rows(self, X, reset=not warm)
+        X, weights = weighted_rows(X, sample_weight)
         units = (
             self.fitted_.units
             if warm
-            else VisibleUnits.of(X, self.visible == "gaussian")
+            else VisibleUnits.of(X, self.visible == "gaussian", weights)
         )
+        shares = shares_of(weights)
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
         model = new_model(self, X.shape[1], arrays)
@@ -350,7 +362,7 @@ class LatentBoltzmannMachine(
                 return ContrastiveState(params, generators)
             params = model.initial_params(units.logits, generators.initialisation)
             if self.pretrain:
-                pretrained(settings, inputs, units, params, generators)
+                pretrained(settings, inputs, units, params, generators, shares)
             return ContrastiveState(params, generators)
 
         def finish(state):
@@ -358,8 +370,8 @@ class LatentBoltzmannMachine(
             self.__dict__.pop("n_samples_seen_", None)
             self._stream = BoltzmannStream.after_fit(model, units, state)
 
-        fit = MachineFit(settings, units, inputs, self.n_mean_field)
-        state = self._fit(fit, X, None, new_run, finish=finish)
+        fit = MachineFit(settings, units, inputs, self.n_mean_field, shares)
+        state = self._fit(fit, X, weights, new_run, finish=finish)
         warn_of_fit(settings, state)
         return self
 
@@ -379,7 +391,7 @@ class LatentBoltzmannMachine(
 
     @with_callbacks
     @one_blas_thread
-    def partial_fit(self, X, y=None):
+    def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream.
 
         Rows are gathered into batches of ``batch_size``, each of which is one update,
@@ -395,6 +407,10 @@ class LatentBoltzmannMachine(
             Visible units.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            How often each row is taken; the part that is not a whole number is drawn.
+            Their size matters, since the end of a stream is not known: they should be
+            about 1 on average.
 
         Returns
         -------
@@ -404,11 +420,12 @@ class LatentBoltzmannMachine(
         check_parameters(self)
         stream = getattr(self, "_stream", None)
         X = check_rows(self, X, reset=stream is None, method="partial_fit")
+        weights = check_weights(sample_weight, X.shape[0])
         if stream is None:
             if self.pretrain:
                 raise ValueError("pretrain needs several passes over the data: use fit")
             stream = BoltzmannStream(seed_sequence(self.random_state))
-        self._partial_fit(stream, X)
+        self._partial_fit(stream, X, weights)
         self._forget(stream.model)
         warn_of_events(stream.events)
         return self
@@ -582,7 +599,7 @@ class LatentBoltzmannMachine(
             X, log_partition, self._generator, n_runs, n_temperatures
         )
 
-    def score(self, X, y=None, *, method="auto"):
+    def score(self, X, y=None, sample_weight=None, *, method="auto"):
         """Return the mean log-likelihood per row.
 
         Parameters
@@ -591,6 +608,8 @@ class LatentBoltzmannMachine(
             Rows.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows in the mean.
         method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
             How log Z is found, see :meth:`log_partition`.
 
@@ -600,7 +619,8 @@ class LatentBoltzmannMachine(
             Mean of :meth:`score_samples`.
         """
         values = self.score_samples(X, method=method)
-        return float(arrays_of(values).xp.mean(values))
+        shares = shares_of(check_weights(sample_weight, values.shape[0]))
+        return mean_of(values, shares)
 
     @query
     def pseudo_log_likelihood(self, X):

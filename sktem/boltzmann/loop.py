@@ -25,6 +25,7 @@ from sktem.boltzmann.rounds import (
     rise,
     round_ends,
 )
+from sktem.boltzmann.row_weights import RowOrder
 from sktem.boltzmann.steps import m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.e_step.batches import batch_edges
@@ -45,19 +46,20 @@ TRANSITIONS = 1000
 SHORTER = 0.3
 
 
-def run_epochs(settings, X, state, on_epoch=None, watch=None) -> None:
+def run_epochs(settings, X, state, on_epoch=None, watch=None, shares=None) -> None:
     """Run until the last epoch, convergence, or until `on_epoch` says to stop.
 
     Ctrl-C ends the run with the parameters of the last finished epoch.
     """
-    run(ContrastiveEpochs(settings, X, state, watch), state, on_epoch)
+    run(ContrastiveEpochs(settings, X, state, watch, shares), state, on_epoch)
 
 
 class ContrastiveEpochs:
     """The epochs of a run: batches in random order, rounds, measures of likelihood."""
 
-    def __init__(self, settings, X, state, watch):
+    def __init__(self, settings, X, state, watch, shares=None):
         self.settings, self.X, self.state, self.watch = settings, X, state, watch
+        self.order = RowOrder(X.shape[0], shares)
         self.edges = batch_edges(X.shape[0], settings.batch_size)
         ascends = watch is not None and watch.ascent is not None
         self.climbs = ascends and watch.ascent.is_concave
@@ -89,7 +91,7 @@ class ContrastiveEpochs:
         done, span = state.epoch - state.begin - begin, end - begin
         state.fraction = done / max(span - 1, 1)
         state.progress = (done + 1) / span
-        order = state.generators.indices.permutation(X.shape[0])
+        order = self.order.draw(state.generators.indices)
         n_updates = len(self.edges) - 1
         for batch_number, (first, after) in enumerate(pairwise(self.edges)):
             rows = order[first:after]

@@ -10,6 +10,7 @@ from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.row_weights import mean_of, thinned
 
 __all__ = ["Objective"]
 
@@ -45,6 +46,8 @@ class Objective:
         Which rows, and the draws.
     n_mean_field : int
         Mean-field iterations.
+    shares : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows, whose sum is 1.
 
     Attributes
     ----------
@@ -59,25 +62,28 @@ class Objective:
         The exact gradient as well, where it is cheap.
     """
 
-    def __init__(self, settings, units, X, seed, n_mean_field):
+    def __init__(self, settings, units, X, seed, n_mean_field, shares=None):
         self.model, self.units, self.seed = settings.model, units, seed
         rng = np.random.default_rng(seed)
         self.is_exact = False
         self.n_mean_field = n_mean_field
         self.missing = has_missing(X)
-        self.ascent = ExactAscent.of(settings, X)
+        self.ascent = ExactAscent.of(settings, X, shares)
         exact = self.model.has_exact_posterior or self.missing
         size = ROWS if exact else SAMPLED_ROWS
         if self.ascent is not None:
             size = X.shape[0]  # a climb is along the likelihood of all of them
         arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
         if X.shape[0] > size:
-            chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
+            if shares is None:
+                chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
+            else:
+                chosen, shares = thinned(shares, size, rng), None
             X = X[chosen] if sparse.issparse(X) else arrays.take(X, chosen)
         X = X.toarray() if sparse.issparse(X) else X
         if settings.binarize:
             X = self._drawn(arrays, X, rng)
-        self.X = arrays.astype(X, arrays.xp.float64)
+        self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
         self.partition = ExactPartition(self.model, OPERATIONS)
         self.base = self._independent(arrays)
         self.normal = self._one_normal() if self.model.gaussian else None
@@ -99,7 +105,10 @@ class Objective:
             logits = arrays.astype(self.units.logits, xp.float64)
             values = X * logits - xp.logaddexp(xp.zeros_like(logits), logits)
         values = xp.where(xp.isnan(X), xp.zeros_like(X), values)
-        total = float(xp.sum(values)) / X.shape[0]
+        if self.shares is None:
+            total = float(xp.sum(values)) / X.shape[0]
+        else:
+            total = mean_of(xp.sum(values, axis=1), self.shares)
         return total - self.units.log_scale
 
     def _one_normal(self):
@@ -107,8 +116,12 @@ class Objective:
         xp, (n, d) = arrays_of(self.X).xp, self.X.shape
         if self.missing or n < ROWS_PER_COLUMN * d:
             return None
-        deviations = self.X - xp.mean(self.X, axis=0)
-        log_determinant = float(xp.linalg.slogdet(deviations.T @ deviations / n)[1])
+        share = 1 / n
+        if self.shares is not None:
+            share = arrays_of(self.X).asarray(self.shares)[:, None]
+        deviations = self.X - xp.sum(self.X * share, axis=0)
+        covariances = deviations.T @ (deviations * share)
+        log_determinant = float(xp.linalg.slogdet(covariances)[1])
         value = -0.5 * (log_determinant + d * (np.log(2 * np.pi) + 1))
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
@@ -126,7 +139,7 @@ class Objective:
             found = reliable_log_partition(self.model, params, rng, RUNS, *TEMPERATURES)
             log_partition, error = found.value, found.standard_error
         values = self._unnormalised(params, rng)
-        mean = float(arrays_of(values).xp.mean(values))
+        mean = mean_of(values, self.shares)
         return float(mean - log_partition - self.units.log_scale), error
 
     def _unnormalised(self, params, rng):

@@ -71,7 +71,7 @@ class DoubledMachine(LayeredMachine):
         self.states = DoubledStates(self.layout, up, down)
 
 
-def pretrained(settings, X, units, params, generators) -> None:
+def pretrained(settings, X, units, params, generators, shares=None) -> None:
     """Replace a start by one whose layers were learned in turn."""
     model = settings.model
     data = X.toarray() if sparse.issparse(X) else X
@@ -95,7 +95,9 @@ def pretrained(settings, X, units, params, generators) -> None:
         )
         logits = units.logits
         if lower:
-            mean = (xp.sum(data, axis=0, dtype=xp.float64) + 0.5) / (n + 1.0)
+            each = n / n if shares is None else n * arrays.asarray(shares)[:, None]
+            mean = xp.sum(data * each, axis=0, dtype=xp.float64)
+            mean = (mean + 0.5) / (n + 1.0)
             logits = xp.log(mean) - xp.log1p(-mean)
         steps = GAUSSIAN_STEPS if machine.gaussian else STEPS
         own = replace(
@@ -113,7 +115,7 @@ def pretrained(settings, X, units, params, generators) -> None:
         )
         start = machine.initial_params(logits, generators.initialisation)
         state = ContrastiveState(start, generators)
-        run_epochs(own, data, state)
+        run_epochs(own, data, state, shares=shares)
         if state.interrupted:
             raise KeyboardInterrupt
         learned = state.params

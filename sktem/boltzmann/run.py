@@ -38,19 +38,22 @@ class MachineFit:
         Visible values.
     n_mean_field : int
         Mean-field iterations of the bound that is watched where values are missing.
+    shares : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows, whose sum is 1.
     """
 
     settings: ContrastiveSettings
     units: VisibleUnits
     inputs: Any
     n_mean_field: int
+    shares: Any = None
 
     def run(self, state, on_epoch) -> None:
         """Run the loop from a state, which is changed."""
         watch = self._watch(state)
         if watch is not None:
             state.base, state.normal = watch.base, watch.normal
-        run_epochs(self.settings, self.inputs, state, on_epoch, watch)
+        run_epochs(self.settings, self.inputs, state, on_epoch, watch, self.shares)
 
     def _watch(self, state):
         """Return the measure of the likelihood, or None."""
@@ -60,8 +63,9 @@ class MachineFit:
         if state.watch_seed is None:
             state.watch_seed = int(state.generators.monitoring.integers(2**63))
         return Objective(
-            settings, self.units, self.inputs, state.watch_seed, self.n_mean_field
-        )
+            settings, self.units, self.inputs, state.watch_seed, self.n_mean_field,
+            self.shares,
+        )  # fmt: skip
 
 
 def warn_of_fit(settings, state) -> None:

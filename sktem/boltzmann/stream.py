@@ -26,6 +26,8 @@ ARRAYS = (
     "params", "chains", "posterior_chains", "mean", "centre", "velocity", "first",
     "second",
 )  # fmt: skip
+#: Key of the generator that rounds weights of rows, beyond those of the others.
+REPEATS = 1 << 20
 
 
 class BoltzmannStream(StreamRunner):
@@ -36,6 +38,11 @@ class BoltzmannStream(StreamRunner):
         self.seed = seed
         self.model: Any = None
         self.units: Any = None
+        self.repeats: Any = None
+        if seed is not None:
+            key = (*seed.spawn_key, REPEATS)
+            of_repeats = np.random.SeedSequence(seed.entropy, spawn_key=key)
+            self.repeats = np.random.default_rng(of_repeats)
         self.waiting: list = []
         self.after_whole_fit = False
         self.events: Counter = Counter()
@@ -45,6 +52,7 @@ class BoltzmannStream(StreamRunner):
         """Return a stream that continues a fit."""
         stream = cls(None)
         stream.model, stream.units = model, units
+        stream.repeats = copy.deepcopy(state.generators.indices)
         arrays = arrays_of(state.params)
 
         def copied(values):
@@ -104,7 +112,10 @@ class BoltzmannStream(StreamRunner):
         """Learn from the batches that are full."""
         arrays = _arrays_of(X)
         # Copies, since the caller may reuse its buffer.
-        self.waiting.append(X.toarray() if sparse.issparse(X) else arrays.copy(X))
+        X = X.toarray() if sparse.issparse(X) else arrays.copy(X)
+        if sample_weight is not None:
+            X = arrays.take(X, self._repeated(sample_weight))
+        self.waiting.append(X)
         rows = sum(part.shape[0] for part in self.waiting)
         size = int(estimator.batch_size)
         if rows < size:
@@ -124,6 +135,12 @@ class BoltzmannStream(StreamRunner):
                 update(settings, self.state, batch, missing=missing)
                 on_step()
         self.events.update(self.state.history.events)
+
+    def _repeated(self, weights):
+        """Return numbers of rows, each as often as its weight; fractions are drawn."""
+        counts = np.floor(weights)
+        counts += self.repeats.random(len(weights)) < weights - counts
+        return np.repeat(np.arange(len(weights)), counts.astype(np.int64))
 
     def _start(self, estimator, rows):
         units = VisibleUnits.of(rows, estimator.visible == "gaussian")

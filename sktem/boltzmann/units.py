@@ -33,29 +33,31 @@ class VisibleUnits:
     logits: Any
 
     @classmethod
-    def of(cls, X, gaussian):
-        """Return the units of data."""
+    def of(cls, X, gaussian, weights=None):
+        """Return the units of data, whose rows may have weights."""
         n, d = X.shape
         arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
         xp = arrays.xp
         zeros = arrays.full(d, 0.0, xp.float64)
+        each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
         if sparse.issparse(X):
-            total, count = np.asarray(X.sum(axis=0)).ravel(), zeros + float(n)
+            ones = np.ones(n) if weights is None else weights
+            total, count = X.T @ ones, zeros + float(ones.sum())
         else:
             seen = ~xp.isnan(X)
             X = xp.where(seen, X, xp.zeros_like(X))
-            total = xp.sum(X, axis=0, dtype=xp.float64)
-            count = xp.sum(arrays.astype(seen, xp.float64), axis=0)
+            total = xp.sum(X * each, axis=0, dtype=xp.float64)
+            count = xp.sum(arrays.astype(seen, xp.float64) * each, axis=0)
         if not gaussian:
             # One row of 1/2 in addition keeps the logits finite.
             mean = (total + 0.5) / (count + 1.0)
             logits = xp.log(mean) - xp.log1p(-mean)
             return cls(False, zeros, zeros + 1.0, logits)
-        count = xp.clip(count, 1.0, None)
+        count = xp.where(count > 0, count, zeros + 1.0)
         centre = total / count
         deviations = arrays.astype(X, xp.float64) - centre
         squares = xp.where(seen, deviations, xp.zeros_like(deviations)) ** 2
-        scale = xp.sqrt(xp.sum(squares, axis=0) / count)
+        scale = xp.sqrt(xp.sum(squares * each, axis=0) / count)
         # A column that varies by rounding only gets a share of the typical scale.
         rounding = 10 * float(xp.finfo(X.dtype).eps) * xp.abs(centre)
         typical = float(xp.sqrt(xp.mean(scale**2)))

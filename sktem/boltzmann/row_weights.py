@@ -1,0 +1,83 @@
+"""Weights of rows: how often rows are visited, and means over them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import _check_sample_weight
+
+from sktem.arrays import arrays_of, input_arrays
+
+__all__ = [
+    "RowOrder",
+    "check_weights",
+    "mean_of",
+    "shares_of",
+    "thinned",
+    "weighted_rows",
+]
+
+
+def check_weights(sample_weight, n_rows):
+    """Return weights of rows as float64 of NumPy; None stays."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(
+        input_arrays(sample_weight).to_numpy(sample_weight),
+        np.empty((n_rows, 1)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+    if not (weights > 0).any():
+        raise ValueError("sample_weight is zero for all samples")
+    return weights
+
+
+def weighted_rows(X, sample_weight):
+    """Return rows of positive weight, and these; None where they are equal."""
+    weights = check_weights(sample_weight, X.shape[0])
+    if weights is None:
+        return X, None
+    positive = np.flatnonzero(weights)
+    if len(positive) < len(weights):
+        X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
+        weights = weights[positive]
+    return X, None if (weights == weights[0]).all() else weights
+
+
+def shares_of(weights):
+    """Return weights divided by their sum; None stays."""
+    return None if weights is None else weights / weights.sum()
+
+
+def mean_of(values, shares) -> float:
+    """Return the mean of the values of rows, of which each counts by its share."""
+    arrays = arrays_of(values)
+    if shares is None:
+        return float(arrays.xp.mean(values))
+    return float(arrays.xp.sum(values * arrays.asarray(shares, values.dtype)))
+
+
+def thinned(shares, n, rng):
+    """Return n numbers of rows, each as often as its share says, but for rounding."""
+    ends = np.floor(np.cumsum(shares) * n + rng.random()).astype(np.int64)
+    ends[-1] = n
+    return np.repeat(np.arange(len(shares)), np.diff(ends, prepend=0))
+
+
+class RowOrder:
+    """The rows that an epoch visits, in random order.
+
+    Without weights that is each row once. With weights an epoch has as many visits,
+    and each row is among them as often as its share says; the part that is not a whole
+    number is drawn by systematic sampling, so that the expectation is exact.
+    """
+
+    def __init__(self, n_rows, shares=None):
+        self.n_rows, self.shares = n_rows, shares
+
+    def draw(self, rng):
+        """Return the numbers of the rows of an epoch."""
+        if self.shares is None:
+            return rng.permutation(self.n_rows)
+        return rng.permutation(thinned(self.shares, self.n_rows, rng))
