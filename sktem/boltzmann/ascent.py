@@ -14,6 +14,7 @@ from scipy import optimize, sparse
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.loop import has_missing
+from sktem.rows.checked import CheckedRows
 
 __all__ = ["ExactAscent"]
 
@@ -56,6 +57,8 @@ class ExactAscent:
         model = settings.model
         if not (settings.adaptive and model.has_exact_posterior) or settings.binarize:
             return None
+        if isinstance(X, CheckedRows):
+            return None  # a climb visits all rows in each of hundreds of evaluations
         if not (sparse.issparse(X) or arrays_of(X).is_numpy):
             return None
         if not np.isfinite(model.exact_cost(1)) or has_missing(X):

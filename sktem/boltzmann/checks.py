@@ -88,7 +88,12 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
     )
     if not reset:
         _check_arrays(machine, X, method)
-    if not binary:
+    return visible_values(machine, X)
+
+
+def visible_values(machine, X):
+    """Return the values of the visible units, checked to be in their range."""
+    if machine.visible != "binary":
         return X
     if isinstance(machine.binarize, Real):
         return _above(X, float(machine.binarize))

@@ -25,6 +25,7 @@ from sktem.boltzmann.row_weights import (
     shares_of,
     weighted_rows,
 )
+from sktem.boltzmann.rows import each_checked, rows_of_fit
 from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
@@ -32,8 +33,10 @@ from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.estimators.by_blocks import gathered
 from sktem.estimators.runs import EpochEstimator, with_callbacks
 from sktem.history import History
+from sktem.rows.sources import found_rows
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -308,9 +311,11 @@ class LatentBoltzmannMachine(
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Visible units, in [0, 1] if binary. NaN means not observed: such a unit is
-            treated as a hidden one, by Gibbs sampling or mean field.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or rows
+            Visible units, in [0, 1] if binary, or whatever
+            :func:`sktem.rows.as_rows` takes, which is then read by blocks. NaN means
+            not observed: such a unit is treated as a hidden one, by Gibbs sampling or
+            mean field.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -330,8 +335,7 @@ class LatentBoltzmannMachine(
         """
         check_parameters(self)
         warm = self.warm_start and hasattr(self, "params_")
-        X = check_rows(self, X, reset=not warm)
-        X, weights = weighted_rows(X, sample_weight)
+        X, weights = weighted_rows(rows_of_fit(self, X, reset=not warm), sample_weight)
         units = (
             self.fitted_.units
             if warm
@@ -403,8 +407,9 @@ class LatentBoltzmannMachine(
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Visible units.
+        X : {array-like, sparse matrix}, iterator or rows
+            Visible units; or an iterator of such chunks, or what
+            :func:`sktem.rows.as_rows` takes, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -418,16 +423,24 @@ class LatentBoltzmannMachine(
             The estimator.
         """
         check_parameters(self)
-        stream = getattr(self, "_stream", None)
-        X = check_rows(self, X, reset=stream is None, method="partial_fit")
-        weights = check_weights(sample_weight, X.shape[0])
-        if stream is None:
-            if self.pretrain:
-                raise ValueError("pretrain needs several passes over the data: use fit")
-            stream = BoltzmannStream(seed_sequence(self.random_state))
-        self._partial_fit(stream, X, weights)
-        self._forget(stream.model)
-        warn_of_events(stream.events)
+
+        def is_fresh():
+            return getattr(self, "_stream", None) is None
+
+        if is_fresh() and self.pretrain:
+            raise ValueError("pretrain needs several passes over the data: use fit")
+        by_chunks = hasattr(X, "__next__") or found_rows(X) is not None
+        if sample_weight is not None and by_chunks:
+            raise ValueError("sample_weight needs X to be a single array")
+        for chunk in each_checked(
+            self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True
+        ):
+            weights = check_weights(sample_weight, chunk.shape[0])
+            seed = seed_sequence(self.random_state) if is_fresh() else None
+            stream = BoltzmannStream(seed) if is_fresh() else self._stream
+            self._partial_fit(stream, chunk, weights)
+            self._forget(stream.model)
+            warn_of_events(stream.events)
         return self
 
     def _forget(self, model):
@@ -466,6 +479,12 @@ class LatentBoltzmannMachine(
             n_replicas=self.n_replicas,
         )
 
+    def _answer(self, X, method, function, out, *, allow_nan=False):
+        """Return a function of rows, by blocks where they are read so."""
+        check_is_fitted(self)
+        blocks = each_checked(self, X, method, allow_nan=allow_nan)
+        return gathered(X, map(function, blocks), out)
+
     def _checked(self, X, method, *, allow_nan=False):
         """Return rows that a method of the fitted machine got, checked."""
         check_is_fitted(self)
@@ -475,7 +494,7 @@ class LatentBoltzmannMachine(
         return np.random.default_rng(seed_sequence(self.random_state))
 
     @query
-    def transform(self, X):
+    def transform(self, X, *, out=None):
         """Return the probabilities of the hidden units given rows.
 
         Exact where the E-step can be (in a restricted machine, on graphs whose hidden
@@ -485,33 +504,45 @@ class LatentBoltzmannMachine(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
+            Rows, or whatever :func:`sktem.rows.as_rows` takes.
+        out : array of shape (n_samples, n_hidden) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_hidden)
-            Probabilities; on a graph in the order of the units, otherwise layer by
-            layer.
+        ndarray of shape (n_samples, n_hidden) or iterator
+            Probabilities, an iterator of them by blocks if X is read by blocks and
+            ``out`` is not given; on a graph in the order of the units, otherwise layer
+            by layer.
         """
-        X = self._checked(X, "transform", allow_nan=True)
-        return self._machine().hidden_means(X)
+        check_is_fitted(self)
+        means = self._machine().hidden_means
+        return self._answer(X, "transform", means, out, allow_nan=True)
 
     @query
-    def free_energy(self, X):
+    def free_energy(self, X, *, out=None):
         """Return minus the log of the sum of ``exp <theta, phi(v, h)>`` over h.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
+            Rows, or whatever :func:`sktem.rows.as_rows` takes.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Free energies; where the hidden units cannot be summed out, the upper bound
             of mean field.
         """
-        return -self._machine().log_unnormalised(self._checked(X, "free_energy"))
+        check_is_fitted(self)
+        machine = self._machine()
+
+        def energies(X):
+            return -machine.log_unnormalised(X)
+
+        return self._answer(X, "free_energy", energies, out)
 
     @query
     def log_partition(
@@ -557,8 +588,9 @@ class LatentBoltzmannMachine(
 
     @query
     def score_samples(
-        self, X, *, log_partition=None, n_runs=10, n_temperatures=200, method="auto"
-    ):
+        self, X, *, log_partition=None, n_runs=10, n_temperatures=200, method="auto",
+        out=None,
+    ):  # fmt: skip
         """Return the log-likelihood of each row.
 
         Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
@@ -571,7 +603,7 @@ class LatentBoltzmannMachine(
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows, without NaN.
+            Rows, without NaN, or whatever :func:`sktem.rows.as_rows` takes.
         log_partition : float or None, default=None
             log Z, such as the value of a longer run of :meth:`log_partition`; None
             means that it is found here.
@@ -580,14 +612,16 @@ class LatentBoltzmannMachine(
             out.
         method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
             How log Z is found, see :meth:`log_partition`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Log-likelihoods in nats; of Gaussian units, log-densities of the columns of
             X.
         """
-        X = self._checked(X, "score_samples")
+        check_is_fitted(self)
         check_choice("method", method, METHODS)
         machine = self._machine()
         if log_partition is None:
@@ -595,9 +629,13 @@ class LatentBoltzmannMachine(
                 machine, self._generator, method, self.verbose
             )
             log_partition = self.log_partition_.value
-        return machine.log_likelihoods(
-            X, log_partition, self._generator, n_runs, n_temperatures
-        )
+
+        def log_likelihoods(X):
+            return machine.log_likelihoods(
+                X, log_partition, self._generator, n_runs, n_temperatures
+            )
+
+        return self._answer(X, "score_samples", log_likelihoods, out)
 
     def score(self, X, y=None, sample_weight=None, *, method="auto"):
         """Return the mean log-likelihood per row.
@@ -619,11 +657,13 @@ class LatentBoltzmannMachine(
             Mean of :meth:`score_samples`.
         """
         values = self.score_samples(X, method=method)
+        if hasattr(values, "__next__"):
+            values = np.concatenate(list(values))
         shares = shares_of(check_weights(sample_weight, values.shape[0]))
         return mean_of(values, shares)
 
     @query
-    def pseudo_log_likelihood(self, X):
+    def pseudo_log_likelihood(self, X, *, out=None):
         """Return the sum over units of their log-probability given all other ones.
 
         Without randomness, and without log Z. Where the hidden units cannot be summed
@@ -633,16 +673,19 @@ class LatentBoltzmannMachine(
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows of binary units. The cost is that of ``2 * n_features`` free energies.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Pseudo-log-likelihoods in nats.
         """
         if self.visible != "binary":
             raise ValueError("pseudo_log_likelihood needs visible='binary'")
-        X = self._checked(X, "pseudo_log_likelihood")
-        return self._machine().pseudo_log_likelihoods(X)
+        check_is_fitted(self)
+        function = self._machine().pseudo_log_likelihoods
+        return self._answer(X, "pseudo_log_likelihood", function, out)
 
     @query
     def sample(self, n_samples=1, n_steps=None):

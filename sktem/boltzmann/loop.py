@@ -28,10 +28,11 @@ from sktem.boltzmann.rounds import (
 from sktem.boltzmann.row_weights import RowOrder
 from sktem.boltzmann.steps import m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
-from sktem.e_step.batches import batch_edges
+from sktem.e_step.batches import BufferedSelector, batch_edges
 from sktem.loop.runner import run_epochs as run
+from sktem.rows.checked import CheckedRows
 
-__all__ = ["has_missing", "run_epochs", "update"]
+__all__ = ["has_missing", "run_epochs", "taken", "update"]
 
 #: Share of a batch in the moving average of the units' means.
 CENTRE_RATE = 0.01
@@ -91,17 +92,31 @@ class ContrastiveEpochs:
         done, span = state.epoch - state.begin - begin, end - begin
         state.fraction = done / max(span - 1, 1)
         state.progress = (done + 1) / span
-        order = self.order.draw(state.generators.indices)
         n_updates = len(self.edges) - 1
-        for batch_number, (first, after) in enumerate(pairwise(self.edges)):
-            rows = order[first:after]
+        for batch_number, rows in enumerate(self._batches()):
             if settings.adaptive:
                 state.fraction = (done + batch_number / n_updates) / span
-            batch = X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
-            update(settings, state, batch, missing=self.missing, rows=rows)
+            update(settings, state, taken(X, rows), missing=self.missing, rows=rows)
         state.epoch += 1
         state.cpu_time = time.process_time() - self.begun
         return True
+
+    def _batches(self):
+        """Yield the rows of each batch of an epoch."""
+        X, rng = self.X, self.state.generators.indices
+        if isinstance(X, CheckedRows) and not X.can_take:
+            if self.order.shares is not None:
+                raise ValueError(
+                    "sample_weight needs rows that can be taken one by one, as from "
+                    "arrays and .npy files; this X is read in order"
+                )
+            selector = BufferedSelector(X, self.settings.batch_size, "batches")
+            for _ in range(selector.n_batches):
+                yield selector.next(rng).rows
+            return
+        order = self.order.draw(rng)
+        for first, after in pairwise(self.edges):
+            yield order[first:after]
 
     def _climb(self):
         """Ascend towards the maximum of a concave likelihood."""
@@ -174,8 +189,17 @@ def has_missing(X) -> bool:
     """Return whether a value is not observed."""
     if sparse.issparse(X):
         return False
+    if isinstance(X, CheckedRows):
+        return X.has_nan
     xp = arrays_of(X).xp
     return bool(xp.any(xp.isnan(X)))
+
+
+def taken(X, rows):
+    """Return rows of the visible values."""
+    if isinstance(X, CheckedRows):
+        return X.take(rows)
+    return X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
 
 
 def _visible(model, batch, missing, binarize, rng):

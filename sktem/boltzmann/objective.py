@@ -8,9 +8,10 @@ from scipy import sparse
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.ascent import ExactAscent
-from sktem.boltzmann.loop import has_missing
+from sktem.boltzmann.loop import has_missing, taken
 from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.row_weights import mean_of, thinned
+from sktem.rows.checked import CheckedRows
 
 __all__ = ["Objective"]
 
@@ -73,13 +74,16 @@ class Objective:
         size = ROWS if exact else SAMPLED_ROWS
         if self.ascent is not None:
             size = X.shape[0]  # a climb is along the likelihood of all of them
-        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        by_blocks = isinstance(X, CheckedRows)
+        arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
+        chosen = None
         if X.shape[0] > size:
             if shares is None:
                 chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
             else:
                 chosen, shares = thinned(shares, size, rng), None
-            X = X[chosen] if sparse.issparse(X) else arrays.take(X, chosen)
+        if chosen is not None or by_blocks:
+            X = taken(X, np.arange(X.shape[0]) if chosen is None else chosen)
         X = X.toarray() if sparse.issparse(X) else X
         if settings.binarize:
             X = self._drawn(arrays, X, rng)

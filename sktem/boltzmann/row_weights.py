@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from sktem.arrays import arrays_of, input_arrays
+from sktem.rows.checked import CheckedRows
 
 __all__ = [
     "RowOrder",
@@ -40,6 +41,11 @@ def weighted_rows(X, sample_weight):
         return X, None
     positive = np.flatnonzero(weights)
     if len(positive) < len(weights):
+        if isinstance(X, CheckedRows):
+            raise ValueError(
+                "sample_weight must be positive where X is read by blocks: leave out "
+                "the rows of weight zero"
+            )
         X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
         weights = weights[positive]
     return X, None if (weights == weights[0]).all() else weights

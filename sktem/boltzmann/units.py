@@ -9,6 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
+from sktem.rows.checked import CheckedRows, aligned_blocks
+from sktem.rows.mapped import MappedRows
 
 __all__ = ["VisibleUnits"]
 
@@ -36,18 +38,19 @@ class VisibleUnits:
     def of(cls, X, gaussian, weights=None):
         """Return the units of data, whose rows may have weights."""
         n, d = X.shape
-        arrays = NUMPY if sparse.issparse(X) else arrays_of(X)
+        of_numpy = sparse.issparse(X) or isinstance(X, CheckedRows)
+        arrays = NUMPY if of_numpy else arrays_of(X)
         xp = arrays.xp
         zeros = arrays.full(d, 0.0, xp.float64)
-        each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
         if sparse.issparse(X):
             ones = np.ones(n) if weights is None else weights
             total, count = X.T @ ones, zeros + float(ones.sum())
         else:
-            seen = ~xp.isnan(X)
-            X = xp.where(seen, X, xp.zeros_like(X))
-            total = xp.sum(X * each, axis=0, dtype=xp.float64)
-            count = xp.sum(arrays.astype(seen, xp.float64) * each, axis=0)
+            total, count = zeros, zeros
+            for part, seen, each in _seen(X, weights):
+                total = total + xp.sum(part * each, axis=0, dtype=xp.float64)
+                seen = arrays.astype(seen, xp.float64)
+                count = count + xp.sum(seen * each, axis=0)
         if not gaussian:
             # One row of 1/2 in addition keeps the logits finite.
             mean = (total + 0.5) / (count + 1.0)
@@ -55,9 +58,12 @@ class VisibleUnits:
             return cls(False, zeros, zeros + 1.0, logits)
         count = xp.where(count > 0, count, zeros + 1.0)
         centre = total / count
-        deviations = arrays.astype(X, xp.float64) - centre
-        squares = xp.where(seen, deviations, xp.zeros_like(deviations)) ** 2
-        scale = xp.sqrt(xp.sum(squares * each, axis=0) / count)
+        squares = zeros
+        for part, seen, each in _seen(X, weights):
+            deviations = arrays.astype(part, xp.float64) - centre
+            deviations = xp.where(seen, deviations, xp.zeros_like(deviations))
+            squares = squares + xp.sum(deviations**2 * each, axis=0)
+        scale = xp.sqrt(squares / count)
         # A column that varies by rounding only gets a share of the typical scale.
         rounding = 10 * float(xp.finfo(X.dtype).eps) * xp.abs(centre)
         typical = float(xp.sqrt(xp.mean(scale**2)))
@@ -74,6 +80,12 @@ class VisibleUnits:
         """Return the values of the visible units; NaN stays NaN."""
         if sparse.issparse(X):
             return X.astype(dtype, copy=False)
+        if isinstance(X, CheckedRows):
+
+            def inputs(_, chunk):
+                return self.inputs(chunk, dtype)
+
+            return CheckedRows(MappedRows(X, inputs), allow_nan=True)
         arrays = arrays_of(X)
         if self.gaussian:
             X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
@@ -91,3 +103,13 @@ class VisibleUnits:
         """Sum of the logarithms of the scales."""
         xp = arrays_of(self.scale).xp
         return float(xp.sum(xp.log(self.scale)))
+
+
+def _seen(X, weights):
+    """Yield X with zero for NaN, what is not NaN, and weights; by blocks if read so."""
+    by_blocks = isinstance(X, CheckedRows)
+    for part, w in aligned_blocks(X, weights) if by_blocks else [(X, weights)]:
+        arrays = arrays_of(part)
+        seen = ~arrays.xp.isnan(part)
+        each = 1.0 if w is None else arrays.asarray(w)[:, None]
+        yield arrays.xp.where(seen, part, arrays.xp.zeros_like(part)), seen, each

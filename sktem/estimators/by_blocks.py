@@ -14,6 +14,7 @@ __all__ = [
     "checked_rows",
     "each_block",
     "each_chunk",
+    "gathered",
     "needed_in_memory",
     "weighted_sum",
 ]
@@ -112,6 +113,11 @@ def answer(estimator, X, function, out, check=None):
     Of an array it is an array, of rows and iterators an iterator; with ``out``, that.
     """
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
+    return gathered(X, blocks, out)
+
+
+def gathered(X, blocks, out):
+    """Return answers about blocks: written to ``out``, an array or an iterator."""
     if out is not None:
         return _written(blocks, out)
     iterated = hasattr(X, "__next__")

@@ -30,9 +30,13 @@ class CheckedRows:
         Where the rows come from.
     check : callable or None, default=None
         Called with each block of numbers; raises ValueError for what is not allowed.
+    allow_nan : bool, default=False
+        Whether NaN is allowed.
 
     Attributes
     ----------
+    has_nan : bool
+        Whether there is a NaN.
     lengths : ndarray of int
         Rows of each piece.
     held : dict
@@ -41,18 +45,22 @@ class CheckedRows:
 
     ndim = 2
 
-    def __init__(self, source: Rows, check: Callable | None = None):
+    def __init__(
+        self, source: Rows, check: Callable | None = None, allow_nan: bool = False
+    ):
         self.source = source
         self.names = source.names
         self.can_take = source.can_take
         self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.lengths = np.zeros(source.n_pieces, dtype=np.int64)
+        self.has_nan = False
         types, n_columns = set(), None
         for index in range(source.n_pieces):
             for chunk in _numbers_of_piece(source, index, n_columns):
                 n_columns = chunk.shape[1]
                 first = int(self.lengths.sum())
-                check_finite(chunk, first, source.where(index))
+                found = check_finite(chunk, first, source.where(index), allow_nan)
+                self.has_nan |= found
                 if check is not None:
                     check(chunk)
                 types.add(chunk.dtype)
@@ -156,14 +164,14 @@ class CheckedRows:
         return rows
 
 
-def checked_blocks(source: Rows, n_columns: int, check=None):
+def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
     """Yield the rows once, in blocks of checked numbers."""
 
     def chunks():
         first = 0
         for index in range(source.n_pieces):
             for chunk in _numbers_of_piece(source, index, n_columns):
-                check_finite(chunk, first, source.where(index))
+                check_finite(chunk, first, source.where(index), allow_nan)
                 if check is not None:
                     check(chunk)
                 first += len(chunk)
@@ -218,12 +226,15 @@ def check_columns(estimator, source: Rows, *, reset: bool) -> None:
         )
 
 
-def check_finite(chunk: np.ndarray, first: int, where: str) -> None:
-    """Refuse NaN and infinity, naming the row."""
+def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> bool:
+    """Refuse infinity, and NaN unless allowed, naming the row; return whether it is."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(chunk.sum(dtype=np.float64)) or np.isfinite(chunk).all():
-            return
-    row, column = np.argwhere(~np.isfinite(chunk))[0]
+            return False
+    wrong = np.isinf(chunk) if allow_nan else ~np.isfinite(chunk)
+    if not wrong.any():
+        return True
+    row, column = np.argwhere(wrong)[0]
     what = "NaN" if np.isnan(chunk[row, column]) else "infinity"
     raise ValueError(
         f"Input X contains {what}: in row {first + row}, column {column} ({where})."

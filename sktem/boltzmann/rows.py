@@ -1,0 +1,52 @@
+"""Visible values that are read by blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.boltzmann.checks import check_rows, visible_values
+from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.rows.mapped import MappedRows
+from sktem.rows.sources import as_chunk, found_rows
+
+__all__ = ["each_checked", "rows_of_fit"]
+
+#: Numbers that are held in memory for a fit, where X has no more of them.
+MOST_VALUES = 1 << 22
+
+
+def rows_of_fit(machine, X, *, reset):
+    """Return X for a fit, checked: an array, or CheckedRows of many rows."""
+    source = found_rows(X)
+    if source is None:
+        return check_rows(machine, X, reset=reset)
+    check_columns(machine, source, reset=reset)
+
+    def values(_, chunk):
+        return visible_values(machine, chunk)
+
+    given = CheckedRows(source, allow_nan=True)
+    if given.shape[0] < 1:
+        raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
+    rows = CheckedRows(MappedRows(given, values), allow_nan=True)
+    rows.names = given.names
+    if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
+        return np.concatenate([block for _, block in rows.blocks()])
+    if machine.pretrain:
+        raise ValueError("pretrain needs X in memory, as an array")
+    return rows
+
+
+def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False):
+    """Yield X checked: at once, or block by block where it is read so."""
+    options = {"method": method, "allow_nan": allow_nan}
+    iterated = hasattr(X, "__next__")
+    source = None if iterated else found_rows(X)
+    if source is None:
+        for chunk in map(as_chunk, X) if iterated else [X]:
+            yield check_rows(machine, chunk, reset=is_fresh(), **options)
+        return
+    check_columns(machine, source, reset=is_fresh())
+    n_features = machine.n_features_in_
+    for block in checked_blocks(source, n_features, allow_nan=allow_nan):
+        yield visible_values(machine, block)
