@@ -21,6 +21,7 @@ from tests.oracles import (
     student_limit,
     ula_fixed_point,
 )
+from tests.samplers.wrong import StaleDensity, StaleGradient
 
 #: All solvers are given the same settings, and one sampler accepts everything.
 pytestmark = pytest.mark.filterwarnings("ignore:.*no effect", "ignore:.* accepted 100")
@@ -157,7 +158,9 @@ class ForgetsTheMean(FITTEM):
         return proxy
 
 
-class NoAcceptStep(RandomWalk):
+class AcceptsWhatIsPulled(RandomWalk):
+    """Accepts every move, and is drawn to the data lest it run away."""
+
     def _transition(self, model, X, state, params, generators, move):
         Z, log_joint = state
         noise = generators.sampling.standard_normal(Z.shape)
@@ -165,27 +168,11 @@ class NoAcceptStep(RandomWalk):
         return (Z + pull + self.scale * noise, log_joint), np.ones(len(Z), bool), {}
 
 
-class StaleDensity(RandomWalk):
-    def _transition(self, model, X, state, params, generators, move):
-        (Z, _), accepted, events = super()._transition(
-            model, X, state, params, generators, move
-        )
-        return (Z, state[1]), accepted, events
-
-
-class StaleGradient(MALA):
-    def _transition(self, model, X, state, params, generators, move):
-        new, accepted, events = super()._transition(
-            model, X, state, params, generators, move
-        )
-        return (new[0], new[1], state[2]), accepted, events
-
-
 @pytest.mark.parametrize(
     "solver, sampler",
     [
         (ForgetsTheMean(), "mc"),
-        ("saem", NoAcceptStep(scale=0.4)),
+        ("saem", AcceptsWhatIsPulled(scale=0.4)),
         ("saem", StaleDensity(scale=0.8, n_steps=12)),
         ("saem", StaleGradient(step=0.15, n_steps=4)),
         ("saem", ULA(step=0.1)),

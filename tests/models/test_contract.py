@@ -2,51 +2,19 @@
 
 import re
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 import pytest
-from scipy.special import gammaln
 
 from sktem import StochasticEM
 from sktem.exceptions import FitWarning
-from sktem.models import LatentModel, RandomInterceptModel
+from sktem.models import RandomInterceptModel
 from sktem.models.contract import has_nan
 from sktem.solvers import SOLVERS
+from tests.defaults.mixture_models import ZeroInflatedPoisson as ZeroInflated
+from tests.defaults.mixture_models import ZipParams
 
 NAMES = sorted(set(SOLVERS) - {"biased-saem"})
-
-
-class Zip(NamedTuple):
-    zeros: float
-    rate: float
-
-
-class ZeroInflated(LatentModel):
-    averages_draws = True
-
-    def initial_params(self, X, rng):
-        return Zip(0.5, float(X.mean()) + 0.1)
-
-    def mean_statistics(self, X, Z, sample_weight=None):
-        terms = np.hstack([Z, 1 - Z, (1 - Z) * X])
-        return np.average(terms, axis=0, weights=sample_weight)
-
-    def maximize(self, s, params):
-        return Zip(s[0], s[2] / s[1])
-
-    def posterior(self, X, params):
-        poisson = (1 - params.zeros) * np.exp(-params.rate)
-        return np.where(X == 0, params.zeros / (params.zeros + poisson), 0.0)
-
-    def draw_posterior(self, X, params, n_draws, rng):
-        return rng.binomial(n_draws, self.posterior(X, params)) / n_draws
-
-    def log_likelihood(self, X, params):
-        y = X[:, 0]
-        poisson = y * np.log(params.rate) - params.rate - gammaln(y + 1)
-        poisson += np.log1p(-params.zeros)
-        return np.where(y == 0, np.logaddexp(poisson, np.log(params.zeros)), poisson)
 
 
 rng = np.random.default_rng(0)
@@ -134,11 +102,11 @@ WRONG = {
         COUNTS, {}, r"log_likelihood.*\(200,\); got \(\)",
     ),
     "NaN from the first maximize": (
-        broken(ZeroInflated, maximize=lambda self, s, p: Zip(*(s[:2] * np.nan))),
+        broken(ZeroInflated, maximize=lambda self, s, p: ZipParams(*(s[:2] * np.nan))),
         COUNTS, {}, "maximize of Broken returned NaN",
     ),
     "NaN at the start": (
-        broken(ZeroInflated, initial_params=lambda self, X, rng: Zip(np.nan, 1.0)),
+        broken(ZeroInflated, initial_params=lambda *args: ZipParams(np.nan, 1.0)),
         COUNTS, {}, "starting parameters of Broken are NaN",
     ),
 }  # fmt: skip
@@ -173,7 +141,7 @@ class Late(ZeroInflated):
     def maximize(self, s, params):
         self.calls_ = getattr(self, "calls_", 0) + 1
         good = super().maximize(s, params)
-        return good if self.calls_ <= self.last else Zip(np.nan, good.rate)
+        return good if self.calls_ <= self.last else ZipParams(np.nan, good.rate)
 
 
 @pytest.mark.parametrize("raises", [False, True])
@@ -211,7 +179,7 @@ def test_nan_on_a_stream():
 
 def test_where_nan_is_looked_for():
     nested = {"a": (1, np.array([np.nan]))}
-    for params in (np.nan, [1.0, np.nan], nested, Zip(1, np.nan)):
+    for params in (np.nan, [1.0, np.nan], nested, ZipParams(1, np.nan)):
         assert has_nan(params)
     for params in (1, None, "nan", [1.0, np.inf], {"a": np.arange(3)}, object()):
         assert not has_nan(params)

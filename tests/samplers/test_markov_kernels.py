@@ -23,6 +23,7 @@ from tests.oracles import (
     standard_errors,
     ula_variance,
 )
+from tests.samplers.wrong import StaleDensity, StaleGradient
 
 N_CHAINS = 4000
 
@@ -125,31 +126,11 @@ class NoAcceptStep(RandomWalk):
         return (proposed, log_joint), np.ones(len(Z), bool), {}
 
 
-class StaleDensity(RandomWalk):
-    """Compares with the log-density of the state before last."""
-
-    def _transition(self, model, X, state, params, generators, move):
-        (Z, _), accepted, events = super()._transition(
-            model, X, state, params, generators, move
-        )
-        return (Z, state[1]), accepted, events
-
-
 class DensityOfOtherParameters(RandomWalk):
     """Keeps the log-density of parameters that have been left."""
 
     def _start_chain(self, model, X, Z, params):
         return Z, model.log_joint(X, Z, params) - 0.7
-
-
-class StaleGradient(MALA):
-    """Proposes with the gradient of the state before last."""
-
-    def _transition(self, model, X, state, params, generators, move):
-        new, accepted, events = super()._transition(
-            model, X, state, params, generators, move
-        )
-        return (new[0], new[1], state[2]), accepted, events
 
 
 class NoKineticEnergy(HMC):
