@@ -102,6 +102,8 @@ class Expectation:
         self.generators = generators
         self.first_row = first_row
         self.n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        #: Rows of which shares are taken: more where these are one part of them.
+        self.n_all_rows = self.n_rows
         self.weights = (
             None if sample_weight is None else sample_weight / sample_weight.sum()
         )
@@ -340,6 +342,56 @@ class Expectation:
             return mean * batch.coefficients.sum()
         return self.of(batch, self.draw(batch.rows, params, iteration))
 
+    def change(
+        self, batch: Batch, memory: LatentMemory, params: Any, iteration: int
+    ) -> np.ndarray:
+        """Visit the rows of a batch; return ``sum_i c_i`` times the change of ``S_i``.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        memory : LatentMemory
+            Table of latents, from whose statistics the change is taken.
+        params : object
+            Parameters.
+        iteration : int
+            Iteration number.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        now = self.statistics(batch, params, iteration)
+        return now - self.remembered(batch, memory)
+
+    def replace(
+        self, batch: Batch, memory: LatentMemory, params: Any, iteration: int
+    ) -> np.ndarray:
+        """Do as :meth:`change` with drawn latents, and remember these instead.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        memory : LatentMemory
+            Table of latents.
+        params : object
+            Parameters.
+        iteration : int
+            Iteration number.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        Z = self.draw(batch.rows, params, iteration)
+        change = self.of(batch, Z) - self.remembered(batch, memory)
+        memory.put(batch.rows, Z)
+        return change
+
     def full_pass(
         self, params: Any, iteration: int, memory: LatentMemory | None = None
     ) -> np.ndarray:
@@ -394,7 +446,7 @@ class Expectation:
     def _share(self, rows, weights):
         """Return the share of consecutive rows in the mean over all rows."""
         if weights is None:
-            return (rows.stop - rows.start) / self.n_rows
+            return (rows.stop - rows.start) / self.n_all_rows
         return weights.sum()
 
     def shares(self, rows: np.ndarray) -> np.ndarray:
@@ -411,7 +463,7 @@ class Expectation:
             ``1 / n``, or the normalised weights.
         """
         if self.weights is None:
-            return np.full(len(rows), 1.0 / self.n_rows)
+            return np.full(len(rows), 1.0 / self.n_all_rows)
         return self.weights[rows]
 
     def new_memory(self) -> LatentMemory:

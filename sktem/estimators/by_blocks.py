@@ -6,7 +6,9 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
+from sktem.rows.base import ROWS_PER_BLOCK
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "each_chunk",
     "gathered",
     "needed_in_memory",
+    "total_over",
     "weighted_sum",
 ]
 
@@ -23,7 +26,8 @@ __all__ = [
 def checked_rows(estimator, source, sample_weight, check=None, least=1, dtype=None):
     """Return rows for a fit after a pass that checks them, and their weights."""
     check_columns(estimator, source, reset=True)
-    rows = CheckedRows(source, check)
+    kind = PartitionedRows if isinstance(source, DaskRows) else CheckedRows
+    rows = kind(source, check)
     rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)
     for count, what, minimum in zip(
         rows.shape, ("sample", "feature"), (least, 1), strict=True
@@ -35,6 +39,8 @@ def checked_rows(estimator, source, sample_weight, check=None, least=1, dtype=No
             )
     if sample_weight is None:
         return rows, None
+    if kind is PartitionedRows:
+        sample_weight = np.asarray(sample_weight)
     sample_weight = _check_sample_weight(
         sample_weight, rows, dtype=np.float64, ensure_non_negative=True
     )
@@ -102,6 +108,32 @@ def needed_in_memory(estimator, X, reason):
         )
 
 
+def total_over(estimator, X, sample_weight, function, check=None):
+    """Return the sums over all rows of ``function(rows, weights=weights)``.
+
+    The function returns a tuple. It is sent to the partitions of a Dask collection.
+    """
+    source = None if hasattr(X, "__next__") else found_rows(X)
+    if isinstance(source, DaskRows):
+        check_columns(estimator, source, reset=False)
+        rows = PartitionedRows(source, check)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(
+                np.asarray(sample_weight),
+                rows,
+                dtype=np.float64,
+                ensure_non_negative=True,
+            )
+        return rows.summed(function, ROWS_PER_BLOCK, sample_weight)
+    sums = None
+    for rows, weights in each_block(estimator, X, sample_weight, check):
+        found = function(rows, weights=weights)
+        if sums is not None:
+            found = tuple(a + b for a, b in zip(sums, found, strict=True))
+        sums = found
+    return sums
+
+
 def weighted_sum(values, weights) -> float:
     """Return the sum of values times weights, which may be None."""
     return float(values.sum() if weights is None else values @ weights)
@@ -110,8 +142,13 @@ def weighted_sum(values, weights) -> float:
 def answer(estimator, X, function, out, check=None):
     """Return a function of the rows, by blocks where they are read so.
 
-    Of an array it is an array, of rows and iterators an iterator; with ``out``, that.
+    Of an array it is an array, of rows and iterators an iterator, of a Dask collection
+    a Dask array; with ``out``, that.
     """
+    source = None if hasattr(X, "__next__") else found_rows(X)
+    if isinstance(source, DaskRows) and out is None:
+        check_columns(estimator, source, reset=False)
+        return source.mapped(function, check)
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
     return gathered(X, blocks, out)
 

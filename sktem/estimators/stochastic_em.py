@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
@@ -13,8 +14,8 @@ from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
-    each_block,
     each_chunk,
+    total_over,
     weighted_sum,
 )
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
@@ -365,10 +366,7 @@ class StochasticEM(LoopEstimator):
             ``out`` is not given.
         """
         check_is_fitted(self)
-
-        def log_likelihood(X):
-            return self.model.log_likelihood(X, self.params_)
-
+        log_likelihood = partial(self.model.log_likelihood, params=self.params_)
         return answer(self, X, log_likelihood, out)
 
     @available_if(_model_has("log_likelihood"))
@@ -392,12 +390,15 @@ class StochasticEM(LoopEstimator):
         if not hasattr(X, "__next__") and found_rows(X) is None:
             return float(np.average(self.score_samples(X), weights=sample_weight))
         check_is_fitted(self)
-        total = mass = 0.0
-        for rows, weights in each_block(self, X, sample_weight):
-            values = self.model.log_likelihood(rows, self.params_)
-            total += weighted_sum(values, weights)
-            mass += float(len(values) if weights is None else weights.sum())
+        terms = partial(_likelihood, model=self.model, params=self.params_)
+        total, mass = total_over(self, X, sample_weight, terms)
         return total / mass
+
+
+def _likelihood(X, *, weights, model, params):
+    """Return log-likelihood and number of rows, summed."""
+    total = weighted_sum(model.log_likelihood(X, params), weights)
+    return total, float(len(X) if weights is None else weights.sum())
 
 
 def _rows_of_start(X, generators):

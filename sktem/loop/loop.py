@@ -17,6 +17,7 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, nan_message
 from sktem.rows.checked import CheckedRows
+from sktem.rows.partitions import PartitionedRows
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
@@ -94,6 +95,7 @@ class _Loop:
         plain = plain and settings.average != "tail"
         plain = plain and sample_weight is None and merge is None
         plain = plain and isinstance(X, (np.ndarray, CheckedRows))
+        plain = plain and not isinstance(X, PartitionedRows)
         parts = (settings.model, settings.sampler, solver)
         self.sweep = find(*parts) if plain else None
         for selector in state.selectors:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -18,8 +19,8 @@ from sktem.estimators.base import LoopEstimator, with_callbacks
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
-    each_block,
     each_chunk,
+    total_over,
     weighted_sum,
 )
 from sktem.estimators.fit_warnings import warn_of_run, warn_user
@@ -516,8 +517,11 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
 
         return answer(self, X, log_density, out, self._check_block)
 
-    def _check_block(self, block):
-        check_magnitude(block, getattr(self, "feature_names_in_", None))
+    @property
+    def _check_block(self):
+        """Return a check of a block, without the estimator."""
+        names = getattr(self, "feature_names_in_", None)
+        return partial(check_magnitude, names=names)
 
     def score(self, X, y=None, sample_weight=None):
         """Return the mean log-likelihood per row.
@@ -672,11 +676,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     def _total_log_likelihood(self, X, sample_weight):
         """Return the log-likelihood of all rows, and how many rows that is."""
         model, params = self._fitted_model()
-        total = mass = 0.0
-        for rows, weights in each_block(self, X, sample_weight, self._check_block):
-            total += weighted_sum(model.log_likelihood(rows, params), weights)
-            mass += float(len(rows) if weights is None else weights.sum())
-        return total, mass
+        terms = partial(_likelihood, model=model, params=params)
+        return total_over(self, X, sample_weight, terms, self._check_block)
 
     def _n_parameters(self):
         model, _ = self._fitted_model()
@@ -737,16 +738,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             The criterion.
         """
         model, params = self._fitted_model()
-        total = entropy = mass = 0.0
-        for rows, weights in each_block(self, X, sample_weight, self._check_block):
-            terms = model.posterior(rows, params)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                terms = np.where(terms > 0, terms * np.log(terms), 0.0)
-            if weights is not None:
-                terms = terms * weights[:, None]
-            entropy -= float(terms.sum())
-            total += weighted_sum(model.log_likelihood(rows, params), weights)
-            mass += float(len(rows) if weights is None else weights.sum())
+        terms = partial(_likelihood, model=model, params=params, with_entropy=True)
+        total, mass, entropy = total_over(
+            self, X, sample_weight, terms, self._check_block
+        )
         bic = -2 * total + self._n_parameters() * float(np.log(mass))
         return bic + 2 * entropy
 
@@ -945,3 +940,17 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         if not isinstance(X, TensorRows):
             return values  # of float64 where the dtype of X cannot hold them
         return {name: like_rows(X, value) for name, value in values.items()}
+
+
+def _likelihood(X, *, weights, model, params, with_entropy=False):
+    """Return log-likelihood, number and perhaps entropy of rows, summed."""
+    total = weighted_sum(model.log_likelihood(X, params), weights)
+    mass = float(len(X) if weights is None else weights.sum())
+    if not with_entropy:
+        return total, mass
+    terms = model.posterior(X, params)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(terms > 0, terms * np.log(terms), 0.0)
+    if weights is not None:
+        terms = terms * weights[:, None]
+    return total, mass, -float(terms.sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -101,18 +102,27 @@ def assigned_statistics(model, X, params, sample_weight=None):
 
     Means from a sample of the rows become a start from all of them.
     """
-    identity = np.eye(model.n_components, dtype=np.uint8)
+    assigned = partial(_assigned, model=model, means=params.means)
+    if hasattr(X, "summed"):
+        total, mass = X.summed(assigned, ROWS_PER_CHUNK, sample_weight)
+        return total / mass
     total, mass = 0.0, 0.0
     rows_of = ArrayRows(X) if isinstance(X, np.ndarray) else X
     for start, block in rows_of.blocks(ROWS_PER_CHUNK):
-        nearest = pairwise_distances_argmin(block - model.centre, params.means)
         rows = slice(start, start + len(block))
         weights = None if sample_weight is None else sample_weight[rows]
-        share = len(block) if weights is None else weights.sum()
-        found = model.mean_statistics(block, identity[nearest], weights)
-        total = total + share * found
+        found, share = assigned(block, weights=weights)
+        total = total + found
         mass += share
     return total / mass
+
+
+def _assigned(block, *, weights, model, means):
+    """Return sums of statistics and of weights, for the components of nearest means."""
+    identity = np.eye(model.n_components, dtype=np.uint8)
+    nearest = pairwise_distances_argmin(block - model.centre, means)
+    share = len(block) if weights is None else weights.sum()
+    return share * model.mean_statistics(block, identity[nearest], weights), share
 
 
 def start_statistics(model, X, method, random_state, sample_weight=None):

@@ -228,15 +228,28 @@ def check_columns(estimator, source: Rows, *, reset: bool) -> None:
 
 def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> bool:
     """Refuse infinity, and NaN unless allowed, naming the row; return whether it is."""
+    found, place = not_finite(chunk, allow_nan)
+    if place is not None:
+        raise not_finite_error(place, first, where)
+    return found
+
+
+def not_finite(chunk: np.ndarray, allow_nan=False):
+    """Return whether a value is not finite; row, column and kind of one not allowed."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(chunk.sum(dtype=np.float64)) or np.isfinite(chunk).all():
-            return False
+            return False, None
     wrong = np.isinf(chunk) if allow_nan else ~np.isfinite(chunk)
     if not wrong.any():
-        return True
-    row, column = np.argwhere(wrong)[0]
-    what = "NaN" if np.isnan(chunk[row, column]) else "infinity"
-    raise ValueError(
+        return True, None
+    row, column = map(int, np.argwhere(wrong)[0])
+    return True, (row, column, "NaN" if np.isnan(chunk[row, column]) else "infinity")
+
+
+def not_finite_error(place, first: int, where: str) -> ValueError:
+    """Return the error about a value that is not finite."""
+    row, column, what = place
+    return ValueError(
         f"Input X contains {what}: in row {first + row}, column {column} ({where})."
     )
 
@@ -246,20 +259,24 @@ def _numbers_of_piece(source, index, n_columns):
     where = source.where(index)
     with closing(as_iterator(source.piece(index))) as chunks:
         for chunk in chunks:
-            array = np.asarray(chunk)
-            if array.ndim != 2:
-                raise ValueError(
-                    f"{where} has chunks of shape {array.shape}: expected 2 dimensions"
-                )
-            n_columns = array.shape[1] if n_columns is None else n_columns
-            if array.shape[1] != n_columns:
-                raise ValueError(
-                    f"{where} has {array.shape[1]} columns, expected {n_columns}"
-                )
-            if array.dtype not in (np.float32, np.float64):
-                array = _as_float64(array, where)
+            array = numbers_of_chunk(chunk, n_columns, where)
+            n_columns = array.shape[1]
             if len(array):
                 yield array
+
+
+def numbers_of_chunk(chunk, n_columns, where):
+    """Return a chunk as an array of float32 or float64."""
+    array = np.asarray(chunk)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{where} has chunks of shape {array.shape}: expected 2 dimensions"
+        )
+    if n_columns is not None and array.shape[1] != n_columns:
+        raise ValueError(f"{where} has {array.shape[1]} columns, expected {n_columns}")
+    if array.dtype not in (np.float32, np.float64):
+        array = _as_float64(array, where)
+    return array
 
 
 def _as_float64(array, where):

@@ -11,6 +11,7 @@ from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows, numbers_of
 from sktem.rows.base import Rows
 from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import rows_of_files
+from sktem.rows.partitions import DaskRows
 
 __all__ = ["as_chunk", "as_rows", "found_rows"]
 
@@ -28,7 +29,7 @@ def as_rows(X) -> Rows:
         iterator of chunks at each call; a path, folder or glob pattern of Parquet or
         ``.npy`` files; a pyarrow Table or Dataset, a polars LazyFrame, a DuckDB
         relation or whatever else has ``__arrow_c_stream__`` and can be read again; a
-        zarr or h5py array; an instance of :class:`Rows`.
+        zarr or h5py array; a Dask array or data frame; an instance of :class:`Rows`.
 
     Returns
     -------
@@ -83,6 +84,8 @@ def found_rows(X) -> Rows | None:
             "of chunks, or learn from each chunk by partial_fit"
         )
     kind = type(X).__module__.partition(".")[0], type(X).__name__
+    if kind[0] in ("dask", "dask_expr"):
+        return DaskRows(X)
     if kind == ("polars", "LazyFrame"):
         return LazyFrameRows(X)
     if kind == ("polars", "DataFrame") or kind[0] == "pandas":

@@ -46,9 +46,8 @@ class FITTEM(VarianceReducedSolver):
         memory = state.own
         proxy = memory.mean
         if len(first.rows):
-            now = expectation.statistics(first, params, state.iteration)
-            proxy = proxy + (now - expectation.remembered(first, memory.latents))
+            change = expectation.change(first, memory.latents, params, state.iteration)
+            proxy = proxy + change
         if len(second.rows):
-            Z = expectation.draw(second.rows, params, state.iteration)
-            refresh_memory(memory, expectation, second.rows, Z)
+            refresh_memory(memory, expectation, second.rows, params, state.iteration)
         return proxy

@@ -36,12 +36,11 @@ def first_memory(state, expectation, params):
     return Remembered(latents, state.s)
 
 
-def refresh_memory(memory, expectation, rows, Z):
+def refresh_memory(memory, expectation, rows, params, iteration):
     """Replace remembered latents and update the mean of their statistics."""
     batch = Batch(rows, expectation.shares(rows))
-    change = expectation.of(batch, Z) - expectation.remembered(batch, memory.latents)
+    change = expectation.replace(batch, memory.latents, params, iteration)
     memory.mean = memory.mean + change
-    memory.latents.put(rows, Z)
 
 
 class ISAEM(Solver):
@@ -72,6 +71,5 @@ class ISAEM(Solver):
         """Replace the visited rows' share of the mean."""
         rows = batches[0].rows
         if len(rows):
-            Z = expectation.draw(rows, params, state.iteration)
-            refresh_memory(state.own, expectation, rows, Z)
+            refresh_memory(state.own, expectation, rows, params, state.iteration)
         return state.own.mean

@@ -98,11 +98,11 @@ class VRTTEM(VarianceReducedSolver):
         (batch,), anchor = batches, state.own
         if len(batch.rows) == 0:
             return anchor.mean
+        if anchor.latents is not None:
+            change = expectation.change(batch, anchor.latents, params, state.iteration)
+            return anchor.mean + change
         now = expectation.statistics(batch, params, state.iteration)
-        if anchor.latents is None:
-            then = expectation.statistics(batch, anchor.params, state.iteration)
-        else:
-            then = expectation.remembered(batch, anchor.latents)
+        then = expectation.statistics(batch, anchor.params, state.iteration)
         return anchor.mean + (now - then)
 
     def rows_per_iteration(self, n_rows, batch_size, sampler):

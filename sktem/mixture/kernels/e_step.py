@@ -7,6 +7,7 @@ So that nothing overflows, data are held within a bound about the centre: 1e150 
 where precisions are large, as much less as keeps every log-density above -1e301.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -127,7 +128,8 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64
+    X : ndarray of shape (n_samples, n_features), float32 or float64, or rows
+        Rows that lie elsewhere add up the sums of blocks by their method ``summed``.
     params : GaussianKernelParams
     weights : ndarray of shape (n_samples,) or None, default=None
         None stands for ones.
@@ -174,6 +176,10 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
 
     if not hasattr(X, "blocks"):
         return sum_rows(X, weights)
+    if hasattr(X, "summed"):
+        return X.summed(
+            partial(expected_statistics, params=params), block_size, weights
+        )
     total = None
     for first, block in X.blocks(BLOCKS_READ_AT_ONCE * block_size):
         part = None if weights is None else weights[first : first + len(block)]

@@ -1,0 +1,465 @@
+"""Rows of Dask collections: tasks go to the partitions, sums come back.
+
+Dask is imported on first use. Whatever scheduler is current runs the tasks: that of a
+``distributed.Client``, or the threads of this process. A task is a pure function of a
+partition and of its arguments, so that Dask may run it anywhere, and again.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.rows.base import Rows
+from sktem.rows.checked import (
+    CheckedRows,
+    check_finite,
+    not_finite,
+    not_finite_error,
+    numbers_of_chunk,
+)
+from sktem.rows.chunks import as_array, names_of
+
+__all__ = ["DaskRows", "PartSum", "PartitionedRows", "joined_sums"]
+
+#: Blocks whose sums are added up before they are added to those of others. The sums
+#: of fewer blocks in all are added up one after the other, as for an array.
+BLOCKS_PER_GROUP = 64
+
+#: Results that one task of the tree of sums takes.
+BRANCHES = 16
+
+
+class PartSum(NamedTuple):
+    """Sums over consecutive rows.
+
+    Attributes
+    ----------
+    first, stop : int
+        Row number of the first row, and of the one after the last.
+    values : tuple
+        Arrays and numbers.
+    """
+
+    first: int
+    stop: int
+    values: tuple
+
+
+class DaskRows(Rows):
+    """Rows of a Dask array or data frame; the pieces are its partitions.
+
+    Parameters
+    ----------
+    collection : dask.array.Array or dask.dataframe.DataFrame
+        The rows. Numbers of rows may be unknown.
+    """
+
+    def __init__(self, collection):
+        if getattr(collection, "ndim", 0) != 2:
+            what = f"{type(collection).__module__}.{type(collection).__name__}"
+            raise ValueError(f"X must be a Dask array or data frame, got {what}")
+        self.names = names_of(collection)
+        if hasattr(collection, "rechunk"):
+            if collection.numblocks[1] != 1:
+                collection = collection.rechunk({1: -1})
+            lengths = collection.chunks[0]
+            self.n_rows = None if np.isnan(lengths).any() else int(sum(lengths))
+        self.collection = collection
+        self.partitions = list(np.ravel(collection.to_delayed(optimize_graph=True)))
+        self.n_pieces = len(self.partitions)
+
+    @property
+    def n_columns(self):
+        """Number of columns."""
+        return int(self.collection.shape[1])
+
+    def where(self, index):
+        """Return the number of a partition."""
+        return f"partition {index}"
+
+    def piece(self, index):
+        """Bring a partition here."""
+        chunk = self.partitions[index].compute()
+        yield as_array(chunk, self.names, self.where(index))
+
+    def mapped(self, function, check=None):
+        """Return a Dask array of a function of the rows.
+
+        Parameters
+        ----------
+        function : callable
+            Returns an array with an entry for each row.
+        check : callable or None, default=None
+            Called with the rows first; raises ValueError for what is not allowed.
+
+        Returns
+        -------
+        dask.array.Array
+            Not computed yet.
+        """
+        array = self.collection
+        if not hasattr(array, "rechunk"):
+            array = array.to_dask_array()
+        dtype = np.float32 if array.dtype == np.float32 else np.float64
+        like = function(np.zeros((1, self.n_columns), dtype))[:0]
+        lengths = array.chunks[0]
+        starts = np.cumsum((0, *lengths[:-1]))
+        answer = partial(
+            _answered,
+            function,
+            check,
+            Partition(None, "", self.n_columns),
+            like,
+            starts,
+        )
+        shape: dict[str, Any] = {"drop_axis": 1}
+        if like.ndim == 2:
+            shape = {"chunks": (lengths, like.shape[1:])}
+        return array.map_blocks(answer, dtype=like.dtype, meta=like, **shape)
+
+
+class Partition(NamedTuple):
+    """How a partition becomes an array, where it lies.
+
+    Attributes
+    ----------
+    names : list of str or None
+        Names that its columns must have.
+    name : str
+        What errors call it.
+    n_columns : int
+        Number of columns.
+    n_rows : int or None
+        Number of rows, once it is known.
+    dtype : dtype or None
+        Type that holds the numbers of all partitions, once it is known.
+    """
+
+    names: Any
+    name: str
+    n_columns: int
+    n_rows: int | None = None
+    dtype: Any = None
+
+    def numbers(self, raw):
+        """Return the rows as float32 or float64."""
+        array = as_array(raw, self.names, self.name)
+        return numbers_of_chunk(array, self.n_columns, self.name)
+
+    def load(self, raw):
+        """Return the rows, which must be as many as they were."""
+        array = self.numbers(raw)
+        if len(array) != self.n_rows:
+            raise ValueError(
+                f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
+                "later pass: the rows must stay the same during a fit"
+            )
+        return np.ascontiguousarray(array, dtype=self.dtype)
+
+
+class PartitionedRows(CheckedRows):
+    """Rows of a Dask collection, checked and counted; each stays where it is.
+
+    Parameters
+    ----------
+    source : DaskRows
+        The rows.
+    check : callable or None, default=None
+        Called with the numbers of each partition; raises ValueError for what is not
+        allowed.
+
+    Attributes
+    ----------
+    used : ndarray of int
+        Numbers of the partitions that have rows.
+    """
+
+    def __init__(self, source: DaskRows, check=None):
+        from dask.delayed import delayed
+
+        self.delayed = partial(delayed, pure=False, traverse=False)
+        self.source: DaskRows = source
+        self.names = source.names
+        self.can_take = True
+        self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        self.loaders = [
+            Partition(source.names, source.where(index), source.n_columns)
+            for index in range(source.n_pieces)
+        ]
+        examine = self.delayed(_examined)
+        found = self.compute(
+            examine(raw, loader, check)
+            for raw, loader in zip(source.partitions, self.loaders, strict=True)
+        )
+        self.lengths = np.array([n_rows for n_rows, _, _ in found], dtype=np.int64)
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.has_nan = False
+        self.used = np.flatnonzero(self.lengths)
+        for index in self.used:
+            if (wrong := found[index][2]) is not None:
+                raise not_finite_error(
+                    wrong, int(self.starts[index]), source.where(index)
+                )
+        types = {found[index][1] for index in self.used}
+        self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
+        self.shape = (int(self.lengths.sum()), source.n_columns)
+        self._weights: tuple[Any, dict] = (None, {})
+
+    def __getstate__(self):
+        raise TypeError("rows of a Dask collection cannot be pickled during a fit")
+
+    def compute(self, tasks) -> list:
+        """Run tasks, wherever Dask chooses to, and return their results."""
+        from dask.base import compute
+
+        return list(compute(*tasks, traverse=False))
+
+    def tasks(self, function, *arguments, each=None) -> dict[int, Any]:
+        """Return a task for each partition, or for those that have an argument.
+
+        Parameters
+        ----------
+        function : callable
+            Called with the rows, the row number of the first, the argument of the
+            partition if ``each`` is given, and the others.
+        *arguments : object
+            Arguments that are the same for all partitions.
+        each : dict or None, default=None
+            Arguments by the number of the partition.
+
+        Returns
+        -------
+        dict
+            Tasks by the number of the partition.
+        """
+        on_partition = self.delayed(_on_partition)
+        common = self.delayed((function, arguments))
+        return {
+            int(index): on_partition(
+                self.source.partitions[index],
+                self.loaders[index]._replace(
+                    n_rows=int(self.lengths[index]), dtype=self.dtype
+                ),
+                common,
+                int(self.starts[index]),
+                *(() if each is None else (each[index],)),
+            )
+            for index in (self.used if each is None else each)
+        }
+
+    def sums_of(self, tasks, size: int) -> tuple:
+        """Run tasks that return lists of sums, and add these up over all rows.
+
+        Parameters
+        ----------
+        tasks : list
+            Tasks whose results are lists of :class:`PartSum`, in the order of the rows.
+        size : int
+            Rows of the blocks of the sums.
+
+        Returns
+        -------
+        tuple
+            The sums over all rows.
+        """
+        join = self.delayed(joined_sums)
+        while len(tasks) > BRANCHES:
+            cuts = range(0, len(tasks), BRANCHES)
+            tasks = [join(size, *tasks[cut : cut + BRANCHES]) for cut in cuts]
+        return total_of(joined_sums(size, *self.compute(tasks)), size, len(self))
+
+    def summed(self, function, size: int, weights=None) -> tuple:
+        """Return sums over aligned blocks of ``function(rows, weights=weights)``.
+
+        The blocks begin at multiples of their size, and their sums are added in an
+        order that depends on row numbers alone. A block that two partitions share is
+        the sum of two parts.
+
+        Parameters
+        ----------
+        function : callable
+            Returns a tuple of arrays and numbers. It is sent to the partitions.
+        size : int
+            Rows of a block.
+        weights : ndarray of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        tuple
+            The sums.
+        """
+        each = None if weights is None else self.weights_of(weights)
+        tasks = self.tasks(_block_sums, size, function, each=each)
+        return self.sums_of(list(tasks.values()), size)
+
+    def weights_of(self, weights: np.ndarray) -> dict[int, Any]:
+        """Return weights by partition; they are sent once."""
+        from dask.base import persist
+
+        if self._weights[0] is not weights:
+            parts = [
+                self.delayed(weights[start : start + length])
+                for start, length in zip(
+                    self.starts[self.used], self.lengths[self.used], strict=True
+                )
+            ]
+            parts = persist(*parts, traverse=False)
+            self._weights = (weights, dict(zip(self.used.tolist(), parts, strict=True)))
+        return self._weights[1]
+
+    def split(self, indices: np.ndarray) -> dict[int, np.ndarray]:
+        """Return positions in an array of row numbers, by partition."""
+        which = np.searchsorted(self.starts[self.used], indices, side="right") - 1
+        order = np.argsort(which, kind="stable")
+        present, starts = np.unique(which[order], return_index=True)
+        parts = np.split(order, starts[1:])
+        return {int(self.used[k]): part for k, part in zip(present, parts, strict=True)}
+
+    def _gathered(self, indices):
+        """Return chosen rows from their partitions."""
+        rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
+        parts = self.split(indices)
+        local = {i: indices[part] - self.starts[i] for i, part in parts.items()}
+        tasks = self.tasks(_taken, each=local)
+        found = self.compute(tasks.values())
+        for index, values in zip(tasks, found, strict=True):
+            rows[parts[index]] = values
+        return rows
+
+    def take(self, indices, axis=0):
+        """Return chosen rows: held ones, or from their partitions."""
+        flat = np.ravel(indices)
+        values = self._held_rows(flat)
+        if values is None:
+            values = self._gathered(flat)
+        return values.reshape(*np.shape(indices), self.shape[1])
+
+    __getitem__ = take
+
+    def hold(self, name, indices):
+        """Hold rows here that are asked for again and again, by sorted numbers."""
+        before = self.held.get(name)
+        if before is None or not np.array_equal(before[0], indices):
+            self.held[name] = (indices, self._gathered(indices))
+
+
+def joined_sums(size: int, *parts: list[PartSum]) -> list[PartSum]:
+    """Add up sums over neighbouring rows as far as row numbers allow.
+
+    What is added to what, and in which order, does not depend on how the rows are cut
+    into partitions: blocks are made whole first, and whole blocks are added to those
+    before them in their group.
+
+    Parameters
+    ----------
+    size : int
+        Rows of a block.
+    *parts : list of PartSum
+        Sums over rows that follow each other.
+
+    Returns
+    -------
+    list of PartSum
+        The sums.
+    """
+    joined: list[PartSum] = []
+    for part in chain(*parts):
+        joined.append(part)
+        while len(joined) > 1 and _belong_together(size, *joined[-2:]):
+            right, left = joined.pop(), joined.pop()
+            joined.append(_added(left, right))
+    return joined
+
+
+def total_of(parts: list[PartSum], size: int, n_rows: int) -> tuple:
+    """Return sums over all rows, group by group."""
+    rows = [0, *(row for part in parts for row in part[:2]), n_rows]
+    if any(stop != first for stop, first in zip(rows[::2], rows[1::2], strict=True)):
+        raise RuntimeError("sums over some of the rows are missing")
+    groups: list[PartSum] = []
+    for part in parts:
+        together = groups and _group(groups[-1].first, size) == _group(part.first, size)
+        groups.append(_added(groups.pop(), part) if together else part)
+    total = groups[0]
+    for part in groups[1:]:
+        total = _added(total, part)
+    return total.values
+
+
+def _group(row, size):
+    return row // (size * BLOCKS_PER_GROUP)
+
+
+def _belong_together(size, left, right):
+    """Return whether two sums are of one block, or the second is of the next block."""
+    if left.first // size == (right.stop - 1) // size:
+        return True
+    whole = right.first % size == 0 and right.stop - right.first == size
+    leads = left.first % (size * BLOCKS_PER_GROUP) == 0
+    return whole and leads and _group(left.first, size) == _group(right.first, size)
+
+
+def _added(left, right):
+    values = zip(left.values, right.values, strict=True)
+    return PartSum(left.first, right.stop, tuple(a + b for a, b in values))
+
+
+# Tasks ------------------------------------------------------------------------------
+
+
+def _examined(raw, loader, check):
+    """Return number of rows, type, and the first value that is not finite."""
+    array = loader.numbers(raw)
+    _, wrong = not_finite(array)
+    if len(array) and wrong is None and check is not None:
+        check(array)
+    return len(array), array.dtype, wrong
+
+
+def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
+    """Return a function of the rows of a partition, after checks."""
+    index = block_id[0]
+    loader = loader._replace(name=f"partition {index}")
+    array = np.ascontiguousarray(loader.numbers(raw))
+    if len(array) == 0:
+        return like
+    known = not np.isnan(starts[index])
+    first, where = (int(starts[index]), "") if known else (0, ", counted in it")
+    check_finite(array, first, loader.name + where)
+    if check is not None:
+        check(array)
+    return function(array).astype(like.dtype, copy=False)
+
+
+def _on_partition(raw, loader, common, first, *each):
+    function, arguments = common
+    return function(loader.load(raw), first, *each, *arguments)
+
+
+def _block_sums(block, first, *arguments):
+    """Return the sums over the aligned blocks of a partition."""
+    *weights, size, function = arguments
+    parts = []
+    for rows in aligned_slices(first, len(block), size):
+        part = weights[0][rows] if weights else None
+        values = function(block[rows], weights=part)
+        parts.append(PartSum(first + rows.start, first + rows.stop, values))
+    return joined_sums(size, parts)
+
+
+def _taken(block, first, indices):
+    return block.take(indices, axis=0)
+
+
+def aligned_slices(first: int, length: int, size: int):
+    """Yield slices of a partition that end at multiples of a size, counted globally."""
+    start = 0
+    while start < length:
+        stop = min(length, start + size - (first + start) % size)
+        yield slice(start, stop)
+        start = stop
