@@ -2,10 +2,10 @@
 Classes of images that are half hidden
 ======================================
 
-A deformable template is a law of all pixels, so that an image of which a part is
-missing can be explained by what is left, without filling anything in. Here digits are
-recognised with a part of the pixels unknown (NaN), the probabilities say how much is
-left to doubt, and the template shows what may lie behind.
+A deformable template is a distribution of all pixels, so that an image of which a part
+is missing can be explained by what is left, without filling anything in. Here digits
+are recognised with a part of the pixels unknown (NaN), the probabilities say how much
+is left to doubt, and the template shows what may lie behind.
 """
 
 # %%

@@ -4,7 +4,8 @@ A few counts that should not be there
 
 Counts are sometimes wrong: a counter runs twice, two sites are added up, a zero too
 many is typed. A Poisson regression must explain such a count with its coefficients,
-because its law leaves no other way. In the robust one the row itself can be odd.
+because its distribution leaves no other way. In the robust one the row itself can be
+odd.
 """
 
 # sphinx_gallery_thumbnail_path = "images/card_regression.png"

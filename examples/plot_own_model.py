@@ -134,8 +134,8 @@ for sampler_name, sampler in samplers.items():
 # ----------------
 # The grey lines are the values of the direct maximisation. All solvers agree with them
 # under the two exact samplers, the random walk and MALA, up to Monte Carlo noise. The
-# unadjusted Langevin sampler has no accept test: its stationary law is biased by an
-# amount that shrinks with its step, and so are the estimates.
+# unadjusted Langevin sampler has no accept test: its stationary distribution is biased
+# by an amount that shrinks with its step, and so are the estimates.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, name in zip(axes, Params._fields, strict=True):

@@ -1,6 +1,6 @@
 """
-Counts that scatter more than a Poisson law
-===========================================
+Counts that scatter more than a Poisson distribution
+====================================================
 
 A Poisson regression believes that its counts scatter no more than their mean says. The
 robust one lets each row have a rate of its own about the regression, and its confidence

@@ -1,8 +1,8 @@
 """Arrays of NumPy or of another namespace that follows the array API standard.
 
 Code that runs on both asks :func:`arrays_of` for operations that the two spell
-differently and takes everything else (sums, logarithms, ``@``) from its ``xp``. What it
-makes is of the namespace and on the device of what it got. Other namespaces need
+differently and takes everything else (sums, logarithms, ``@``) from its ``xp``. Its
+results have the namespace and the device of its input. Other namespaces need
 array-api-compat, which is imported when the first such array is seen.
 """
 
@@ -64,15 +64,15 @@ class NumpyArrays:
         return np.full(shape, value, dtype)
 
     def take(self, values, rows):
-        """Return the rows whose numbers are in a NumPy array."""
+        """Return the rows whose indices are in a NumPy array."""
         return values[rows]
 
     def take_columns(self, values, columns):
-        """Return the columns whose numbers are in a NumPy array."""
+        """Return the columns whose indices are in a NumPy array."""
         return values[:, columns]
 
     def put(self, table, rows, values):
-        """Replace the rows whose numbers are in a NumPy array."""
+        """Replace the rows whose indices are in a NumPy array."""
         table[rows] = values
 
     def to_numpy(self, values):
@@ -84,7 +84,7 @@ class NumpyArrays:
         return np.matmul(a, b, out=out)
 
     def difference(self, a, b):
-        """Return ``a - b``, possibly in the place of b."""
+        """Return ``a - b``, possibly in place of b."""
         return np.subtract(a, b, out=b)
 
     def row_dots(self, a, b):
@@ -140,11 +140,11 @@ class NamespaceArrays:
         return self.xp.full(shape, value, dtype=dtype, device=self.device)
 
     def take(self, values, rows):
-        """Return the rows whose numbers are in a NumPy array."""
+        """Return the rows whose indices are in a NumPy array."""
         return self.xp.take(values, self.asarray(rows), axis=0)
 
     def take_columns(self, values, columns):
-        """Return the columns whose numbers are in a NumPy array."""
+        """Return the columns whose indices are in a NumPy array."""
         return self.xp.take(values, self.asarray(columns), axis=1)
 
     def to_numpy(self, values):
@@ -156,7 +156,7 @@ class NamespaceArrays:
         return np.asarray(values)
 
     def put(self, table, rows, values):
-        """Replace the rows whose numbers are in a NumPy array."""
+        """Replace the rows whose indices are in a NumPy array."""
         try:
             table[self.asarray(rows)] = values
         except IndexError:
@@ -172,7 +172,7 @@ class NamespaceArrays:
         return out
 
     def difference(self, a, b):
-        """Return ``a - b``, possibly in the place of b."""
+        """Return ``a - b``, possibly in place of b."""
         return a - b
 
     def row_dots(self, a, b):
@@ -194,7 +194,7 @@ def _compat():
 
 
 def arrays_of(values, numpy=NUMPY, other=NamespaceArrays):
-    """Return the operations for the arrays of a namespace and device.
+    """Return the operations for the namespace and device of an array.
 
     Parameters
     ----------

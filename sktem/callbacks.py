@@ -80,7 +80,7 @@ class Checkpoint(_FitCallback):
         self._epochs = 0
 
     def restore(self, estimator, X, sample_weight, progress):
-        """Return the progress of a fit: what was saved of the same fit, or a new one.
+        """Return the saved progress of the same fit, or else that of a new one.
 
         Parameters
         ----------
@@ -129,7 +129,7 @@ class Checkpoint(_FitCallback):
         return progress
 
     def teardown(self, estimator, context):
-        """Let go of the fit.
+        """Forget the fit.
 
         Parameters
         ----------

@@ -127,7 +127,7 @@ class Graph:
         units : ndarray of shape (2 * n_edges,)
             The neighbours.
         edges : ndarray of shape (2 * n_edges,)
-            The number of the edge that leads to each.
+            The index of the edge that leads to each.
         """
         owner = np.concatenate([self.first, self.second])
         other = np.concatenate([self.second, self.first])
@@ -185,7 +185,7 @@ class Graph:
         graph : Graph
             The graph between them.
         edges : ndarray of int
-            The number of each of its edges in this graph.
+            The index of each of its edges in this graph.
         """
         position = np.full(self.n_units, -1)
         position[units] = np.arange(len(units))

@@ -38,13 +38,13 @@ class History:
         of convergence of Karimi and Li (Theorems 1 to 3). It is unbiased, so that it
         can be slightly negative near convergence.
     gradient_norm : list of float
-        Norm of the gradient that the last iteration of the epoch went along, for
-        Boltzmann machines.
+        Norm of the gradient at the last iteration of the epoch, for Boltzmann
+        machines.
     acceptance_rate : list of float
         Mean acceptance of the Markov kernel, NaN for exact samplers.
     bias : list of float
         How far a transition of a biased Markov kernel is from one that leaves the
-        target alone, see :class:`sktem.samplers.ULA`; NaN for others.
+        target invariant, see :class:`sktem.samplers.ULA`; NaN for others.
     cpu_time : list of float
         Process CPU seconds since the start.
     events : collections.Counter

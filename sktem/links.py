@@ -1,4 +1,4 @@
-"""Public addresses of the project, in one place, and links made from them.
+"""Public addresses of the project and the links made from them.
 
 They are empty as long as the project has no public address. Where
 ``DOCUMENTATION_URL`` is set, the HTML representation of an estimator links to its

@@ -1,6 +1,6 @@
 """Step sizes gamma_k of the stochastic-approximation step.
 
-A schedule is called with the iteration number ``k = 1, 2, ...`` (a number or an
+A schedule is called with the iteration index ``k = 1, 2, ...`` (a number or an
 array) and returns a step in (0, 1].
 """
 
@@ -35,7 +35,7 @@ class Schedule(BaseEstimator, ABC):
         Parameters
         ----------
         k : float or ndarray
-            Iteration number, counted from 1.
+            Iteration index, counted from 1.
 
         Returns
         -------
@@ -237,7 +237,7 @@ def check_schedule(step_size, name: str = "step_size"):
     Returns
     -------
     callable
-        Maps the iteration number to a step.
+        Maps the iteration index to a step.
 
     Raises
     ------
@@ -272,7 +272,7 @@ def steps_from(step_size, first: int, count: int) -> np.ndarray:
     Parameters
     ----------
     step_size : callable
-        Maps the iteration number to a step. A :class:`Schedule` is called once, with
+        Maps the iteration index to a step. A :class:`Schedule` is called once, with
         an array; any other callable is called with numbers.
     first : int
         Number of the first iteration.

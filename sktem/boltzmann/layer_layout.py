@@ -23,8 +23,8 @@ class LayerLayout:
     theta is the biases of the even layers, of the odd layers, the precisions of
     Gaussian visible units, and the matrices of weights. The visible units, if Gaussian,
     are taken in units in which each has mean 0 and variance 1 in the data. Chains are
-    float32 of shape (n_chains, n_odd): the odd layers; they determine the law of the
-    rest.
+    float32 of shape (n_chains, n_odd): the odd layers; they determine the distribution
+    of the rest.
 
     Parameters
     ----------

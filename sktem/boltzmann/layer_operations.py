@@ -4,7 +4,7 @@ Everything else about them is matrix products and sums. For NumPy these few oper
 are compiled loops with draws that are a pure function of (seed, step, row, unit); for
 other namespaces they are expressions of the array API, with uniforms from a generator
 on the device where the namespace has one (torch) and from NumPy's otherwise. The draws
-of two namespaces differ, their law does not.
+of two namespaces differ, their distribution does not.
 """
 
 from __future__ import annotations

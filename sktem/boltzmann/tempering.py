@@ -2,8 +2,8 @@
 
 The replicas of a chain lie on the path from independent units to the machine. After its
 transitions each is compared with the next one, and the two change places with the
-probability of Metropolis, so that the law of all of them together stays what it is.
-What is warm moves between modes, and carries the cold chain along.
+probability of Metropolis, so that the distribution of all of them together stays what
+it is. What is warm moves between modes, and carries the cold chain along.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ class Batch(NamedTuple):
     Attributes
     ----------
     rows : ndarray of int
-        Distinct row numbers.
+        Distinct row indices.
     coefficients : ndarray
         ``sum_i coefficients[i] * S_i`` is an unbiased estimate of the mean of S over
         all rows (weighted, if there are weights).
@@ -87,8 +87,8 @@ class Expectation:
     chains : ChainTable or None
         Chain states of all rows, for Markov samplers.
     full_pass_done : FullPass or None
-        Results of the last full pass, if its expectations were exact; who uses it
-        takes it away.
+        Results of the last full pass, if its expectations were exact; None once they
+        have been used.
     folder : str or None
         Where tables of latents are kept on disk; None keeps them in memory.
     checked : bool
@@ -165,7 +165,7 @@ class Expectation:
         purpose : int
             One of those of :mod:`sktem.e_step.row_random`.
         iteration : int
-            Iteration number.
+            Iteration index.
         rows : slice or ndarray of int
             Which rows.
 
@@ -232,7 +232,7 @@ class Expectation:
         params : object
             Current parameters.
         iteration : int
-            Iteration number, 0 before the first.
+            Iteration index, 0 before the first.
 
         Returns
         -------
@@ -327,7 +327,7 @@ class Expectation:
         params : object
             Parameters.
         iteration : int
-            Iteration number.
+            Iteration index.
 
         Returns
         -------
@@ -402,7 +402,7 @@ class Expectation:
         params : object
             Parameters.
         iteration : int
-            Iteration number.
+            Iteration index.
         memory : LatentMemory or None, default=None
             Where to remember the latents.
 

@@ -54,9 +54,9 @@ class Generators:
         purpose : int
             One of those of :mod:`sktem.e_step.row_random`.
         iteration : int
-            Iteration number.
+            Iteration index.
         rows : ndarray of int64
-            Row numbers.
+            Row indices.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Random numbers of rows: functions of seed, purpose, iteration and row number."""
+"""Random numbers of rows: functions of seed, purpose, iteration and row index."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RowGenerator(np.random.Generator):
     key : tuple of (uint64, int, int)
         Seed, iteration and purpose.
     rows : ndarray of int64 of shape (n,)
-        Row numbers.
+        Row indices.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class RowGenerator(np.random.Generator):
 
 
 def row_keys(rng: np.random.Generator, n_rows: int) -> tuple[int, np.ndarray]:
-    """Return a seed and row numbers, for kernels that draw by themselves.
+    """Return a seed and row indices, for kernels that draw by themselves.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def row_keys(rng: np.random.Generator, n_rows: int) -> tuple[int, np.ndarray]:
     seed : int
         Another one at each call.
     rows : ndarray of int64 of shape (n_rows,)
-        Row numbers.
+        Row indices.
     """
     if not isinstance(rng, RowGenerator):
         return int(rng.integers(2**63)), np.arange(n_rows)

@@ -62,7 +62,7 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
     """
 
     def set_params(self, **params):
-        """Set parameters, as in scikit-learn; an unknown name is asked back.
+        """Set parameters as in scikit-learn; an error suggests a known name.
 
         Parameters
         ----------
@@ -89,8 +89,8 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
     ):
         """Run from each start and take over the result of the best run.
 
-        ``new_run(progress)`` makes the state of a start; ``finish(state)`` is the
-        last word on the best one. A fit that the user has interrupted takes the result
+        ``new_run(progress)`` makes the state of a start; ``finish(state)`` completes
+        the best one. A fit that the user has interrupted takes the result
         of the last finished epoch and then raises KeyboardInterrupt.
         """
         progress = FitProgress(random=starts)
@@ -202,7 +202,7 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
 
 
 class _EpochReport:
-    """Tells callbacks and the user of each finished epoch."""
+    """Reports each finished epoch to callbacks and to the user."""
 
     def __init__(self, estimator, settings, task, lines, advance):
         self.estimator = estimator

@@ -103,7 +103,7 @@ class StochasticEM(LoopEstimator):
         By name, Markov samplers learn the length of their moves; chains begin with
         some draws at the starting parameters, which do not count as passes.
     n_draws : int, callable or None, default=None
-        Draws per visit for ``sampler="mc"``, or a function of the iteration number;
+        Draws per visit for ``sampler="mc"``, or a function of the iteration index;
         None means 10. Used by that sampler only.
     batch_size : int or "auto", default="auto"
         Rows per iteration. "auto" is a twentieth of the rows, at most 1024; 1 is the

@@ -1,4 +1,4 @@
-"""Draws that are a pure function of a counter, and float32 functions for their use.
+"""Draws that are a pure function of a counter, and float32 functions that use them.
 
 A draw is a hash of (seed, step, lane group, lane), so that it does not depend on the
 order of the work or the number of threads. All is plain 32-bit arithmetic without

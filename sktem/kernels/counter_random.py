@@ -73,7 +73,7 @@ def fill_row_uniforms(seed, iteration, purpose, rows, counter, out):
     seed : uint64
     iteration, purpose : int
     rows : ndarray of int64 of shape (n,)
-        Row numbers.
+        Row indices.
     counter : int
         First draw of each stream that is used.
     out : ndarray of shape (n, n_draws)
@@ -156,7 +156,7 @@ def fill_visit_uniforms(seed, iteration, purpose, rows, out):
     purpose : int
         Purpose of the first index set; the others follow.
     rows : ndarray of int64 of shape (n_iterations, n_index_sets)
-        Row numbers.
+        Row indices.
     out : ndarray of shape (n_iterations, n_index_sets, n_draws)
     """
     for t in range(rows.shape[0]):

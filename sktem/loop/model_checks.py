@@ -234,7 +234,7 @@ class _ModelCheck:
         return marginal, lambda w: self.average(Z, w), False
 
     def maximize(self):
-        """No parameters near those of the M-step may be better."""
+        """Check that no parameters near those of the M-step are better."""
         found = self.objective()
         if found is None:
             return False
@@ -269,7 +269,7 @@ class _ModelCheck:
             )
 
     def project(self):
-        """Leave statistics of data alone, and its own results."""
+        """Check that it keeps statistics of data, and its own results."""
         s = self.average(self.Z)
         same, left = self.project_checked(s)
         # Latents where chains start may all be equal, which is at the boundary.

@@ -67,7 +67,7 @@ class Monitor:
         s : ndarray
             Averaged statistics.
         iteration : int
-            Iteration number.
+            Iteration index.
 
         Returns
         -------

@@ -37,7 +37,7 @@ class SweepVisits(NamedTuple):
     Attributes
     ----------
     rows : ndarray of int of shape (n_iterations, n_index_sets)
-        Row numbers.
+        Row indices.
     values : ndarray of shape (n_iterations, n_index_sets, n_features)
         The rows.
     uniforms : ndarray of shape (n_iterations, n_index_sets, n_draws)
@@ -82,7 +82,7 @@ def find(model, sampler, solver):
     model, sampler, solver : object
         Parts; those with a sweep have an attribute ``sweep_name``. It counts only where
         the class of the part itself defines it: a subclass may do other things than
-        its base, so that it has to say anew that the sweep stands for it.
+        its base, so that it has to define the attribute itself.
 
     Returns
     -------

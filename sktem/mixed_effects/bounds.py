@@ -23,9 +23,9 @@ FEW_POINTS, HOPELESS = 64, 2.0
 def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     """Put variances that the likelihood has no use for at their bounds.
 
-    Newton steps approach such a bound for ever. A variance, or the part not explained
-    by others, goes to its least value if the likelihood does not fall, and the rest
-    moves on.
+    Newton steps approach such a bound without reaching it. A variance, or the part not
+    explained by others, goes to its least value if the likelihood does not fall, and
+    the rest moves on.
     """
     seed, most_points = rng.integers(2**63), options["most_points"]
     for j in model.design.free_variances:

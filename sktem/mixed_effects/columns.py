@@ -12,7 +12,7 @@ __all__ = ["blank_columns", "column_of", "columns_used", "input_columns", "subje
 
 
 def column_of(key, names, n_columns, what):
-    """Return the position of a column given by name or number."""
+    """Return the position of a column given by name or index."""
     if isinstance(key, Integral) and not isinstance(key, bool):
         if not 0 <= int(key) < n_columns:
             raise ValueError(f"{what}: X has {n_columns} columns, got {key!r}")
@@ -27,7 +27,7 @@ def column_of(key, names, n_columns, what):
 
 
 def listed(columns):
-    """Return the covariates of a parameter, which may be one name or number."""
+    """Return the covariates of a parameter, which may be one name or index."""
     return (columns,) if isinstance(columns, (str, Integral)) else tuple(columns)
 
 
@@ -49,7 +49,7 @@ def input_columns(estimator, structure, names, n_columns):
 
 
 def _by_name(estimator, wanted, names):
-    """Return the columns that are called like inputs, or the only one there is."""
+    """Return the columns named after the inputs, or the only one there is."""
     if set(wanted) <= set(names):
         return list(wanted)
     folded = [str(name).casefold() for name in names]

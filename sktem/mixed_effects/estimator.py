@@ -78,8 +78,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         without random effects.
     inputs : list of str or int, or None, default=None
         Columns of X that a model of the library takes; None means those of a data frame
-        that are called like its inputs, and the first ones of an array. The others may
-        hold anything that is not read.
+        that have the names of its inputs, and the first ones of an array. The others
+        may hold anything that is not read.
     transforms : str or dict, default="log-normal"
         "normal", "log-normal", "logit" or "probit": how a Gaussian parameter becomes
         psi; one for all, or by name (the others are "log-normal").
@@ -109,8 +109,8 @@ default="constant"
         ``gradient(psi, X)``, a dict with the derivatives of the model by the
         parameters, for the samplers "mala" and "ula"; None means finite differences.
     omega_start : float, dict or None, default=None
-        Variances of the random effects at the start; None means that the residuals of
-        the regression without random effects suggest.
+        Variances of the random effects at the start; None takes them from the residuals
+        of the regression without random effects.
     solver : str or Solver, default="saem"
         "saem", "isaem", "vrttem", "fittem", "online", "biased-saem" (SAEM with "ula"),
         or an instance of a class of :mod:`sktem.solvers`. "auto" is "saem": the random
@@ -557,8 +557,8 @@ default="constant"
         Parameters
         ----------
         method : {"mode", "mean", "draws"}, default="mode"
-            Mode of the conditional law (of the Gaussian parameters), conditional mean,
-            or draws of it.
+            Mode of the conditional distribution (of the Gaussian parameters),
+            conditional mean, or draws of it.
         n_draws : int, default=1000
             Draws, or importance draws that make the mean.
 
@@ -616,9 +616,9 @@ default="constant"
         method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
             Adaptive Gauss-Hermite quadrature, or importance sampling from t
             distributions, both at the conditional modes with full covariances; or the
-            Gaussian law that the model has when its function is made linear there.
-            "auto" is quadrature where at most 2,000 nodes per subject determine the
-            result, else the one of the first two with the smaller error.
+            Gaussian distribution that the model has when its function is made linear
+            there. "auto" is quadrature where at most 2,000 nodes per subject determine
+            the result, else the one of the first two with the smaller error.
         n_draws : int, default=2000
             Importance draws per subject.
         n_nodes : int or "auto", default="auto"

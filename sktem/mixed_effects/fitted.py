@@ -112,7 +112,7 @@ class FittedMixedEffects:
         """Return standard errors by name, their errors, and unusual findings."""
         return self._once(standard_errors, method, n_draws)
 
-    # ---------------------------------------------------------------- conditional laws
+    # ------------------------------------------------------- conditional distributions
 
     def modes(self) -> tuple[np.ndarray, np.ndarray]:
         """Return modes and covariances of the random parameters."""

@@ -340,7 +340,7 @@ def _design(coefficients, numeric, names, transforms, random, pattern, covariate
 
 
 def _check_names(names, coefficients, random):
-    """Raise an error where a parameter is called like an estimate of another kind."""
+    """Raise an error where a parameter has the name of an estimate of another kind."""
     effects = [names[p] for p in random]
     derived = {one.label for one in coefficients if not one.is_intercept}
     derived |= {f"omega2_{name}" for name in effects}

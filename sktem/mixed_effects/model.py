@@ -21,7 +21,7 @@ __all__ = ["NonlinearMixedEffectsModel"]
 
 #: Subjects per block of the compiled sweeps.
 SUBJECTS_PER_BLOCK = 512
-#: Variances may fall as fast as they will.
+#: No bound on how fast variances fall.
 NO_ANNEALING = Annealing()
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 __all__ = ["GroupedRows", "NamedColumns"]
 
-#: Numbers of copies of all subjects that are kept.
+#: How many copies of all subjects are kept.
 KEPT_COPIES = 3
 
 

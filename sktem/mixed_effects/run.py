@@ -71,7 +71,7 @@ class MixedEffectsRun:
         Epochs before those that are averaged.
     n_jumps, n_climbs : int
         How often the estimates have jumped along a drift, and to where Newton steps on
-        the likelihood led; after the latter they jump no more.
+        the likelihood led; once the latter has happened, they do not jump again.
     doubt : str
         Why the estimates may not be at a maximum of the likelihood.
     """

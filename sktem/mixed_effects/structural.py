@@ -16,7 +16,7 @@ class StructuralModel(NamedTuple):
     Attributes
     ----------
     code : int
-        Number by which compiled code knows it.
+        Code by which the compiled functions identify it.
     parameters : tuple of str
         Names of the parameters, in the order of the compiled twin.
     inputs : tuple of str

@@ -17,7 +17,7 @@ class Transform(NamedTuple):
     Attributes
     ----------
     code : int
-        Number by which compiled code knows it.
+        Code by which the compiled functions identify it.
     forward, inverse, derivative : callable
         The map, its inverse, and d psi / d phi as a function of phi.
     support : tuple of float

@@ -180,7 +180,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     random_state : int, RandomState, Generator or None, default=None
         Seed of the start and of the solvers.
     warm_start : bool, default=False
-        Go on from the previous fit.
+        Continue from the previous fit.
     verbose : int, default=0
         1 prints epochs, 2 also the time and the change of the lower bound. Bars:
         :func:`sktem.show_progress`.

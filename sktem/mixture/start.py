@@ -83,7 +83,7 @@ START_METHODS = {
 
 
 def chosen_rows(X, n_components, size, random_state):
-    """Return the sorted numbers of the rows of a start, None for all of an array."""
+    """Return the sorted indices of the rows of a start, None for all of an array."""
     n_rows, n_features = X.shape
     if size == "auto":
         least = ROWS_PER_PARAMETER * n_components * (n_features + 1)

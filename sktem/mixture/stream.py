@@ -213,7 +213,7 @@ def _stream_average(estimator):
     """Return which iterate a stream publishes."""
     if estimator.average != "auto":
         return estimator.average
-    # Whoever sets the step wants its last iterate, as a rule: a constant one, to
+    # A user who sets the step usually wants the last iterate: a constant one, to
     # follow a drift.
     automatic = isinstance(estimator.step_size, str)
     return "tail" if automatic else False

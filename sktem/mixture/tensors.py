@@ -44,7 +44,7 @@ SQUARES_ERROR = {np.float32: 1e-3, np.float64: 1e-10}
 
 @dataclass(frozen=True)
 class TensorRows:
-    """Rows of an array that is not NumPy's, taken by row numbers of NumPy.
+    """Rows of an array that is not NumPy's, taken by row indices of NumPy.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class TensorRows:
         return TensorRows(arrays_of(self.values).take(self.values, rows))
 
     def take(self, rows, axis=0):
-        """Return the rows of given numbers."""
+        """Return the rows of given indices."""
         return self[np.asarray(rows)]
 
     def largest_sizes(self):

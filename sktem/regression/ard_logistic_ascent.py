@@ -177,7 +177,7 @@ def ascent_from(draws, variances, largest):
 
 
 def without_negligible(draws, variances):
-    """Drop the feature that can contribute least, if that is next to nothing.
+    """Drop the feature that can contribute least, if that is negligible.
 
     A Gaussian posterior of mean m and variance S says that the likelihood of a
     coefficient has the slope ``q = m / S`` and the curvature ``s = 1 / S - 1 / v`` at

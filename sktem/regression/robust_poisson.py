@@ -30,7 +30,7 @@ from sktem.validation import validate_data
 
 __all__ = ["RobustPoissonRegressor"]
 
-#: The unadjusted sampler by name: its bias at this step is next to nothing.
+#: The unadjusted sampler by name: its bias at this step is negligible.
 ULA_OPTIONS = {"step": 0.02, "n_steps": 5}
 
 
@@ -42,7 +42,7 @@ class ScaledState(RunState):
 
 
 class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
-    """Poisson regression for counts with more scatter than a Poisson law has.
+    """Poisson regression for counts with more scatter than a Poisson distribution.
 
     ``y_i ~ Poisson(exp(z_i))`` with ``z_i ~ N(alpha + x_i beta, sigma^2)``: a row that
     does not fit moves its own z instead of the coefficients. Features are centred and

@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["ROWS_PER_BLOCK", "Rows", "aligned", "as_iterator"]
 
-#: Rows of a block, where nobody asks for another number.
+#: Rows of a block, unless another number is asked for.
 ROWS_PER_BLOCK = 1 << 16
 
 
@@ -20,8 +20,8 @@ class Rows(ABC):
     A source is a sequence of *pieces*, such as files or chunks, each of which gives
     arrays of rows when it is read. An adapter defines :meth:`piece`, and the
     attributes below where they are not as here. What users pass to ``fit`` becomes
-    rows by :func:`sktem.rows.as_rows`; who has another source writes a subclass and
-    passes an instance.
+    rows by :func:`sktem.rows.as_rows`; for another
+    source, write a subclass and pass an instance.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Rows(ABC):
         Yields
         ------
         first : int
-            Row number of the first row.
+            Row index of the first row.
         block : ndarray of shape (size, n_columns)
             The rows.
         """
@@ -128,7 +128,7 @@ class Rows(ABC):
         Parameters
         ----------
         indices : ndarray of int
-            Row numbers.
+            Row indices.
 
         Returns
         -------
@@ -162,7 +162,7 @@ def aligned(
     Yields
     ------
     first : int
-        Row number of the first row.
+        Row index of the first row.
     block : ndarray
         The rows; valid until the next block is asked for.
     """

@@ -40,7 +40,7 @@ class CheckedRows:
     lengths : ndarray of int
         Rows of each piece.
     held : dict
-        Row numbers, sorted, and rows that are held in memory, by name.
+        Row indices, sorted, and rows that are held in memory, by name.
     """
 
     ndim = 2
@@ -73,7 +73,7 @@ class CheckedRows:
         return self.shape[0]
 
     def pieces(self, order=None) -> Generator[tuple[int, np.ndarray]]:
-        """Yield the row number of the first row and the rows, piece by piece."""
+        """Yield the row index of the first row and the rows, piece by piece."""
         source = self.source
         for index in range(source.n_pieces) if order is None else order:
             count, expected = 0, int(self.lengths[index])
@@ -92,7 +92,7 @@ class CheckedRows:
                 )
 
     def blocks(self, size: int = ROWS_PER_BLOCK) -> Generator[tuple[int, np.ndarray]]:
-        """Yield the row number of the first row and the rows, in aligned blocks."""
+        """Yield the row index of the first row and the rows, in aligned blocks."""
         with closing(self.pieces()) as pieces:
             for first, block in aligned((chunk for _, chunk in pieces), size):
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)

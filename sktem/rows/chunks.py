@@ -24,7 +24,7 @@ class ChunkRows(Rows):
         self.names = names_of(chunks[0])
 
     def where(self, index):
-        """Return the number of a chunk."""
+        """Return the index of a chunk."""
         return f"chunk {index}"
 
     def piece(self, index):

@@ -53,7 +53,7 @@ class MappedRows(Rows):
     checked : CheckedRows
         The rows.
     function : callable
-        Called with row numbers, a slice or an array of them, and the rows; returns as
+        Called with row indices, a slice or an array of them, and the rows; returns as
         many rows.
     """
 

@@ -25,7 +25,8 @@ class SamplerInfo(NamedTuple):
     events : mapping
         Counts of numerical problems, by name.
     bias : float
-        How far a transition is from one that leaves the target alone, NaN if it does.
+        How far a transition is from one that leaves the target invariant, NaN if it
+        does so.
     """
 
     acceptance_rate: float = float("nan")
@@ -104,7 +105,7 @@ class Sampler(BaseEstimator, ABC):
         generators : Generators
             The generators ``sampling`` and ``acceptance`` are used.
         iteration : int, default=1
-            Iteration number k, for a number of draws that grows with it.
+            Iteration index k, for a number of draws that grows with it.
 
         Returns
         -------

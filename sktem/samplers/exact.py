@@ -84,7 +84,7 @@ class ExactDraws(Sampler):
     Parameters
     ----------
     n_draws : int or callable, default=10
-        Draws per visit, or a function of the iteration number that returns it (such
+        Draws per visit, or a function of the iteration index that returns it (such
         as :class:`GrowingDraws`). The Monte Carlo variance is divided by it.
 
     Examples
@@ -110,7 +110,7 @@ class ExactDraws(Sampler):
         Parameters
         ----------
         iteration : int
-            Iteration number, from 1.
+            Iteration index, from 1.
 
         Returns
         -------

@@ -22,7 +22,7 @@ class HMC(MarkovSampler):
     ----------
     step : float, array-like, callable or "auto", default="auto"
         Leapfrog step: a number, one per coordinate (the same as a diagonal mass
-        matrix), or a function of the iteration number that returns either. "auto"
+        matrix), or a function of the iteration index that returns either. "auto"
         learns it during the run: in proportion to the spread of the latents over the
         rows, for an acceptance rate of 0.651, by steps that vanish.
     n_leapfrog : int, default=5

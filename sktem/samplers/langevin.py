@@ -144,9 +144,9 @@ def _log_reversal(Z, proposed, gradient_proposed, noise, step, move):
 class ULA(_Langevin):
     """Unadjusted Langevin: a gradient step with noise and no accept test.
 
-    ``z' = z + step * grad log f(x, z) + sqrt(2 step) * noise``. The stationary law is
-    biased by an amount that shrinks with the step; in exchange the chain never
-    freezes.
+    ``z' = z + step * grad log f(x, z) + sqrt(2 step) * noise``. The stationary
+    distribution is biased by an amount that shrinks with the step; in exchange the
+    chain never freezes.
 
     It guards itself: a row whose new state is not finite, or from which the drift would
     be more than a hundred standard deviations of the noise, keeps its old state and

@@ -84,7 +84,7 @@ def bin_times(time, bins="auto"):
     -------
     edges : ndarray of shape (n_bins + 1,)
         Edges; those that are not given lie in the middle between times.
-    numbers : ndarray of int of shape (n_rows,)
+    bin_indices : ndarray of int of shape (n_rows,)
         Bin of each row, -1 outside given edges. A time on an edge is in the bin above,
         one on the last edge in the last bin.
 
@@ -97,10 +97,10 @@ def bin_times(time, bins="auto"):
     --------
     >>> import numpy as np
     >>> from sktem.evaluation import bin_times
-    >>> edges, numbers = bin_times(np.array([1.0, 1.0, 2.0, 4.0, 5.0, 9.0]), 3)
+    >>> edges, bin_indices = bin_times(np.array([1.0, 1.0, 2.0, 4.0, 5.0, 9.0]), 3)
     >>> edges
     array([1. , 1.5, 4.5, 9. ])
-    >>> numbers
+    >>> bin_indices
     array([0, 0, 1, 1, 2, 2])
     """
     time = np.asarray(time, dtype=float)
@@ -121,15 +121,15 @@ def bin_times(time, bins="auto"):
         if wrong or not (np.diff(edges) > 0).all():
             raise ValueError(f"bins must be at least 1 or rising edges, got {bins!r}")
         edges = edges.astype(float)
-    numbers = np.searchsorted(edges, time, side="right") - 1
-    numbers[time == edges[-1]] = len(edges) - 2
-    numbers[(time < edges[0]) | (time > edges[-1])] = -1
-    empty = np.bincount(numbers[numbers >= 0], minlength=len(edges) - 1) == 0
+    bin_indices = np.searchsorted(edges, time, side="right") - 1
+    bin_indices[time == edges[-1]] = len(edges) - 2
+    bin_indices[(time < edges[0]) | (time > edges[-1])] = -1
+    empty = np.bincount(bin_indices[bin_indices >= 0], minlength=len(edges) - 1) == 0
     if empty.any():
         raise ValueError(
             f"no row lies in the bins that begin at {edges[:-1][empty].tolist()}"
         )
-    return edges, numbers
+    return edges, bin_indices
 
 
 def _even_edges(distinct, counts, n_bins):
@@ -150,7 +150,7 @@ def _even_edges(distinct, counts, n_bins):
     return np.array([ends[0], *cuts, ends[1]])
 
 
-def prediction_factors(prediction, numbers, lower_bound=0.0):
+def prediction_factors(prediction, bin_indices, lower_bound=0.0):
     """Return the factors of the prediction correction.
 
     An observation y becomes ``bound + factor * (y - bound)`` with the factor ``(median
@@ -160,7 +160,7 @@ def prediction_factors(prediction, numbers, lower_bound=0.0):
     ----------
     prediction : ndarray of shape (n_rows,)
         Population predictions.
-    numbers : ndarray of int of shape (n_rows,)
+    bin_indices : ndarray of int of shape (n_rows,)
         Bins.
     lower_bound : float, default=0.0
         Least value that an observation can have.
@@ -194,8 +194,10 @@ def prediction_factors(prediction, numbers, lower_bound=0.0):
             "the prediction correction needs predictions of at least lower_bound="
             f"{lower_bound!r}, the least is {np.min(prediction)!r}"
         )
-    medians = np.array([np.median(above[numbers == b]) for b in np.unique(numbers)])
-    typical = medians[np.unique(numbers, return_inverse=True)[1]]
+    medians = np.array(
+        [np.median(above[bin_indices == b]) for b in np.unique(bin_indices)]
+    )
+    typical = medians[np.unique(bin_indices, return_inverse=True)[1]]
     return np.divide(typical, above, out=np.ones_like(above), where=above > 0)
 
 
@@ -294,19 +296,19 @@ def visual_predictive_check(
         )
     rows = check_rows(estimator, X, y, groups)
     column = time_column(estimator, time)
-    edges, numbers = bin_times(rows.X[:, column], bins)
-    inside = numbers >= 0
-    X, y, subjects, numbers = (
-        part[inside] for part in (rows.X, rows.y, rows.subjects, numbers)
+    edges, bin_indices = bin_times(rows.X[:, column], bins)
+    inside = bin_indices >= 0
+    X, y, subjects, bin_indices = (
+        part[inside] for part in (rows.X, rows.y, rows.subjects, bin_indices)
     )
     factors = np.ones(len(y))
     if prediction_corrected:
-        factors = prediction_factors(predicted(estimator, X), numbers, lower_bound)
+        factors = prediction_factors(predicted(estimator, X), bin_indices, lower_bound)
 
     def corrected(values):
         return lower_bound + factors * (values - lower_bound)
 
-    members = [np.flatnonzero(numbers == b) for b in range(len(edges) - 1)]
+    members = [np.flatnonzero(bin_indices == b) for b in range(len(edges) - 1)]
 
     def percentiles(values):
         """Return (n_quantiles, n_bins, n_data_sets)."""

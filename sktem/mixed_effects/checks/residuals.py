@@ -22,7 +22,7 @@ __all__ = ["PopulationResiduals", "individual_residuals", "population_residuals"
 
 
 class PopulationResiduals(NamedTuple):
-    """Residuals about the marginal law of the observations, by simulation.
+    """Residuals about the marginal distribution of the observations, by simulation.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Residuals of a mixed-effects fit against time, prediction and the normal law."""
+"""Residuals of a mixed-effects fit against time, predictions and normal quantiles."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ResidualDisplay:
     ----------
     axes_ : ndarray of Axes of shape (n_kinds, 3)
         A row for each kind: against time, against the prediction, against quantiles of
-        the standard normal law.
+        the standard normal distribution.
     figure_ : Figure
         Where they are.
     scatters_ : list of PathCollection
@@ -231,11 +231,11 @@ class ResidualDisplay:
 
 
 def _draw_medians(panel, x, values):
-    numbers = bin_times(x)[1]
-    bins = range(numbers.max() + 1)
+    bin_indices = bin_times(x)[1]
+    bins = range(bin_indices.max() + 1)
     (line,) = panel.plot(
-        [np.mean(x[numbers == b]) for b in bins],
-        [np.median(values[numbers == b]) for b in bins],
+        [np.mean(x[bin_indices == b]) for b in bins],
+        [np.median(values[bin_indices == b]) for b in bins],
         color="tab:red",
         linewidth=1.5,
     )

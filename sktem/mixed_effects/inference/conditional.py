@@ -1,4 +1,4 @@
-"""Conditional laws of the latents given the observations: modes and curvatures."""
+"""Modes and curvatures of the latents given the observations."""
 
 from __future__ import annotations
 

@@ -45,9 +45,9 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
 
     ``I = sum_i E_i(-H_i) - cov_i(s_i)`` with slope s and Hessian H of the log-density
     of the observations and latents of subject i, and moments given its observations
-    (Louis 1982, equation (3.1)). Parameters of the Gaussian law of the latents, and
-    a residual error with one parameter, have both in closed form; other parameters of
-    the observations take central differences at the draws.
+    (Louis 1982, equation (3.1)). Parameters of the Gaussian distribution of the
+    latents, and a residual error with one parameter, have both in closed form; other
+    parameters of the observations take central differences at the draws.
 
     References
     ----------
