@@ -1,9 +1,9 @@
 """Speed of Boltzmann machines: one thread, medians of CPU time, peers in the same run.
 
 Rows that need a package that is not installed (dwave-pytorch-plugin, thrml, torch) say
-so. The sizes are
-those of the papers: a grid of 30 x 30, layers of 784-500-1000, a restricted machine of
-784-500. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``. With the option
+so. The sizes are those of the papers: a grid of 30 x 30, layers of 784-500-1000, a
+restricted machine of 784-500; and larger graphs, whose sweeps alone ``--graphs``
+measures. Run: ``OMP_NUM_THREADS=1 python benchmarks/boltzmann.py``. With the option
 ``--device cpu`` or ``--device cuda`` only the deep machine on tensors of torch is
 measured, on that device.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 from boltzmann_data import mnist
@@ -25,7 +26,7 @@ from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layer_operations import operations_of
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.evaluation import annealed_importance_sampling
-from sktem.graphs import Graph, grid_graph
+from sktem.graphs import Graph, as_graph, grid_graph
 
 ROUNDS = 7
 
@@ -174,6 +175,65 @@ def thrml_grid(graph, params, n_chains, n_sweeps):
         jax.block_until_ready(run(start, keys))
 
     return sample, 900 * n_chains * n_sweeps
+
+
+def sparse_graph(n_units, n_edges, rng):
+    """Return a random graph of a number of edges."""
+    pairs = rng.integers(n_units, size=(2 * n_edges, 2))
+    pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+    return as_graph(pairs[np.sort(rng.permutation(len(pairs))[:n_edges])])
+
+
+def by_colour(model, params, states, n_sweeps, rng):
+    """Return a function that sweeps a graph by SciPy, one colour at a time."""
+    weights = model.weights_by_unit(params).tocsr().astype(np.float32)
+    biases = params[: model.n_units].astype(np.float32)[:, None]
+    colours = model.graph.colours()
+    parts = [np.flatnonzero(colours == k) for k in range(colours.max() + 1)]
+    rows = [weights[part] for part in parts]
+
+    def sweep():
+        for _ in range(n_sweeps):
+            for part, matrix in zip(parts, rows, strict=True):
+                fields = matrix @ states
+                fields += biases[part]
+                draws = rng.random(fields.shape, np.float32)
+                states[part] = draws < expit(fields)
+
+    return sweep
+
+
+def graphs(n_chains=100, n_sweeps=20):
+    """Sweeps of larger graphs."""
+    rng = np.random.default_rng(0)
+    kinds = {
+        "Grid 100 x 100": Graph(grid_graph(100, 100)),
+        "Random, 10,000 units and 40,000 edges": sparse_graph(10_000, 40_000, rng),
+        "All pairs of 300 units": Graph(np.ones((300, 300)) - np.eye(300)),
+    }
+    for title, graph in kinds.items():
+        model = GraphMachine(graph, [], n_jobs=1)
+        scale = 1 / np.sqrt(graph.degrees().mean())
+        params = scale * rng.standard_normal(model.n_parameters)
+        chains = model.new_chains(n_chains, rng)
+        peer, width = chains.copy(), 512
+        wide = model.new_chains(width, rng)
+        functions = {
+            "sktem": partial(model.sweep, params, chains, n_sweeps, 1),
+            "SciPy, float32, by colour": by_colour(model, params, peer, 1, rng),
+            f"sktem, {width} chains": partial(model.sweep, params, wide, n_sweeps, 1),
+            "sktem, one sweep a call": partial(model.sweep, params, chains, 1, 1),
+        }
+        counts = {"sktem": n_chains * n_sweeps, "SciPy, float32, by colour": n_chains}
+        counts[f"sktem, {width} chains"] = width * n_sweeps
+        counts["sktem, one sweep a call"] = n_chains
+        if model.sweeps.is_dense:
+            matrix = rng.standard_normal((300, 300)).astype(np.float32)
+            functions["its matrix product alone"] = partial(np.matmul, matrix, peer)
+            counts["its matrix product alone"] = n_chains
+        work = {name: graph.n_units * count for name, count in counts.items()}
+        title = f"{title}, {n_chains} chains, {n_sweeps} sweeps a call"
+        report(title, timed(functions), work, "1e9 updates/s", 1e9)
 
 
 def deep(n_chains=100, n_sweeps=20):
@@ -327,9 +387,14 @@ def importance(X):
 def main():
     parser = argparse.ArgumentParser(description="Speed of Boltzmann machines.")
     parser.add_argument("--device", choices=["cpu", "cuda"], default=None)
-    device = parser.parse_args().device
+    parser.add_argument("--graphs", action="store_true", help="only sweeps of graphs")
+    options = parser.parse_args()
+    device = options.device
     warnings.simplefilter("ignore")
     print(describe())
+    if options.graphs:
+        graphs()
+        return
     if device is not None:
         for n_chains in (100, 2000):
             on_device(device, n_chains)
@@ -338,6 +403,7 @@ def main():
     peak = timed({"product": lambda: a @ a})["product"]
     print(f"peak of a matrix product: {2 * 500**3 / np.median(peak) / 1e9:.0f} GF/s")
     grid()
+    graphs()
     deep()
     X, _ = mnist()
     restricted(X)

@@ -12,20 +12,18 @@ from sktem.boltzmann.elimination import (
     plan_elimination,
     posterior_plan,
 )
-from sktem.boltzmann.kernels.graph_sweeps import (
-    log_potentials,
-    pair_sums,
-    sweeps,
+from sktem.boltzmann.graph_sweeps import (
+    CHAINS_PER_BLOCK,
+    GraphSweeps,
+    product_sums,
 )
+from sktem.boltzmann.kernels.graph_sweeps import log_potentials, pair_sums
 from sktem.boltzmann.model import BoltzmannModel, Moments, entropy
 from sktem.graphs import Graph
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
 __all__ = ["GraphMachine"]
 
-#: Chains whose states are worked on at a time: enough to hide what a unit costs apart
-#: from its chains.
-CHAINS_PER_BLOCK = 512
 #: Most parameters of a machine whose exact gradient is looked for.
 MOST_PARAMETERS = 2000
 #: Largest separator of the sums over all units that it takes.
@@ -63,28 +61,15 @@ class GraphMachine(BoltzmannModel):
         self.n_parameters = graph.n_units + graph.n_edges
         self.weights_from = graph.n_units
         self.largest_degree = int(graph.degrees().max(initial=0))
+        self.sweeps = GraphSweeps(graph)
         self._arrange()
         subgraph, self.hidden_edges = graph.subgraph(self.hidden)
         self.plan = posterior_plan(subgraph)
         self._find_cross_edges()
 
     def _arrange(self):
-        """Lay the neighbours out in groups of four, and the units by colour."""
+        """Order the units by colour, and find what an edge takes from its ends."""
         graph = self.graph
-        starts, units, edges = graph.neighbours()
-        degrees = graph.degrees()
-        groups = (degrees + 3) // 4 * 4
-        self.indptr = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
-        place = np.repeat(self.indptr[:-1] - starts[:-1], degrees) + np.arange(
-            len(units)
-        )
-        # Filled up with the first neighbour, at weight zero: were it the unit itself,
-        # a draw could not go straight to its place.
-        first = np.zeros(graph.n_units, units.dtype)
-        first[degrees > 0] = units[starts[:-1][degrees > 0]]
-        self.indices = np.repeat(first, groups)
-        self.indices[place] = units
-        self._place, self._edge = place, edges
         self.order = np.argsort(graph.colours(), kind="stable")
         self.hidden_order = self.order[self.is_hidden[self.order]]
         self.first = graph.first
@@ -94,8 +79,6 @@ class GraphMachine(BoltzmannModel):
         a, b = self.is_hidden[self.first], self.is_hidden[self.second]
         self.clamped_share = np.where(a == b, 0.5, a).astype(np.float32)
         self.free_share = np.full(graph.n_edges, 0.5, np.float32)
-        self._nothing = np.empty((0, 0), np.float32)
-        self._no_mask = np.empty((0, 0), np.uint8)
 
     @property
     def has_exact_posterior(self) -> bool:
@@ -126,72 +109,19 @@ class GraphMachine(BoltzmannModel):
 
     # Sweeps, means and potentials of states.
 
-    def bound(self, params, scale=1.0):
-        """Return weights by neighbour and biases, times a scale, as kernels want them.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        scale : float, default=1.0
-            Factor of all of them.
-
-        Returns
-        -------
-        weights : ndarray of float32 of shape (n_groups * 4,)
-            Weights in groups of four neighbours.
-        biases : ndarray of float32 of shape (n_units,)
-            Biases.
-        """
-        weights = np.zeros(len(self.indices), np.float32)
-        weights[self._place] = scale * params[self.n_units :][self._edge]
-        return weights, (scale * params[: self.n_units]).astype(np.float32)
-
     def sweep(
         self, params, states, n_sweeps, seed, order=None, clamped=None, means=False,
         apart=False, offsets=None, scales=(1.0, 0.0),
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        states : ndarray of float32 of shape (n_units, n)
-            States.
-        n_sweeps : int
-            Sweeps.
-        seed : int
-            Seed of the draws.
-        order : ndarray of int or None, default=None
-            The units to visit, None for all.
-        clamped : ndarray of uint8 of shape (n_units, n) or None, default=None
-            Where states stay.
-        means : bool, default=False
-            Probabilities in place of draws.
-        apart : bool, default=False
-            Update each unit from the states at the beginning of the call.
-        offsets : ndarray of float32 of shape (n_units, n) or None, default=None
-            Further fields.
-        scales : tuple of float, default=(1.0, 0.0)
-            Factors of the parameters and of the offsets.
+        As :meth:`GraphSweeps.sweep`, over all units if `order` is None.
         """
-        weights, biases = self.bound(params, scales[0])
         order = self.order if order is None else order
-        if offsets is None:
-            offsets = self._nothing
-        if clamped is None:
-            clamped = self._no_mask
-
-        def block(start, stop):
-            sweeps(
-                states, clamped, offsets, np.float32(scales[1]), order, self.indptr,
-                self.indices, weights, biases, n_sweeps, means, apart,
-                np.uint64(seed), start, stop,
-            )  # fmt: skip
-
-        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, self.n_jobs):
-            pass
+        self.sweeps.sweep(
+            params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
+            scales, self.n_jobs,
+        )  # fmt: skip
 
     def conditional_means(self, params, states, order=None, clamped=None) -> np.ndarray:
         """Return the probability of each visited unit given all others.
@@ -236,9 +166,10 @@ class GraphMachine(BoltzmannModel):
         means = states if means is None else means
         share = self.free_share if share is None else share
         n = states.shape[1]
+        sums_of = product_sums if self.sweeps.is_dense else pair_sums
 
         def block(start, stop):
-            return pair_sums(states, means, share, self.first, self.second, start, stop)
+            return sums_of(states, means, share, self.first, self.second, start, stop)
 
         sums = reduce_blocks(block, n, CHAINS_PER_BLOCK, self.n_jobs)
         return np.concatenate(sums) / n

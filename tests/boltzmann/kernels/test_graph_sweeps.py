@@ -14,12 +14,15 @@ def machine(kind, seed=0):
         graph = Graph(grid_graph(4, 5))
     elif kind == "empty":
         graph = Graph(np.zeros((3, 3)))
+    elif kind == "complete":
+        graph = Graph(np.ones((70, 70)) - np.eye(70))
     else:
         upper = np.triu(rng.random((14, 14)) < 0.6, 1)
         graph = Graph(upper | upper.T)
     hidden = np.flatnonzero(rng.random(graph.n_units) < 0.4)
     model = GraphMachine(graph, hidden)
-    return model, rng.normal(size=model.n_parameters), rng
+    scale = 0.3 if kind == "complete" else 1.0
+    return model, scale * rng.normal(size=model.n_parameters), rng
 
 
 def dense_weights(model, params):
@@ -52,7 +55,7 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
     return states, nearest
 
 
-@pytest.mark.parametrize("kind", ["grid", "dense", "empty"])
+@pytest.mark.parametrize("kind", ["grid", "dense", "empty", "complete"])
 @pytest.mark.parametrize("means", [False, True])
 @pytest.mark.parametrize(
     "extra", ["nothing", "large", "clamped", "offsets", "hidden only"]
@@ -82,7 +85,7 @@ def test_sweeps(kind, means, extra):
     np.testing.assert_allclose(states, expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["grid", "dense"])
+@pytest.mark.parametrize("kind", ["grid", "dense", "complete"])
 def test_conditional_means(kind):
     model, params, rng = machine(kind)
     states = model.new_chains(40, rng)
@@ -96,10 +99,12 @@ def test_conditional_means(kind):
     np.testing.assert_allclose(found, np.where(kept, states, expected), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["dense", "complete"])
 @pytest.mark.parametrize("share", [None, "clamped"])
-def test_mean_statistics(share):
-    model, params, rng = machine("dense")
-    states, means = model.new_chains(600, rng), rng.random((14, 600), np.float32)
+def test_mean_statistics(share, kind):
+    model, params, rng = machine(kind)
+    states = model.new_chains(600, rng)
+    means = rng.random(states.shape, np.float32)
     share = None if share is None else model.clamped_share
     w = 0.5 if share is None else share[:, None]
     a, b = model.first, model.second
@@ -117,10 +122,11 @@ def test_log_potentials():
     np.testing.assert_allclose(model.log_potentials(params, states), expected)
 
 
-def test_nothing_depends_on_threads():
+@pytest.mark.parametrize("kind", ["grid", "complete"])
+def test_nothing_depends_on_threads(kind):
     results = []
     for n_jobs in (1, 2, 3):
-        model, params, rng = machine("grid")
+        model, params, rng = machine(kind)
         model.n_jobs = n_jobs
         chains = model.new_chains(1000, rng)
         moments = model.free_gibbs(params, chains, 3, 5)
@@ -128,6 +134,26 @@ def test_nothing_depends_on_threads():
     for values, chains in results[1:]:
         np.testing.assert_array_equal(values, results[0][0])
         np.testing.assert_array_equal(chains, results[0][1])
+
+
+@pytest.mark.parametrize("n", [3, 70, 1000])
+def test_states_as_bits_or_floats(n):
+    """Few chains and states between 0 and 1 take another way to the same draws."""
+    model, params, rng = machine("grid")
+    start = model.new_chains(n, rng)
+    states = start.copy()
+    model.sweep(params, states, 5, 3)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, model.order)
+    assert nearest > 1e-7
+    np.testing.assert_array_equal(states, expected)
+    held = model.visible[0]
+    start[held] = 0.25
+    order = model.order[model.order != held]
+    states = start.copy()
+    model.sweep(params, states, 5, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, order)
+    assert nearest > 1e-7
+    np.testing.assert_array_equal(states, expected)
 
 
 def test_bits():
