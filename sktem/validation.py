@@ -1,13 +1,39 @@
-"""scikit-learn's check of X, with a message that names columns which hold text."""
+"""scikit-learn's check of X, with names of columns in messages and in old versions."""
 
 from __future__ import annotations
 
 import inspect
 
 import numpy as np
+import sklearn
 from sklearn.utils import validation
 
 __all__ = ["validate_data"]
+
+#: Whether scikit-learn asks frames other than those of pandas for an exchange protocol
+#: to learn the names of columns, which newer ones do not offer.
+BY_PROTOCOL = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
+
+
+class _Exchanged:
+    """A data frame with the exchange protocol, as far as names of columns go."""
+
+    def __init__(self, frame):
+        self.frame = frame
+        self.shape = frame.shape
+
+    def __len__(self):
+        return len(self.frame)
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.frame.to_numpy(), dtype=dtype)
+
+    def __dataframe__(self):
+        return self
+
+    def column_names(self):
+        """Return the names of the columns."""
+        return self.frame.columns
 
 
 def text_columns(X):
@@ -38,4 +64,7 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
             f"The columns {found} of X do not hold numbers: leave them out or encode "
             f"them{advice}."
         )
+    frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
+    if BY_PROTOCOL and frame and not hasattr(X, "iloc"):
+        X = _Exchanged(X)
     return validation.validate_data(estimator, X, *args, **kwargs)

@@ -5,6 +5,8 @@ import pytest
 
 from sktem import (
     ARDLogisticClassifier,
+    DeformableTemplateEstimator,
+    LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
     StochasticEM,
@@ -18,6 +20,8 @@ ESTIMATORS = [
     StochasticEM(RandomInterceptModel(), tol=0.1),
     RobustPoissonRegressor(),
     ARDLogisticClassifier(),
+    DeformableTemplateEstimator(),
+    LatentBoltzmannMachine(),
     NonlinearMixedEffectsRegressor(lambda psi, X: psi["intercept"], **LINE),
 ]
 

@@ -6,11 +6,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import validate_data
 
 from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
 from sktem.choices import check_choice, check_number
+from sktem.validation import validate_data
 
 __all__ = ["check_parameters", "check_rows"]
 

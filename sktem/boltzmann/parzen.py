@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.validation import validate_data
 
 __all__ = ["ParzenWindow"]
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
@@ -18,6 +18,7 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.priors import TemplatePriors
 from sktem.template.shapes import resolved_shape, rows_of
+from sktem.validation import validate_data
 
 __all__ = [
     "Frame",
