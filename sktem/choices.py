@@ -3,19 +3,44 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-__all__ = ["check_choice", "check_names", "check_number", "did_you_mean"]
+__all__ = [
+    "KnownParametersMixin",
+    "check_choice",
+    "check_names",
+    "check_number",
+    "did_you_mean",
+]
+
+#: Names that parameters have in other libraries.
+ELSEWHERE = {
+    "epochs": "max_iter",
+    "k": "n_components",
+    "learning_rate": "step_size",
+    "lr": "step_size",
+    "n_clusters": "n_components",
+    "n_components": "hidden_layer_sizes",
+    "n_epochs": "max_iter",
+    "n_hidden": "hidden_layer_sizes",
+    "n_iter": "max_iter",
+    "seed": "random_state",
+}
 
 
 def did_you_mean(given, known: Iterable) -> str:
     """Return a question after the closest known name, empty if there is none."""
     if not isinstance(given, str):
         return ""
+    known = list(known)
+    if ELSEWHERE.get(given, "") in known:
+        return f"; did you mean {ELSEWHERE[given]!r}?"
     folded = {name.casefold(): name for name in known if isinstance(name, str)}
     close = difflib.get_close_matches(given.casefold(), folded, n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""
@@ -91,3 +116,41 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
         raise ValueError(
             f"{name} must be {what} {'>' if strict else '>='} {low}, got {value!r}"
         )
+
+
+class KnownParametersMixin(BaseEstimator):
+    """Suggests a known name of a parameter for an unknown one."""
+
+    def __new__(cls, *args, **kwargs):
+        """Check the names before ``__init__`` refuses them."""
+        known = inspect.signature(cls.__init__).parameters
+        if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
+            for name in kwargs:
+                if name not in known and (question := did_you_mean(name, known)):
+                    raise TypeError(
+                        f"{cls.__name__} has no parameter {name!r}{question}"
+                    )
+        return super().__new__(cls)
+
+    def set_params(self, **params):
+        """Set parameters as in scikit-learn; an error suggests a known name.
+
+        Parameters
+        ----------
+        **params : dict
+            Parameters by name, those of a part as ``part__name``.
+
+        Returns
+        -------
+        estimator instance
+            The estimator.
+        """
+        known = self.get_params(deep=False)
+        unknown = [name for name in params if name.partition("__")[0] not in known]
+        try:
+            return super().set_params(**params)
+        except ValueError as error:
+            question = "".join(did_you_mean(name, known) for name in unknown[:1])
+            if not question:
+                raise
+            raise ValueError(f"{str(error).rstrip('.')}{question}") from None

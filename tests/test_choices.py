@@ -1,10 +1,13 @@
 """Messages about unknown names list the known ones and ask for the closest."""
 
+import inspect
+
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV
 
 from sktem import (
+    DeformableTemplateClassifier,
     DeformableTemplateEstimator,
     LatentBoltzmannMachine,
     StochasticEM,
@@ -101,3 +104,30 @@ def test_unknown_parameters_are_asked_back(estimator, name, meant):
         estimator.set_params(zzz=3)
     estimator.set_params(verbose=1)
     assert estimator.verbose == 1
+
+
+@pytest.mark.parametrize(
+    "Estimator, name, meant",
+    [
+        (StochasticEMGaussianMixture, "n_component", "n_components"),
+        (StochasticEMGaussianMixture, "n_clusters", "n_components"),
+        (LatentBoltzmannMachine, "n_components", "hidden_layer_sizes"),
+        (DeformableTemplateClassifier, "temprature", "temperature"),
+    ],
+)
+def test_unknown_parameters_of_constructors_are_asked_back(Estimator, name, meant):
+    with pytest.raises(TypeError, match=f"{name!r}; did you mean '{meant}'\\?$"):
+        Estimator(**{name: 3})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zzz'"):
+        Estimator(zzz=3)
+
+
+def test_constructors_of_subclasses():
+    class Own(StochasticEMGaussianMixture):
+        def __init__(self, *, n_clusters=2, **others):
+            super().__init__(n_clusters, **others)
+
+    assert Own(n_clusters=3, random_state=0).n_components == 3
+    assert list(inspect.signature(StochasticEMGaussianMixture).parameters)[0] == (
+        "n_components"
+    )

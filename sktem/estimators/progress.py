@@ -129,11 +129,11 @@ class Lines:
             print(f"  Iteration {epoch}")
             return
         objective = history.objective
-        change = objective[-1] - objective[-2] if len(objective) > 1 else np.inf
-        print(
-            f"  Iteration {epoch}\t time lapse {self.lapse():.5f}s\t "
-            f"ll change {change:.5f}"
-        )
+        line = f"  Iteration {epoch}\t time lapse {self.lapse():.5f}s"
+        if objective:
+            change = objective[-1] - objective[-2] if len(objective) > 1 else np.inf
+            line += f"\t ll change {change:.5f}"
+        print(line)
 
     def lapse(self) -> float:
         """Return the seconds since the line before."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from sktem.choices import did_you_mean
+from sktem.choices import KnownParametersMixin
 from sktem.estimators.progress import Lines, Task, compile_notice, final_objective
 from sktem.links import DocumentationLinkMixin
 from sktem.progress import bar
@@ -54,35 +54,14 @@ class FitProgress:
     random: Any = None
 
 
-class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator):
+class EpochEstimator(
+    KnownParametersMixin, DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
+):
     """Base of the estimators whose fits run epochs.
 
     Subclasses have the parameters ``verbose`` and ``verbose_interval``. What
     ``settings`` are is theirs.
     """
-
-    def set_params(self, **params):
-        """Set parameters as in scikit-learn; an error suggests a known name.
-
-        Parameters
-        ----------
-        **params : dict
-            Parameters by name, those of a part as ``part__name``.
-
-        Returns
-        -------
-        estimator instance
-            The estimator.
-        """
-        known = self.get_params(deep=False)
-        unknown = [name for name in params if name.partition("__")[0] not in known]
-        try:
-            return super().set_params(**params)
-        except ValueError as error:
-            question = "".join(did_you_mean(name, known) for name in unknown[:1])
-            if not question:
-                raise
-            raise ValueError(f"{str(error).rstrip('.')}{question}") from None
 
     def _fit(
         self, settings, X, sample_weight, new_run, *, n_init=1, starts=None, finish=None
@@ -197,8 +176,11 @@ class EpochEstimator(DocumentationLinkMixin, CallbackSupportMixin, BaseEstimator
 
     def _outcome(self, state):
         """Return the last line of a verbose run."""
-        outcome = "converged" if state.converged else "did not converge"
-        return f"Initialization {outcome}."
+        if state.converged:
+            return "Initialization converged."
+        if getattr(self, "tol", None) is None:
+            return "Passes used up."
+        return "Initialization did not converge."
 
 
 class _EpochReport:

@@ -551,8 +551,10 @@ default="constant"
 
     # ------------------------------------------------------------------------ subjects
 
-    def individual_parameters(self, method="mode", n_draws=1000):
-        """Return the parameters of the fitted subjects.
+    def individual_parameters(
+        self, method="mode", n_draws=1000, *, X=None, y=None, groups=None
+    ):
+        """Return the parameters of subjects, given their observations.
 
         Parameters
         ----------
@@ -561,22 +563,30 @@ default="constant"
             conditional mean, or draws of it.
         n_draws : int, default=1000
             Draws, or importance draws that make the mean.
+        X : array-like of shape (n_samples, n_features) or None, default=None
+            Inputs and covariates of new subjects; None, with y, means those of the fit.
+        y : array-like of shape (n_samples,) or None, default=None
+            Their observations.
+        groups : array-like of shape (n_samples,) or None, default=None
+            New subjects, as in :meth:`fit`.
 
         Returns
         -------
         dict of ndarray
             Values on the natural scale by name, of shape (n_subjects,) in the order of
-            ``groups_``, with "draws" of shape (n_draws, n_subjects). What covariates
-            add that vary within a subject is left out.
+            ``groups_``, or of the sorted labels of new subjects, with "draws" of shape
+            (n_draws, n_subjects). What covariates add that vary within a subject is
+            left out.
 
         Raises
         ------
         ValueError
-            For an unknown method.
+            For an unknown method, or data that do not agree with those of the fit.
         """
         check_is_fitted(self)
         check_choice("method", method, ("draws", "mean", "mode"))
-        return self.fitted_.individual_parameters(method, n_draws)
+        fitted = self._fitted_on(X, y, groups, "individual_parameters")
+        return fitted.individual_parameters(method, n_draws)
 
     def shrinkage(self):
         """Return how far the modes of random effects are drawn to zero.
@@ -642,16 +652,20 @@ default="constant"
         """
         check_is_fitted(self)
         check_choice("method", method, LIKELIHOODS)
-        if (X is None) != (y is None) or (X is None and groups is not None):
-            raise ValueError(
-                "log_likelihood needs X, y and groups as fit does, or none of them for "
-                "the data of the fit"
-            )
-        fitted = self.fitted_
-        if X is not None:
-            fitted = fitted.on(*self._validated(X, y, groups, reset=False))
+        fitted = self._fitted_on(X, y, groups, "log_likelihood")
         total, error = fitted.log_likelihood(method, n_draws, n_nodes)
         return (total, error) if return_error else total
+
+    def _fitted_on(self, X, y, groups, method):
+        """Return the fit on other data, or on its own where there are none."""
+        if X is None and y is None and groups is None:
+            return self.fitted_
+        if X is None or y is None:
+            raise ValueError(
+                f"{method} needs X, y and groups as fit does, or none of them for "
+                "the data of the fit"
+            )
+        return self.fitted_.on(*self._validated(X, y, groups, reset=False))
 
     def aic(self, method="auto"):
         """Return Akaike's information criterion of the fitted data.

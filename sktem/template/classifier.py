@@ -16,7 +16,7 @@ from sklearn.utils.validation import (
 )
 from threadpoolctl import threadpool_limits
 
-from sktem.choices import check_choice
+from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import CallbackSupportMixin, with_callbacks
 from sktem.links import DocumentationLinkMixin
@@ -39,7 +39,11 @@ STRENGTH, LEAST_STRENGTH = 20.0, 400.0
 
 
 class DeformableTemplateClassifier(
-    DocumentationLinkMixin, CallbackSupportMixin, ClassifierMixin, BaseEstimator
+    KnownParametersMixin,
+    DocumentationLinkMixin,
+    CallbackSupportMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Classify images by a deformable template of each class.
 

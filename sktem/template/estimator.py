@@ -567,9 +567,6 @@ class DeformableTemplateEstimator(
             state.compared = (state.params, state.solver.iteration)
         return False
 
-    def _outcome(self, state):
-        return "Passes used up."
-
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
         if not state.compared or settings.max_passes < LEAST_PASSES:

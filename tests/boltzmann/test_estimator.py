@@ -661,7 +661,7 @@ def test_verbose(capsys):
     assert out.startswith("Initialization 0\n")
     lines = [line for line in out.splitlines() if "Iteration" in line]
     assert lines == ["  Iteration 2", "  Iteration 4"]
-    assert out.endswith("Initialization did not converge.\n")
+    assert out.endswith("Passes used up.\n")
 
 
 def test_a_verbose_stream_prints_its_chunks(capsys):

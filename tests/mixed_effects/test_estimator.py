@@ -563,6 +563,17 @@ def test_individual_parameters(bolus):
         bolus.individual_parameters("median")
 
 
+def test_individual_parameters_of_new_subjects(bolus):
+    X, y, groups = bolus_data()
+    known = bolus.individual_parameters()
+    some = np.isin(groups, [3, 11])
+    new = bolus.individual_parameters(X=X[some], y=y[some], groups=groups[some] + 100)
+    for name, values in known.items():
+        np.testing.assert_allclose(new[name], values[[3, 11]], rtol=1e-4)
+    with pytest.raises(ValueError, match="individual_parameters needs X, y and groups"):
+        bolus.individual_parameters(X=X)
+
+
 def test_prediction_of_known_and_unknown_subjects(bolus):
     X, y, groups = bolus_data()
     population, individual = bolus.predict(X), bolus.predict(X, groups)
