@@ -46,7 +46,7 @@ def check_parameters(machine) -> None:
                 "binarize must be None, 'sample' or a threshold, got "
                 f"{machine.binarize!r}"
             )
-    check_choice("visible", machine.visible, ("binary", "gaussian"))
+    check_choice("visible", machine.visible, ("binary", "spin", "gaussian"))
     check_choice("solver", machine.solver, CONTRASTIVE_SOLVERS)
     check_choice("e_step", machine.e_step, E_STEPS)
     if not isinstance(machine.centering, (bool, np.bool_)):
@@ -64,7 +64,7 @@ def check_parameters(machine) -> None:
         if machine.graph is not None:
             raise ValueError("visible='gaussian' needs layers, not a graph")
         if machine.binarize is not None:
-            raise ValueError("binarize needs visible='binary'")
+            raise ValueError("binarize needs visible='binary' or 'spin'")
 
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
@@ -93,11 +93,29 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
 
 def visible_values(machine, X):
     """Return the values of the visible units, checked to be in their range."""
-    if machine.visible != "binary":
+    if machine.visible == "gaussian":
         return X
+    binary = machine.visible == "binary"
     if isinstance(machine.binarize, Real):
-        return _above(X, float(machine.binarize))
-    return _in_range(X)
+        above = _above(X, float(machine.binarize))
+        return above if binary else 2.0 * above - 1.0
+    if binary:
+        return _in_range(X)
+    return _are_spins(X, machine.binarize is not None)
+
+
+def _are_spins(X, between):
+    """Return values of spins, checked to be -1 or 1, or between them."""
+    xp = arrays_of(X).xp
+    size = xp.where(xp.isnan(X), xp.ones_like(X), xp.abs(X))
+    if between and xp.all(size <= 1) or xp.all(size == 1):
+        return X
+    raise ValueError(
+        "X must be in [-1, 1] for visible='spin' and binarize='sample'"
+        if between
+        else "X must be -1 or 1 for visible='spin'; use visible='binary' for values in "
+        "[0, 1], or set a threshold by binarize"
+    )
 
 
 def _above(X, threshold):
@@ -151,7 +169,7 @@ def _advice(values, low, high):
     """Return the advice on values that are out of range."""
     xp = arrays_of(values).xp
     if low == -1 and high == 1 and bool(xp.all(xp.abs(values) == 1)):
-        return "For units in {-1, 1}, pass (X + 1) / 2."
+        return "For units in {-1, 1}, use visible='spin'."
     return (
         "Scale it, in a pipeline by MinMaxScaler(clip=True), which also bounds "
         "values that are outside of the training data; or set a threshold by "

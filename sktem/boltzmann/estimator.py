@@ -28,6 +28,7 @@ from sktem.boltzmann.row_weights import (
 from sktem.boltzmann.rows import each_checked, rows_of_fit
 from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
+from sktem.boltzmann.spins import spin_parameters
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.units import VisibleUnits
@@ -39,6 +40,9 @@ from sktem.history import History
 from sktem.rows.sources import found_rows
 
 __all__ = ["LatentBoltzmannMachine"]
+
+#: Fitted attributes that one kind of visible units has.
+OF_KINDS = {"variances_": "gaussian", "fields_": "spin", "couplings_": "spin"}
 
 
 class LatentBoltzmannMachine(
@@ -71,9 +75,10 @@ class LatentBoltzmannMachine(
     hidden_layer_sizes : int or tuple of int, default=None
         Layers in place of a graph: one is a restricted machine, two or more a deep
         one. None means (100,) unless there is a graph.
-    visible : {"binary", "gaussian"}, default="binary"
-        Binary units for X in [0, 1]; Gaussian units (layers only) for real values,
-        whose variances are learned. Columns are centred and scaled inside.
+    visible : {"binary", "spin", "gaussian"}, default="binary"
+        Binary units for X in [0, 1]; spins for X in {-1, 1}, and then all units are
+        spins; Gaussian units (layers only) for real values, whose variances are
+        learned. Columns are centred and scaled inside.
     solver : {"apcd", "hapcd", "mfpcd", "pcd", "cd"}, default="apcd"
         "apcd": persistent chains in both steps, posterior statistics averaged with the
         step a_t. "mfpcd": mean field in the E-step. "hapcd": mean field in the first
@@ -143,9 +148,10 @@ class LatentBoltzmannMachine(
         the others on a graph, of every second layer in layers). The result has the
         same mean and less noise.
     binarize : float, "sample" or None, default=None
-        A threshold: values above it are 1 and others 0, in all methods. "sample" takes
-        values in [0, 1] as probabilities and draws bits from them anew at each visit of
-        the fit. With None values in [0, 1] stand as they are.
+        A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
+        "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
+        means) and draws from them anew at each visit of the fit. With None values in
+        [0, 1] stand as they are.
     pretrain : int, default=0
         Epochs of layer-wise pretraining of a deep machine by CD-1, each layer as a
         restricted machine with doubled inputs (Salakhutdinov and Hinton 2009).
@@ -178,6 +184,10 @@ class LatentBoltzmannMachine(
         coefficient of the centred and scaled value.
     weights_ : csr_array of shape (n_units, n_units) or list of ndarray
         On a graph, the symmetric matrix; in layers, between each layer and the next.
+    fields_, couplings_ : as `biases_` and `weights_`
+        Fields h and couplings J of spins (spins only): p(s) is proportional to
+        ``exp(sum h_i s_i + sum J_ij s_i s_j)``. `biases_` and `weights_` are those of
+        the same machine in zeros and ones.
     variances_ : ndarray of shape (n_features,)
         Conditional variances of Gaussian units in units of the data (Gaussian only).
     chains_ : ndarray
@@ -337,9 +347,7 @@ class LatentBoltzmannMachine(
         warm = self.warm_start and hasattr(self, "params_")
         X, weights = weighted_rows(rows_of_fit(self, X, reset=not warm), sample_weight)
         units = (
-            self.fitted_.units
-            if warm
-            else VisibleUnits.of(X, self.visible == "gaussian", weights)
+            self.fitted_.units if warm else VisibleUnits.of(X, self.visible, weights)
         )
         shares = shares_of(weights)
         arrays = arrays_of(units.scale)
@@ -370,7 +378,7 @@ class LatentBoltzmannMachine(
             return ContrastiveState(params, generators)
 
         def finish(state):
-            self._forget(model)
+            self._forget()
             self.__dict__.pop("n_samples_seen_", None)
             self._stream = BoltzmannStream.after_fit(model, units, state)
 
@@ -439,14 +447,15 @@ class LatentBoltzmannMachine(
             seed = seed_sequence(self.random_state) if is_fresh() else None
             stream = BoltzmannStream(seed) if is_fresh() else self._stream
             self._partial_fit(stream, chunk, weights)
-            self._forget(stream.model)
+            self._forget()
             warn_of_events(stream.events)
         return self
 
-    def _forget(self, model):
+    def _forget(self):
         """Remove the attributes that belong to the fit before."""
-        for name in ("log_partition_", *(() if model.gaussian else ("variances_",))):
-            self.__dict__.pop(name, None)
+        for name in ("log_partition_", *OF_KINDS):
+            if OF_KINDS.get(name) != self.visible:
+                self.__dict__.pop(name, None)
 
     def _machine_attributes(self, model, units, state):
         """Return the fitted attributes of the machine."""
@@ -461,6 +470,10 @@ class LatentBoltzmannMachine(
         }
         if model.gaussian:
             found["variances_"] = units.scale**2 / model.layout.precisions(params)
+        if units.kind == "spin":
+            in_spins = spin_parameters(model, params)
+            found["fields_"] = model.biases_by_unit(in_spins)
+            found["couplings_"] = model.weights_by_unit(in_spins)
         fitted = FittedMachine(
             model, units, found["params_"], chains, LogPartition(model)
         )
@@ -511,9 +524,9 @@ class LatentBoltzmannMachine(
         Returns
         -------
         ndarray of shape (n_samples, n_hidden) or iterator
-            Probabilities, an iterator of them by blocks if X is read by blocks and
-            ``out`` is not given; on a graph in the order of the units, otherwise layer
-            by layer.
+            Probabilities (of spins, means), an iterator of them by blocks if X is read
+            by blocks and ``out`` is not given; on a graph in the order of the units,
+            otherwise layer by layer.
         """
         check_is_fitted(self)
         means = self._machine().hidden_means
@@ -580,11 +593,9 @@ class LatentBoltzmannMachine(
         check_choice("method", method, METHODS)
         check_number("n_runs", n_runs, Integral, 1)
         check_number("n_temperatures", n_temperatures, Integral, 1)
-        machine = self._machine()
-        return machine.partition.estimate(
-            machine, self._generator(), method, n_runs, n_temperatures, schedule,
-            self.verbose,
-        )  # fmt: skip
+        return self._machine().estimated_partition(
+            self._generator(), method, n_runs, n_temperatures, schedule, self.verbose
+        )
 
     @query
     def score_samples(
@@ -625,8 +636,8 @@ class LatentBoltzmannMachine(
         check_choice("method", method, METHODS)
         machine = self._machine()
         if log_partition is None:
-            self.log_partition_ = machine.partition.find(
-                machine, self._generator, method, self.verbose
+            self.log_partition_ = machine.found_partition(
+                self._generator, method, self.verbose
             )
             log_partition = self.log_partition_.value
 
@@ -681,8 +692,8 @@ class LatentBoltzmannMachine(
         ndarray of shape (n_samples,) or iterator
             Pseudo-log-likelihoods in nats.
         """
-        if self.visible != "binary":
-            raise ValueError("pseudo_log_likelihood needs visible='binary'")
+        if self.visible == "gaussian":
+            raise ValueError("pseudo_log_likelihood needs visible='binary' or 'spin'")
         check_is_fitted(self)
         function = self._machine().pseudo_log_likelihoods
         return self._answer(X, "pseudo_log_likelihood", function, out)
@@ -745,13 +756,14 @@ class LatentBoltzmannMachine(
         Returns
         -------
         units : ndarray or list of ndarray
-            Probability of 1 of each unit, laid out as `biases_`.
+            Probability of 1 (of spins, mean) of each unit, laid out as `biases_`.
         pairs : csr_array or list of ndarray
-            Probability that both ends of an edge are 1, laid out as `weights_`.
+            Probability that both ends of an edge are 1 (of spins, mean of the product),
+            laid out as `weights_`.
         """
         check_is_fitted(self)
-        if self.visible != "binary":
-            raise ValueError("marginals needs visible='binary'")
+        if self.visible == "gaussian":
+            raise ValueError("marginals needs visible='binary' or 'spin'")
         if n_steps is not None:
             check_number("n_steps", n_steps, Integral, 1)
         return self._machine().marginals(n_steps, self._generator())

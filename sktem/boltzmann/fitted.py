@@ -13,6 +13,7 @@ from sktem.boltzmann.ais import posterior_log_sums
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.partition import LogPartition
+from sktem.boltzmann.spins import shifted, spin_constant, spin_moments
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.boltzmann.units import VisibleUnits
 from sktem.progress import counted
@@ -92,11 +93,30 @@ class FittedMachine:
                     self.params, filled, observed, self.n_mean_field
                 )
             out[rows, ...] = means
-        return out
+        return 2.0 * out - 1.0 if self.has_spins else out
+
+    @property
+    def has_spins(self) -> bool:
+        """Whether all units are in {-1, 1}."""
+        return self.units.kind == "spin"
+
+    @property
+    def constant(self) -> float:
+        """What log Z is more than that of units in {0, 1}."""
+        return spin_constant(self.model, self.params) if self.has_spins else 0.0
 
     def log_unnormalised(self, X):
         """Return log-likelihoods plus log Z, or the bound of mean field."""
-        return self._log_unnormalised(self.units.inputs(X, X.dtype))
+        values = self._log_unnormalised(self.units.inputs(X, X.dtype))
+        return values + self.constant
+
+    def estimated_partition(self, *options):
+        """Return log Z, see `LogPartition.estimate`."""
+        return shifted(self.partition.estimate(self, *options), self.constant)
+
+    def found_partition(self, *options):
+        """Return log Z, see `LogPartition.find`."""
+        return shifted(self.partition.find(self, *options), self.constant)
 
     def _log_unnormalised(self, X):
         arrays, model = _arrays(X), self.model
@@ -140,7 +160,7 @@ class FittedMachine:
                 values[rows], _ = posterior_log_sums(
                     self.model, self.params, part, generator, n_runs, n_temperatures
                 )
-        return values - log_partition - self.units.log_scale
+        return values + self.constant - log_partition - self.units.log_scale
 
     def pseudo_log_likelihoods(self, X):
         """Return the sum over units of their log-probability given all other ones."""
@@ -172,6 +192,8 @@ class FittedMachine:
         if values is None:
             chains = self.new_chains(MARGINAL_CHAINS, n_steps, rng)
             values = model.free_gibbs(self.params, chains, 1, draw_seed(rng)).values
+        if self.has_spins:
+            values = spin_moments(model, values)
         return model.biases_by_unit(values), model.weights_by_unit(values)
 
     # Draws.

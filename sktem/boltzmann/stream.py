@@ -143,7 +143,7 @@ class BoltzmannStream(StreamRunner):
         return np.repeat(np.arange(len(weights)), counts.astype(np.int64))
 
     def _start(self, estimator, rows):
-        units = VisibleUnits.of(rows, estimator.visible == "gaussian")
+        units = VisibleUnits.of(rows, estimator.visible)
         generators = spawn_generators(
             np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
         )

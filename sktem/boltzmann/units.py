@@ -21,21 +21,21 @@ class VisibleUnits:
 
     Attributes
     ----------
-    gaussian : bool
+    kind : {"binary", "spin", "gaussian"}
         Whether the units are real-valued.
     centre, scale : array of shape (n_features,)
-        Of Gaussian units; 0 and 1 otherwise.
+        Of Gaussian units; -1 and 2 of spins; 0 and 1 otherwise.
     logits : array of shape (n_features,)
         Where the biases start: logits of the means; of Gaussian units, zero.
     """
 
-    gaussian: bool
+    kind: str
     centre: Any
     scale: Any
     logits: Any
 
     @classmethod
-    def of(cls, X, gaussian, weights=None):
+    def of(cls, X, kind, weights=None):
         """Return the units of data, whose rows may have weights."""
         n, d = X.shape
         of_numpy = sparse.issparse(X) or isinstance(X, CheckedRows)
@@ -51,11 +51,13 @@ class VisibleUnits:
                 total = total + xp.sum(part * each, axis=0, dtype=xp.float64)
                 seen = arrays.astype(seen, xp.float64)
                 count = count + xp.sum(seen * each, axis=0)
-        if not gaussian:
+        if kind != "gaussian":
+            spin = float(kind == "spin")
+            total = 0.5 * (total + count) if spin else total
             # One row of 1/2 in addition keeps the logits finite.
             mean = (total + 0.5) / (count + 1.0)
             logits = xp.log(mean) - xp.log1p(-mean)
-            return cls(False, zeros, zeros + 1.0, logits)
+            return cls(kind, zeros - spin, zeros + 1.0 + spin, logits)
         count = xp.where(count > 0, count, zeros + 1.0)
         centre = total / count
         squares = zeros
@@ -69,7 +71,7 @@ class VisibleUnits:
         typical = float(xp.sqrt(xp.mean(scale**2)))
         least = 1e-3 * typical if typical > 0 else 1.0
         scale = xp.where(scale > rounding, scale, zeros + least)
-        return cls(True, centre, scale, zeros)
+        return cls(kind, centre, scale, zeros)
 
     def __sklearn_array_api_convert__(self, converter):
         """Return the units with arrays that a converter has moved."""
@@ -87,20 +89,22 @@ class VisibleUnits:
 
             return CheckedRows(MappedRows(X, inputs), allow_nan=True)
         arrays = arrays_of(X)
-        if self.gaussian:
+        if self.kind != "binary":
             X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
         return arrays.astype(X, dtype)
 
     def outputs(self, values):
         """Return values of the machine as values of the columns of X."""
-        if not self.gaussian:
+        if self.kind == "binary":
             return values
         arrays = arrays_of(values)
         return arrays.astype(values, arrays.xp.float64) * self.scale + self.centre
 
     @property
     def log_scale(self):
-        """Sum of the logarithms of the scales."""
+        """Sum of the logarithms of the scales of densities."""
+        if self.kind != "gaussian":
+            return 0.0
         xp = arrays_of(self.scale).xp
         return float(xp.sum(xp.log(self.scale)))
 

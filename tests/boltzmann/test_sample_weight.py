@@ -38,7 +38,7 @@ def test_likelihood_and_gradient_are_those_of_repeated_rows(kind):
     settings = new_settings(machine, model, False)
     found = []
     for data, of in ((seen, weights), (repeated, None)):
-        units = VisibleUnits.of(data, kind == "gaussian", of)
+        units = VisibleUnits.of(data, machine.visible, of)
         inputs = units.inputs(data, np.float32)
         shares = None if of is None else of / of.sum()
         watch = Objective(settings, units, inputs, 0, 5, shares)
