@@ -167,6 +167,7 @@ sphinx_gallery_conf = {
     "doc_module": ("sktem",),
     "reference_url": {"sktem": None},
     "inspect_global_variables": False,
+    "parallel": True,  # as many examples at once as -j says
 }
 
 # --- Pages

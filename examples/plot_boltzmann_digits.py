@@ -9,8 +9,6 @@ restored from their upper halves, and the log-likelihood, for which log Z is est
 by annealed importance sampling.
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_boltzmann.png"
-
 # %%
 import matplotlib.pyplot as plt
 import numpy as np
@@ -66,3 +64,4 @@ for line, (name, images) in zip(axes, rows.items(), strict=True):
         ax.set(xticks=[], yticks=[])
     line[0].set_ylabel(name, rotation=0, ha="right", va="center")
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_boltzmann.png"

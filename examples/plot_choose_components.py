@@ -8,8 +8,6 @@ as well; and the score on held-out rows, which comes with any tool for model sel
 of scikit-learn, such as a grid search over a pipeline.
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_mixture.png"
-
 # %%
 # The data
 # --------
@@ -103,3 +101,4 @@ for ax, (name, mixture) in zip(axes[1:], chosen.items(), strict=True):
         ax.add_patch(Ellipse(mean, width, height, angle=angle, fill=False, linewidth=2))
     ax.set(title=f"{name}: {mixture.n_components} components", aspect="equal")
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_mixture.png"

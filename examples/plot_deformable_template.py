@@ -8,8 +8,6 @@ by smooth displacements of their pixels, and what is learned besides is how they
 displaced (Allassonnière, Amit and Trouvé 2007).
 """
 
-# sphinx_gallery_thumbnail_number = 3
-
 # %%
 # The data
 # --------
@@ -116,3 +114,4 @@ for row, (name, content) in zip(axes, rows.items(), strict=True):
         panel.imshow(image, cmap="gray_r", vmin=0, vmax=16)
         panel.set(xticks=[], yticks=[], facecolor="tab:blue")
 plt.show()
+# sphinx_gallery_thumbnail_number = 3

@@ -8,8 +8,6 @@ to learn only how. Bayes' rule then gives the class: the one under whose templat
 image is most likely (Allassonnière, Amit and Trouvé 2007).
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_templates.png"
-
 # %%
 # The data
 # --------
@@ -135,3 +133,4 @@ display = TemplateDisplay.from_estimator(few, X_test[wrong], cmap="gray_r")
 for panel, digit in zip(display.axes_[0], y_test[wrong], strict=True):
     panel.set_title(f"{digit}, taken for {panel.get_title()}", fontsize="x-small")
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_templates.png"

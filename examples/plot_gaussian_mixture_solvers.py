@@ -8,8 +8,6 @@ data and in CPU seconds. Here five solvers start from the same point on the same
 and the distance of their log-likelihood to the maximum is drawn against both.
 """
 
-# sphinx_gallery_thumbnail_path = "images/guide_mixture_solvers.png"
-
 # %%
 # The data
 # --------
@@ -139,3 +137,4 @@ for solver, settings in (("em", {}), ("vrttem", {"rho": 0.3})):
             mixture.fit(X)
         gap = maximum - mixture.score(X)
         print(f"{solver:8s}  {tol:.0e}  {mixture.n_iter_:6d}   {gap:.1e}")
+# sphinx_gallery_thumbnail_path = "images/guide_mixture_solvers.png"

@@ -8,8 +8,6 @@ because its distribution leaves no other way. In the robust one the row itself c
 odd.
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_regression.png"
-
 # %%
 # Errors that multiply
 # --------------------
@@ -94,3 +92,4 @@ for ax, (name, share) in zip(axes, at_least.items(), strict=True):
 axes[0].set_ylabel("probability of as large a count")
 axes[0].legend()
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_regression.png"

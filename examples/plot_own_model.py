@@ -8,8 +8,6 @@ log-rate has no closed form, so the E-step of EM cannot be written down. A model
 few short methods is enough to fit it with every solver and every Markov sampler.
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_own_model.png"
-
 # %%
 # The model
 # ---------
@@ -189,3 +187,4 @@ ax.set(xlabel="passes over the data", ylabel="gap to the maximum (nats per row)"
 ax.legend(title="solver, with MALA")
 ax.grid(alpha=0.3)
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_own_model.png"

@@ -7,8 +7,6 @@ rates of its own. A nonlinear mixed-effects model learns the typical curve, how 
 subjects differ from it, and the curve of each subject, from few samples of each.
 """
 
-# sphinx_gallery_thumbnail_path = "images/card_mixed_effects.png"
-
 # %%
 # Data
 # ----
@@ -92,3 +90,4 @@ print(pk.n_iter_, "passes,", "converged" if pk.converged_ else "not converged")
 
 # %%
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/card_mixed_effects.png"

@@ -7,8 +7,6 @@ proportional error. The information criteria see the difference, and so does the
 data simulated from a good model look like the data, and its residuals like noise.
 """
 
-# sphinx_gallery_thumbnail_path = "images/guide_predictive_check.png"
-
 # %%
 # Two fits
 # --------
@@ -76,3 +74,4 @@ for row, (error, fit) in zip(axes, fits.items(), strict=True):
 
 # %%
 plt.show()
+# sphinx_gallery_thumbnail_path = "images/guide_predictive_check.png"

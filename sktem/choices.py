@@ -121,6 +121,13 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
 class KnownParametersMixin(BaseEstimator):
     """Suggests a known name of a parameter for an unknown one."""
 
+    def __init_subclass__(cls, **kwargs):
+        """Keep the signature of ``__init__``, where Sphinx would take ``__new__``'s."""
+        super().__init_subclass__(**kwargs)
+        own = inspect.signature(cls.__init__)
+        parameters = list(own.parameters.values())[1:]
+        cls.__signature__ = own.replace(parameters=parameters)
+
     def __new__(cls, *args, **kwargs):
         """Check the names before ``__init__`` refuses them."""
         known = inspect.signature(cls.__init__).parameters
