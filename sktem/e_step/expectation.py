@@ -12,6 +12,7 @@ from sktem.e_step.memory import LatentMemory
 from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
+from sktem.rows.base import rows_per_block
 from sktem.rows.checked import CheckedRows
 
 __all__ = ["Batch", "Expectation", "FullPass"]
@@ -187,14 +188,17 @@ class Expectation:
         return BATCH + self._batches[1] - 1
 
     def _chunks(self):
+        size = ROWS_PER_CHUNK
+        if getattr(self.X, "ndim", 1) == 2:
+            size = min(size, rows_per_block(self.X.shape[1]))
         if self.by_blocks:
-            for start, block in self.X.blocks(ROWS_PER_CHUNK):
+            for start, block in self.X.blocks(size):
                 rows = slice(start, start + len(block))
                 self._taken = (rows, block)
                 yield rows
             return
-        for start in range(0, self.n_rows, ROWS_PER_CHUNK):
-            yield slice(start, min(start + ROWS_PER_CHUNK, self.n_rows))
+        for start in range(0, self.n_rows, size):
+            yield slice(start, min(start + size, self.n_rows))
 
     def take(self, rows):
         """Return rows of the data.

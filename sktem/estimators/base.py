@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
@@ -18,6 +19,7 @@ from sktem.estimators.runs import (
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
+from sktem.rows.checked import CheckedRows
 from sktem.samplers import SAMPLERS, ExactDraws, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
     check_compatible,
@@ -194,6 +196,9 @@ class LoopEstimator(EpochEstimator):
         history = state.history
         history.solver = _name_of(self._solver_name(settings.model), {})
         history.sampler = _name_of(settings.sampler, self._samplers)
+        in_order = isinstance(X, CheckedRows) and not X.can_take
+        if in_order and not hasattr(self, "sampling"):
+            settings = replace(settings, sampling="shuffle")
         run(settings, X, state, sample_weight=sample_weight, on_epoch=on_epoch)
 
     def _epoch_count(self, settings, sample_weight):

@@ -23,11 +23,16 @@ __all__ = [
 ]
 
 
-def checked_rows(estimator, source, sample_weight, check=None, least=1, dtype=None):
+def checked_rows(
+    estimator, source, sample_weight, check=None, least=1, dtype=None, allow_nan=False
+):
     """Return rows for a fit after a pass that checks them, and their weights."""
     check_columns(estimator, source, reset=True)
-    kind = PartitionedRows if isinstance(source, DaskRows) else CheckedRows
-    rows = kind(source, check)
+    of_dask = isinstance(source, DaskRows)
+    if of_dask:
+        rows = PartitionedRows(source, check)
+    else:
+        rows = CheckedRows(source, check, allow_nan)
     rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)
     for count, what, minimum in zip(
         rows.shape, ("sample", "feature"), (least, 1), strict=True
@@ -39,7 +44,7 @@ def checked_rows(estimator, source, sample_weight, check=None, least=1, dtype=No
             )
     if sample_weight is None:
         return rows, None
-    if kind is PartitionedRows:
+    if of_dask:
         sample_weight = np.asarray(sample_weight)
     sample_weight = _check_sample_weight(
         sample_weight, rows, dtype=np.float64, ensure_non_negative=True
@@ -98,13 +103,12 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         yield estimator._validate(chunk, sample_weight, reset=is_fresh())
 
 
-def needed_in_memory(estimator, X, reason):
+def needed_in_memory(estimator, X, reason, found=found_rows):
     """Raise if X would have to be read by blocks."""
-    if found_rows(X) is not None:
+    if not isinstance(X, np.ndarray) and found(X) is not None:
         raise TypeError(
             f"fit of {type(estimator).__name__} needs X in memory, as an array or a "
-            f"data frame: {reason}. Pass a sample of the rows, or all of them as an "
-            "array; predictions can be made by blocks"
+            f"data frame: {reason}. Pass a sample of the rows, or all as an array"
         )
 
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns, subjects_of
@@ -348,7 +349,7 @@ default="constant"
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs and covariates, one row per observation.
+            Inputs and covariates, one row per observation, in memory.
         y : array-like of shape (n_samples,)
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
@@ -365,6 +366,13 @@ default="constant"
         ValueError
             If the model does not fit the parameters or the data.
         """
+        needed_in_memory(
+            self,
+            X,
+            "the rows of each subject are laid out together, and starts, chains and "
+            "Newton steps visit all subjects hundreds of times. Chunks of whole "
+            "subjects can be learned by partial_fit",
+        )
         self._check()
         problem = Problem.of(self, *self._validated(X, y, groups))
         settings = self._settings_of(problem)

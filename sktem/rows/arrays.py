@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.rows.base import ROWS_PER_BLOCK, Rows
+from sktem.rows.base import ROWS_PER_BLOCK, Rows, rows_per_block
 
 __all__ = ["ArrayRows", "JoinedRows", "SlicedRows"]
 
@@ -45,8 +45,9 @@ class ArrayRows(Rows):
 
     def piece(self, index):
         """Read the array in slices."""
-        for start in range(0, int(self.array.shape[0]), ROWS_PER_BLOCK):
-            yield np.asarray(self.array[start : start + ROWS_PER_BLOCK])
+        size = rows_per_block(self.n_columns)
+        for start in range(0, int(self.array.shape[0]), size):
+            yield np.asarray(self.array[start : start + size])
 
     def blocks(self, size=ROWS_PER_BLOCK):
         """Read aligned blocks, without a copy."""
@@ -120,7 +121,7 @@ class SlicedRows(ArrayRows):
         super().__init__(array)
         chunk = (getattr(array, "chunks", None) or (1,))[0]
         # Many small reads are slow, and so is reading a compressed chunk twice.
-        self.step = -(-(ROWS_PER_BLOCK // 4) // chunk) * chunk
+        self.step = -(-(rows_per_block(self.n_columns) // 4) // chunk) * chunk
         self.n_pieces = max(1, -(-int(array.shape[0]) // self.step))
 
     def where(self, index):

@@ -8,10 +8,17 @@ from contextlib import closing
 
 import numpy as np
 
-__all__ = ["ROWS_PER_BLOCK", "Rows", "aligned", "as_iterator"]
+__all__ = ["ROWS_PER_BLOCK", "Rows", "aligned", "as_iterator", "rows_per_block"]
 
-#: Rows of a block, unless another number is asked for.
+#: Rows of a block, unless another number is asked for, and values of wide rows.
 ROWS_PER_BLOCK = 1 << 16
+VALUES_PER_BLOCK = 1 << 24
+
+
+def rows_per_block(n_columns: int) -> int:
+    """Return the rows of a block: a power of two, fewer where rows are wide."""
+    fitting = max(VALUES_PER_BLOCK // max(n_columns, 1), 16)
+    return min(ROWS_PER_BLOCK, 1 << (fitting.bit_length() - 1))
 
 
 class Rows(ABC):

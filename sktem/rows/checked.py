@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 
-from sktem.rows.base import ROWS_PER_BLOCK, Rows, aligned, as_iterator
+from sktem.rows.base import Rows, aligned, as_iterator, rows_per_block
 
 __all__ = [
     "CheckedRows",
@@ -91,8 +91,9 @@ class CheckedRows:
                     "function must return a new iterator at each call"
                 )
 
-    def blocks(self, size: int = ROWS_PER_BLOCK) -> Generator[tuple[int, np.ndarray]]:
+    def blocks(self, size: int | None = None) -> Generator[tuple[int, np.ndarray]]:
         """Yield the row index of the first row and the rows, in aligned blocks."""
+        size = rows_per_block(self.shape[1]) if size is None else size
         with closing(self.pieces()) as pieces:
             for first, block in aligned((chunk for _, chunk in pieces), size):
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)
@@ -177,7 +178,7 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
                 first += len(chunk)
                 yield chunk
 
-    for _, block in aligned(chunks(), ROWS_PER_BLOCK):
+    for _, block in aligned(chunks(), rows_per_block(n_columns)):
         yield np.ascontiguousarray(block)
 
 
@@ -186,11 +187,12 @@ def aligned_blocks(X, weights=None):
 
     The blocks are the same for both, and so are sums over them, to the last bit.
     """
+    size = rows_per_block(X.shape[1])
     if isinstance(X, CheckedRows):
-        blocks = X.blocks(ROWS_PER_BLOCK)
+        blocks = X.blocks(size)
     else:
-        starts = range(0, len(X), ROWS_PER_BLOCK)
-        blocks = ((first, X[first : first + ROWS_PER_BLOCK]) for first in starts)
+        starts = range(0, len(X), size)
+        blocks = ((first, X[first : first + size]) for first in starts)
     for first, block in blocks:
         yield block, None if weights is None else weights[first : first + len(block)]
 

@@ -12,7 +12,7 @@ from sktem.rows.arrays import ArrayRows, JoinedRows
 from sktem.rows.arrow import import_pyarrow, numbers_of
 from sktem.rows.base import ROWS_PER_BLOCK, Rows
 
-__all__ = ["NpyRows", "ParquetRows", "rows_of_files"]
+__all__ = ["NpyRows", "ParquetRows", "found_files", "rows_of_files"]
 
 #: Endings of the files that can be read.
 ENDINGS = (".parquet", ".npy")
@@ -91,8 +91,8 @@ class ParquetRows(Rows):
             )
 
 
-def rows_of_files(path):
-    """Return the rows of a file, of those in a folder, or of a glob pattern."""
+def found_files(path):
+    """Return the names of a file, of those in a folder, or of a glob pattern."""
     name = os.fspath(path)
     if os.path.isdir(name):
         files = [str(file) for file in Path(name).iterdir()]
@@ -107,7 +107,13 @@ def rows_of_files(path):
             f"X={name!r} must name files that all end with .parquet or all with .npy, "
             f"found {what}"
         )
-    if kinds == {".parquet"}:
+    return files
+
+
+def rows_of_files(path):
+    """Return the rows of a file, of those in a folder, or of a glob pattern."""
+    files = found_files(path)
+    if files[0].endswith(".parquet"):
         return ParquetRows(files)
     parts = [NpyRows(file) for file in files]
     return parts[0] if len(parts) == 1 else JoinedRows(parts)

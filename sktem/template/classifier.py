@@ -7,18 +7,16 @@ from numbers import Real
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import _check_sample_weight, validate_data
 from threadpoolctl import threadpool_limits
 
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import CallbackSupportMixin, with_callbacks
+from sktem.estimators.by_blocks import needed_in_memory
 from sktem.links import DocumentationLinkMixin
 from sktem.template.classes import (
     best_temperature,
@@ -29,6 +27,7 @@ from sktem.template.classes import (
 )
 from sktem.template.estimator import DeformableTemplateEstimator
 from sktem.template.predictors import Likelihoods, learn_samples
+from sktem.template.rows import answer, found_images
 from sktem.template.shapes import resolved_shape, rows_of
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -242,7 +241,8 @@ class DeformableTemplateClassifier(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images; NaN where a pixel was not observed.
+            Images, in memory: those of each class are fitted apart. NaN where a pixel
+            was not observed.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -253,6 +253,8 @@ class DeformableTemplateClassifier(
         DeformableTemplateClassifier
             The fitted classifier.
         """
+        reason = "the images of each class are fitted apart, several times"
+        needed_in_memory(self, X, reason, found_images)
         X, y = self._validate(X, y, reset=True)
         check_classification_targets(y)
         weights = _check_sample_weight(
@@ -336,70 +338,113 @@ class DeformableTemplateClassifier(
             logs[left_out] = Likelihoods(models).scores(X[left_out])
         return best_temperature(logs, _log(self.class_prior_), labels, weights)
 
-    def predict_joint_log_proba(self, X):
+    def predict_joint_log_proba(self, X, *, out=None):
         """Return tempered log-likelihoods plus the logarithms of the priors.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes) or iterator
             Unnormalised log-probabilities of the classes.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        check_is_fitted(self, "estimators_")
-        X = self._validate(X, reset=False)
-        scores = self._predictor.scores(X)
-        return scores / self.temperature_ + _log(self.class_prior_)
+        return answer(self, X, self._joint_logs, out)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X, *, out=None):
         """Return log-probabilities of the classes.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes) or iterator
             Log-probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        logs = self.predict_joint_log_proba(X)
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+        return answer(self, X, self._logs, out)
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, *, out=None):
         """Return probabilities of the classes.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        ndarray of shape (n_samples, n_classes) or iterator
             Probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return np.exp(self.predict_log_proba(X))
+        return answer(self, X, lambda X: np.exp(self._logs(X)), out)
 
-    def predict(self, X):
+    def predict(self, X, *, out=None):
         """Return the most probable class of each image.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Labels.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        labels = self.predict_joint_log_proba(X).argmax(axis=1)
-        return self.classes_[labels]
+
+        def labels(X):
+            return self.classes_[self._joint_logs(X).argmax(axis=1)]
+
+        return answer(self, X, labels, out)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of images whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Mean accuracy.
+        """
+        predicted = self.predict(X)
+        if hasattr(predicted, "__next__"):
+            predicted = np.concatenate(list(predicted))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _checked(self, X):
+        return self._validate(X, reset=False)
+
+    def _joint_logs(self, X):
+        return self._predictor.scores(X) / self.temperature_ + _log(self.class_prior_)
+
+    def _logs(self, X):
+        logs = self._joint_logs(X)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _log(probabilities):

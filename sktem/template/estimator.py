@@ -21,6 +21,14 @@ from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
+from sktem.template.rows import (
+    answer,
+    chunks_of,
+    found_images,
+    images_of_fit,
+    images_of_start,
+    standardised,
+)
 from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
     Frame,
@@ -371,7 +379,8 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images; NaN where a pixel was not observed.
+            Images; NaN where a pixel was not observed. Or what :ref:`can be read by
+            blocks <rows-estimators>`, such as the path of ``.npy`` files.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -391,7 +400,11 @@ class DeformableTemplateEstimator(
     def _learn(self, X, sample_weight=None):
         """Fit without a warning; return the state and the settings of the run."""
         check_parameters(self)
-        X, sample_weight = validated(self, X, sample_weight, reset=True)
+        source = found_images(X)
+        if source is None:
+            X, sample_weight = validated(self, X, sample_weight, reset=True)
+        else:
+            X, sample_weight = images_of_fit(self, source, sample_weight)
         self._stream = None
         warm = self.warm_start and hasattr(self, "coefficients_")
         if warm and self.grid_.image_shape == self.image_shape_:
@@ -399,7 +412,11 @@ class DeformableTemplateEstimator(
         else:
             warm = False
         start = self._params() if warm else None
-        frame = Frame.fitted(self) if warm else Frame.of(self, X, sample_weight)
+        if warm:
+            frame = Frame.fitted(self)
+        else:
+            rng = np.random.default_rng(0)
+            frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
         self._publish(self._fitted_attributes(fit, state, X))
         if interrupted:
@@ -416,8 +433,10 @@ class DeformableTemplateEstimator(
             generators = spawn_generators(self.random_state)
             params = start
             if params is None:
-                Y, rng = frame.standardised(X), generators.initialisation
-                params = starting_params(model, Y, sample_weight, rng)
+                rng = generators.initialisation
+                images, weights = images_of_start(X, sample_weight, rng)
+                Y = frame.standardised(images)
+                params = starting_params(model, Y, weights, rng)
             return TemplateState(params, generators)
 
         warn_of_unused(self, settings)
@@ -430,7 +449,7 @@ class DeformableTemplateEstimator(
         return state, fit, interrupted
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
-        Y = fit.frame.standardised(X)
+        Y = standardised(fit.frame, X)
         super()._run_epochs(fit.settings, Y, state, sample_weight, on_epoch)
 
     def _epoch_count(self, fit, sample_weight):
@@ -450,7 +469,8 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images; or an iterator of such chunks, or what :ref:`can be read by blocks
+            <rows-estimators>`, which is read once to its end.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
@@ -462,17 +482,18 @@ class DeformableTemplateEstimator(
             The estimator.
         """
         check_parameters(self)
-        stream, fitted = self._stream, hasattr(self, "coefficients_")
-        reset = stream is None and not fitted
-        X, sample_weight = validated(self, X, sample_weight, reset=reset)
-        if stream is None:
-            stream = TemplateStream.after_fit(self) if fitted else TemplateStream()
-        try:
-            self._partial_fit(stream, X, sample_weight, "images")
-        except KeyboardInterrupt:  # what the run of a start has reached
-            self._stream = stream
-            self._publish(stream.attributes)
-            raise
+        for chunk in chunks_of(X, sample_weight):
+            stream, fitted = self._stream, hasattr(self, "coefficients_")
+            reset = stream is None and not fitted
+            Y, weights = validated(self, chunk, sample_weight, reset=reset)
+            if stream is None:
+                stream = TemplateStream.after_fit(self) if fitted else TemplateStream()
+            try:
+                self._partial_fit(stream, Y, weights, "images")
+            except KeyboardInterrupt:  # what the run of a start has reached
+                self._stream = stream
+                self._publish(stream.attributes)
+                raise
         self._warn_of_folds()
         return self
 
@@ -502,7 +523,7 @@ class DeformableTemplateEstimator(
 
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit
-        Y = frame.standardised(X[:JUDGED])
+        Y = frame.standardised(X[np.arange(min(JUDGED, len(X)))])
         folds = self._folds(settings.model, state.params, Y, state.chains)
         return {
             **self._attributes_of(frame, settings.model, state.params),
@@ -610,7 +631,13 @@ class DeformableTemplateEstimator(
     def _standardised(self, X):
         """Check images and return them standardised, as rows."""
         check_is_fitted(self, "coefficients_")
-        X, _ = validated(self, X, reset=False)
+        return self._in_range(self._checked(X))
+
+    def _checked(self, X):
+        return validated(self, X, reset=False)[0]
+
+    def _in_range(self, X):
+        """Return checked images standardised."""
         with np.errstate(over="ignore"):
             Y = (X - self.offset_) / self.scale_
         # The squares of larger values would overflow.
@@ -630,7 +657,7 @@ class DeformableTemplateEstimator(
         Z = np.stack([modes for modes, _ in found], axis=1)
         return Z[np.arange(len(Y)), labels], labels
 
-    def transform(self, X):
+    def transform(self, X, *, out=None):
         """Return the posterior mean of each image's deformation.
 
         The mean is taken over a Markov chain of 130 Langevin steps, which starts at the
@@ -640,15 +667,21 @@ class DeformableTemplateEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_latents) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_latents)
+        ndarray of shape (n_samples, n_latents) or iterator
             Coefficients of the landmarks, in pixels: those of all landmarks along the
             first axis of the image, then along the second.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        Y = self._standardised(X)
+        return answer(self, X, self._posterior_means, out)
+
+    def _posterior_means(self, X):
+        Y = self._in_range(X)
         model, params = self._fitted_model()
         modes, labels = self._best_modes(Y)
         means = np.empty_like(modes)
@@ -660,22 +693,29 @@ class DeformableTemplateEstimator(
             )  # fmt: skip
         return means
 
-    def modes_of(self, X):
+    def modes_of(self, X, *, out=None):
         """Return the most probable deformation of each image.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_latents) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_latents)
+        ndarray of shape (n_samples, n_latents) or iterator
             Posterior modes, found by Levenberg-Marquardt steps while the noise is
             lowered to its estimate; images that are explained badly are searched
             several times.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return self._best_modes(self._standardised(X))[0]
+
+        def modes(X):
+            return self._best_modes(self._in_range(X))[0]
+
+        return answer(self, X, modes, out)
 
     def _check_deformations(self, Z):
         check_is_fitted(self, "coefficients_")
@@ -903,7 +943,7 @@ class DeformableTemplateEstimator(
 
     def _component_log_likelihoods(self, X):
         """Return Laplace log-likelihoods under each component, in units of X."""
-        Y = self._standardised(X)
+        Y = self._in_range(X)
         model, params = self._fitted_model()
         logs = [model.search_modes(Y, params, t)[1] for t in range(len(self.weights_))]
         return self._in_units_of_images(np.stack(logs, axis=1), Y)
@@ -913,22 +953,28 @@ class DeformableTemplateEstimator(
         observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
         return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self.scale_)
 
-    def score_samples(self, X):
+    def score_samples(self, X, *, out=None):
         """Return the log-likelihood of each image by Laplace's approximation.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Log-densities of the observed pixels.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        check_is_fitted(self, "coefficients_")
-        logs = self._component_log_likelihoods(X)
-        return logsumexp(logs + np.log(self.weights_), axis=1)
+
+        def log_likelihoods(X):
+            logs = self._component_log_likelihoods(X)
+            return logsumexp(logs + np.log(self.weights_), axis=1)
+
+        return answer(self, X, log_likelihoods, out)
 
     def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):
         """Return the log-likelihood of all images together by importance sampling.
@@ -1016,36 +1062,47 @@ class DeformableTemplateEstimator(
         float
             Mean of ``score_samples``.
         """
-        return float(np.average(self.score_samples(X), weights=sample_weight))
+        values = self.score_samples(X)
+        if hasattr(values, "__next__"):
+            values = np.concatenate(list(values))
+        return float(np.average(values, weights=sample_weight))
 
-    def predict_proba(self, X):
+    def predict_proba(self, X, *, out=None):
         """Return the probabilities of the components for each image.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_components) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
+        ndarray of shape (n_samples, n_components) or iterator
             Posterior probabilities, by Laplace's approximation.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        check_is_fitted(self, "coefficients_")
+        return answer(self, X, self._shares, out)
+
+    def _shares(self, X):
         logs = self._component_log_likelihoods(X) + np.log(self.weights_)
         return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
 
-    def predict(self, X):
+    def predict(self, X, *, out=None):
         """Return the most probable component of each image.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images.
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or iterator
             Labels.
+            An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return self.predict_proba(X).argmax(axis=1)
+        return answer(self, X, lambda X: self._shares(X).argmax(axis=1), out)

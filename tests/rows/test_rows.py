@@ -278,3 +278,11 @@ def test_nothing_can_be_read():
 def test_a_dropped_piece_is_noticed():
     rows = CheckedRows(Chunked(X, dropped=1))
     assert len(rows) < 517
+
+
+def test_subjects_are_needed_in_memory():
+    from sktem import NonlinearMixedEffectsRegressor
+
+    estimator = NonlinearMixedEffectsRegressor(np.exp, parameters={"a": 1.0})
+    with pytest.raises(TypeError, match="needs X in memory.*partial_fit"):
+        estimator.fit(Chunked(X), np.zeros(517), np.arange(517))

@@ -1,0 +1,175 @@
+"""Images that are read by blocks."""
+
+from __future__ import annotations
+
+import os
+from math import prod
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.estimators.by_blocks import checked_rows, gathered
+from sktem.rows.base import Rows, rows_per_block
+from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.rows.files import found_files
+from sktem.rows.mapped import MappedRows
+from sktem.rows.sources import as_chunk, found_rows
+from sktem.template.shapes import resolved_shape, rows_of
+
+__all__ = [
+    "answer",
+    "chunks_of",
+    "found_images",
+    "images_of_fit",
+    "images_of_start",
+    "standardised",
+]
+
+#: Pixels of the images from which a start is made, where X is read by blocks.
+MOST_PIXELS = 1 << 22
+
+
+class ImageRows(Rows):
+    """Images of arrays, one after another, as rows of pixels.
+
+    Parameters
+    ----------
+    arrays : list of array
+        Arrays of images: memory maps, zarr or h5py arrays.
+    names : list of str
+        What errors call them.
+    """
+
+    can_take = True
+
+    def __init__(self, arrays, names):
+        self.arrays = arrays
+        self.labels = names
+        self.n_pieces = len(arrays)
+        self.ends = np.cumsum([int(array.shape[0]) for array in arrays])
+        self.n_rows = int(self.ends[-1])
+        shapes = {tuple(array.shape[1:]) for array in arrays}
+        if len(shapes) > 1:
+            raise ValueError(f"images of different shapes: {sorted(shapes)}")
+        self.image_shape = shapes.pop()
+
+    @property
+    def n_columns(self):
+        """Number of pixels."""
+        return prod(self.image_shape)
+
+    def where(self, index):
+        """Return the name of an array."""
+        return self.labels[index]
+
+    def piece(self, index):
+        """Read the images of an array."""
+        array, size = self.arrays[index], rows_per_block(self.n_columns)
+        for start in range(0, int(array.shape[0]), size):
+            yield self._flat(array[start : start + size])
+
+    def take(self, indices):
+        """Return chosen images."""
+        which = np.searchsorted(self.ends, indices, side="right")
+        found: Any = None
+        for index in np.unique(which):
+            array, chosen = self.arrays[index], np.flatnonzero(which == index)
+            rows = indices[chosen] - (self.ends[index] - int(array.shape[0]))
+            if isinstance(array, np.ndarray):
+                images = array[rows]
+            else:  # these want increasing numbers
+                rows, places = np.unique(rows, return_inverse=True)
+                images = getattr(array, "oindex", array)[rows][places]
+            images = self._flat(images)
+            if found is None:
+                found = np.empty((len(indices), self.n_columns), images.dtype)
+            found[chosen] = images
+        return found
+
+    def _flat(self, images):
+        images = np.asarray(images)
+        return images.reshape(len(images), -1)
+
+
+def found_images(X) -> Rows | None:
+    """Return a reader of X by blocks, None if X is an array or a list of images."""
+    if isinstance(X, (str, os.PathLike)):
+        files = found_files(X)
+        if files[0].endswith(".npy"):
+            return ImageRows([np.load(file, mmap_mode="r") for file in files], files)
+    if isinstance(X, np.memmap) and X.ndim >= 2:
+        return ImageRows([X], ["X"])
+    if type(X).__module__.partition(".")[0] in ("zarr", "h5py") and X.ndim >= 2:
+        return ImageRows([X], ["X"])
+    return None if isinstance(X, (np.ndarray, list, tuple)) else found_rows(X)
+
+
+def images_of_fit(estimator, source, sample_weight):
+    """Return images for a fit after a pass that checks them, and their weights."""
+    X, sample_weight = checked_rows(
+        estimator, source, sample_weight, dtype=np.float64, allow_nan=True
+    )
+    few, _ = images_of_start(X, None, np.random.default_rng(0))
+    given, shape = estimator.image_shape, getattr(source, "image_shape", ())
+    # One image shows what the shape means.
+    shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
+    estimator.image_shape_ = resolved_shape(few, given, shape)
+    if np.isnan(few).all():
+        raise ValueError("all pixels of all images are NaN: nothing to learn")
+    return X, sample_weight
+
+
+def images_of_start(X, sample_weight, rng):
+    """Return the images from which a start is made, all of them or a sample."""
+    if not isinstance(X, CheckedRows):
+        return X, sample_weight
+    size, rows = max(MOST_PIXELS // X.shape[1], 1), np.arange(len(X))
+    if len(X) > size:
+        rows = np.sort(rng.choice(len(X), size, replace=False))
+    return X.take(rows), None if sample_weight is None else sample_weight[rows]
+
+
+def standardised(frame, X):
+    """Return images in the units of the model."""
+    if not isinstance(X, CheckedRows):
+        return frame.standardised(X)
+    images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
+    return CheckedRows(images, allow_nan=True)
+
+
+def answer(estimator, X, function, out):
+    """Return a function of images, by blocks where they are read so."""
+    check_is_fitted(estimator)
+    iterated = hasattr(X, "__next__")
+    source = None if iterated else found_images(X)
+    blocks = map(function, _each_block(estimator, X, source, iterated))
+    by_blocks = source is not None and not isinstance(X, np.ndarray)
+    return gathered(source if by_blocks else X, blocks, out)
+
+
+def chunks_of(X, sample_weight):
+    """Yield what a stream brings: one array, or those of an iterator or of rows."""
+    iterated = hasattr(X, "__next__")
+    source = None if iterated else found_images(X)
+    if source is None and not iterated:
+        yield X
+        return
+    if sample_weight is not None:
+        raise ValueError("sample_weight needs X to be a single array")
+    if source is None:
+        yield from map(as_chunk, X)
+        return
+    shape = getattr(source, "image_shape", (source.n_columns,))
+    for _, block in source.blocks(rows_per_block(source.n_columns)):
+        yield block.reshape(-1, *shape)
+
+
+def _each_block(estimator, X, source, iterated):
+    if source is None:
+        for chunk in map(as_chunk, X) if iterated else [X]:
+            yield estimator._checked(chunk)
+        return
+    check_columns(estimator, source, reset=False)
+    for block in checked_blocks(source, estimator.n_features_in_, allow_nan=True):
+        yield np.asarray(block, dtype=np.float64)

@@ -1,0 +1,131 @@
+"""Templates of images that are read by blocks are those of the array."""
+
+import numpy as np
+import pytest
+
+from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from tests.rows.adapters import Chunked
+from tests.template.oracles import SMALL, blobs
+
+SMALL = {**SMALL, "max_iter": 4, "random_state": 0}
+FITTED = ("coefficients_", "covariances_", "noise_variances_", "offset_", "fold_rate_")
+SIDE = round(np.sqrt(blobs(1).size))
+IMAGES = np.round(60 * blobs(36) + 100).astype(np.uint8).reshape(36, SIDE, SIDE)
+ROWS = IMAGES.reshape(36, -1).astype(float)
+
+
+def npy(folder):
+    np.save(folder / "a.npy", IMAGES[:11])
+    np.save(folder / "b.npy", IMAGES[11:])
+    return str(folder / "*.npy")
+
+
+def memory_map(folder):
+    np.save(folder / "all.npy", IMAGES)
+    return np.load(folder / "all.npy", mmap_mode="r")
+
+
+def zarr_array(folder):
+    zarr = pytest.importorskip("zarr")
+    store = str(folder / "images.zarr")
+    made = zarr.create_array(
+        store, shape=IMAGES.shape, chunks=(5, *IMAGES.shape[1:]), dtype="u1"
+    )
+    made[:] = IMAGES
+    return made
+
+
+def hdf5(folder):
+    h5py = pytest.importorskip("h5py")
+    return h5py.File(folder / "images.h5", "w").create_dataset("images", data=IMAGES)
+
+
+def assert_same(one, two):
+    for name in FITTED:
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return DeformableTemplateEstimator(**SMALL).fit(IMAGES)
+
+
+@pytest.mark.filterwarnings("ignore:.*pixels lie where deformations fold")
+@pytest.mark.parametrize("source", [npy, memory_map, zarr_array, hdf5])
+def test_fit_and_answers(source, whole, tmp_path):
+    X = source(tmp_path)
+    fitted = DeformableTemplateEstimator(**SMALL).fit(X)
+    assert_same(fitted, whole)
+    assert fitted.image_shape_ == (SIDE, SIDE)
+    for name in ("modes_of", "score_samples", "predict"):
+        expected = getattr(whole, name)(IMAGES)
+        out = np.empty_like(expected)
+        getattr(fitted, name)(X, out=out)
+        np.testing.assert_array_equal(out, expected)
+    if isinstance(X, str):
+        blocks = list(fitted.transform(X))
+        np.testing.assert_array_equal(np.concatenate(blocks), whole.transform(IMAGES))
+        assert fitted.score(X) == whole.score(IMAGES)
+
+
+def test_rows_read_in_order():
+    """By "saem" as from the array; other solvers shuffle."""
+    saem = DeformableTemplateEstimator(**SMALL, solver="saem")
+    expected = vars(saem.fit(ROWS)).copy()
+    fitted = saem.fit(Chunked(ROWS, (5, 9)))
+    for name in FITTED:
+        np.testing.assert_array_equal(getattr(fitted, name), expected[name])
+    isaem = DeformableTemplateEstimator(**SMALL).fit(Chunked(ROWS, (5, 9)))
+    assert np.isfinite(isaem.noise_variances_).all()
+
+
+def test_missing_pixels_and_weights(tmp_path):
+    images = IMAGES.astype(float)
+    images[3, 2, 2] = np.nan
+    np.save(tmp_path / "some.npy", images)
+    weights = np.linspace(1, 2, 36)
+    template = DeformableTemplateEstimator(**SMALL)
+    expected = vars(template.fit(images, sample_weight=weights)).copy()
+    template.fit(str(tmp_path / "some.npy"), sample_weight=weights)
+    for name in FITTED:
+        np.testing.assert_array_equal(getattr(template, name), expected[name])
+
+
+def test_start_from_a_sample(tmp_path, monkeypatch, whole):
+    monkeypatch.setattr("sktem.template.rows.MOST_PIXELS", 20 * ROWS.shape[1])
+    fitted = DeformableTemplateEstimator(**SMALL).fit(npy(tmp_path))
+    gap = whole.score(IMAGES) - fitted.score(IMAGES)
+    spread = whole.score_samples(IMAGES).std() / 6
+    assert abs(gap) < 3 * spread
+
+
+def test_stream(tmp_path):
+    streamed = DeformableTemplateEstimator(**SMALL).partial_fit(IMAGES)
+    for X in (npy(tmp_path), iter([IMAGES[:11], IMAGES[11:]])):
+        fitted = DeformableTemplateEstimator(**SMALL).partial_fit(X)
+        assert fitted.n_samples_seen_ == 36
+        assert np.isfinite(fitted.score(IMAGES)) and np.isfinite(streamed.score(IMAGES))
+
+
+def test_images_of_different_shapes(tmp_path):
+    np.save(tmp_path / "a.npy", IMAGES)
+    np.save(tmp_path / "b.npy", IMAGES[:, :-1])
+    with pytest.raises(ValueError, match="images of different shapes"):
+        DeformableTemplateEstimator(**SMALL).fit(tmp_path)
+
+
+def test_classifier(tmp_path):
+    labels = np.arange(36) % 2
+    settings = {k: v for k, v in SMALL.items() if k != "n_components"}
+    classifier = DeformableTemplateClassifier(**settings, temperature=1.0)
+    X = npy(tmp_path)
+    with pytest.raises(TypeError, match="Classifier needs X in memory"):
+        classifier.fit(X, labels)
+    classifier.fit(IMAGES, labels)
+    for name in ("predict", "predict_proba"):
+        expected = getattr(classifier, name)(IMAGES)
+        blocks = np.concatenate(list(getattr(classifier, name)(X)))
+        np.testing.assert_array_equal(blocks, expected)
+        out = np.empty_like(expected)
+        np.testing.assert_array_equal(getattr(classifier, name)(X, out=out), expected)
+    assert classifier.score(X, labels) == classifier.score(IMAGES, labels)
