@@ -30,7 +30,7 @@ def checked_rows(
     check_columns(estimator, source, reset=True)
     of_dask = isinstance(source, DaskRows)
     if of_dask:
-        rows = PartitionedRows(source, check)
+        rows: CheckedRows = PartitionedRows(source, check)
     else:
         rows = CheckedRows(source, check, allow_nan)
     rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)
@@ -120,7 +120,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
     source = None if hasattr(X, "__next__") else found_rows(X)
     if isinstance(source, DaskRows):
         check_columns(estimator, source, reset=False)
-        rows = PartitionedRows(source, check)
+        rows: CheckedRows = PartitionedRows(source, check)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 np.asarray(sample_weight),
