@@ -120,7 +120,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
     source = None if hasattr(X, "__next__") else found_rows(X)
     if isinstance(source, DaskRows):
         check_columns(estimator, source, reset=False)
-        rows: CheckedRows = PartitionedRows(source, check)
+        rows = PartitionedRows(source, check)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 np.asarray(sample_weight),
