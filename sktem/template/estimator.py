@@ -19,8 +19,8 @@ from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
-from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
+from sktem.template.judged import folds_of, has_settled, modes_under
 from sktem.template.rows import (
     answer,
     chunks_of,
@@ -48,13 +48,8 @@ __all__ = ["DeformableTemplateEstimator"]
 #: kernel of a template is that is to blame.
 FOLDS, COARSE = 0.05, 1.3
 
-#: Images whose Jacobians are computed at once.
-IMAGES_AT_ONCE = 64
-
-#: Changes over the last third of a run that are too large: of the template, relative to
-#: its deviation over the pixels, and of the logarithm of the noise variance, for steps
-#: that sum to several units. Runs of fewer passes are too short to be judged.
-DRIFT, DRIFT_OF_NOISE, LEAST_PASSES = 0.04, 0.06, 20
+#: Runs of fewer passes are too short to be judged.
+LEAST_PASSES = 20
 
 #: Chains of `transform`: they start at modes; states are averaged after a few moves.
 BURN_IN, AVERAGED, SPACING = 10, 60, 2
@@ -524,7 +519,7 @@ class DeformableTemplateEstimator(
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit
         Y = frame.standardised(X[np.arange(min(JUDGED, len(X)))])
-        folds = self._folds(settings.model, state.params, Y, state.chains)
+        folds = folds_of(settings.model, state.params, Y, state.chains)
         return {
             **self._attributes_of(frame, settings.model, state.params),
             "fold_rate_": folds[0],
@@ -541,21 +536,6 @@ class DeformableTemplateEstimator(
             "_strength": settings.model.priors.strength,
             "n_features_in_": self.n_features_in_,
         }
-
-    def _folds(self, model, params, Y, chains):
-        """Return the share of images whose deformation folds, and of pixels that do."""
-        if chains is not None and chains.values is not None:
-            deformations, shares = model.parts(chains.values[:, 0])
-            chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
-        else:
-            chosen = self._modes_under(model, params, Y)[0]
-        folded = np.concatenate(
-            [
-                model.grid.jacobians(chosen[start : start + IMAGES_AT_ONCE]) <= 0
-                for start in range(0, len(chosen), IMAGES_AT_ONCE)
-            ]
-        )
-        return float(folded.any(axis=1).mean()), float(folded.mean())
 
     def _fold_advice(self):
         """Return advice about folds, or None if too few pixels fold."""
@@ -590,26 +570,7 @@ class DeformableTemplateEstimator(
 
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
-        if not state.compared or settings.max_passes < LEAST_PASSES:
-            return False
-        (before, first), now = state.compared, state.params
-        means = settings.model.means_of
-        # Averages with small steps have covered only this share of what was left.
-        count = state.solver.iteration - first
-        steps = steps_from(settings.step_size, first + 1, count)
-        covered = 1 - np.prod(1 - np.minimum(steps, 1))
-        for t in range(len(now.weights)):
-            if now.weights[t] * state.n_rows < 1:
-                continue
-            new = settings.model.grid.deformed(now.coefficients[t], means(now)[t])
-            old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
-            moved = np.sqrt(np.mean((new - old) ** 2))
-            ratio = now.noise_variances[t] / before.noise_variances[t]
-            if moved > covered * DRIFT * new.std():
-                return False
-            if abs(np.log(ratio)) > covered * DRIFT_OF_NOISE:
-                return False
-        return True
+        return settings.max_passes >= LEAST_PASSES and has_settled(settings, state)
 
     def _drifts(self):
         """Return whether a run that was long enough to be judged has not settled."""
@@ -646,16 +607,7 @@ class DeformableTemplateEstimator(
     def _best_modes(self, Y):
         """Return modes under the most probable component, and the components."""
         model, params = self._fitted_model()
-        return self._modes_under(model, params, Y)
-
-    @staticmethod
-    def _modes_under(model, params, Y):
-        """Return modes under the most probable component, and the components."""
-        found = [model.search_modes(Y, params, t) for t in range(len(params.weights))]
-        logs = np.stack([log for _, log in found], axis=1) + np.log(params.weights)
-        labels = np.where(np.isnan(logs), -np.inf, logs).argmax(axis=1)
-        Z = np.stack([modes for modes, _ in found], axis=1)
-        return Z[np.arange(len(Y)), labels], labels
+        return modes_under(model, params, Y)
 
     def transform(self, X, *, out=None):
         """Return the posterior mean of each image's deformation.

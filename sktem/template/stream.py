@@ -12,6 +12,7 @@ from sktem.estimators.stream import StreamRunner
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
+from sktem.template.judged import folds_of
 from sktem.template.model import TemplateParams
 from sktem.template.setup import Frame, check_same, new_model
 
@@ -97,7 +98,7 @@ class TemplateStream(StreamRunner):
         params, s = stream.published(self.state)
         self.attributes |= estimator._attributes_of(self.frame, model, params)
         self.attributes |= {"_statistics": s, "_mass": self.state.mass}
-        new = estimator._folds(model, params, Y[-JUDGED:], None)
+        new = folds_of(model, params, Y[-JUDGED:], None)
         share = min(len(Y) / JUDGED, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
             before = self.attributes[name]

@@ -1,0 +1,66 @@
+"""What is judged at the end of a run over images: folds, and whether it has settled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.schedules import steps_from
+
+__all__ = ["folds_of", "has_settled", "modes_under"]
+
+#: Images whose Jacobians are computed at once.
+IMAGES_AT_ONCE = 64
+
+#: Changes over the last third of a run that are too large: of the template, relative to
+#: its deviation over the pixels, and of the logarithm of the noise variance, for steps
+#: that sum to several units.
+DRIFT, DRIFT_OF_NOISE = 0.04, 0.06
+
+
+def modes_under(model, params, Y):
+    """Return modes under the most probable component, and the components."""
+    found = [model.search_modes(Y, params, t) for t in range(len(params.weights))]
+    logs = np.stack([log for _, log in found], axis=1) + np.log(params.weights)
+    labels = np.where(np.isnan(logs), -np.inf, logs).argmax(axis=1)
+    Z = np.stack([modes for modes, _ in found], axis=1)
+    return Z[np.arange(len(Y)), labels], labels
+
+
+def folds_of(model, params, Y, chains):
+    """Return the share of images whose deformation folds, and of pixels that do."""
+    if chains is not None and chains.values is not None:
+        deformations, shares = model.parts(chains.values[:, 0])
+        chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
+    else:
+        chosen = modes_under(model, params, Y)[0]
+    folded = np.concatenate(
+        [
+            model.grid.jacobians(chosen[start : start + IMAGES_AT_ONCE]) <= 0
+            for start in range(0, len(chosen), IMAGES_AT_ONCE)
+        ]
+    )
+    return float(folded.any(axis=1).mean()), float(folded.mean())
+
+
+def has_settled(settings, state):
+    """Return whether template and noise had settled in the last third of a run."""
+    if not state.compared:
+        return False
+    (before, first), now = state.compared, state.params
+    means = settings.model.means_of
+    # Averages with small steps have covered only this share of what was left.
+    count = state.solver.iteration - first
+    steps = steps_from(settings.step_size, first + 1, count)
+    covered = 1 - np.prod(1 - np.minimum(steps, 1))
+    for t in range(len(now.weights)):
+        if now.weights[t] * state.n_rows < 1:
+            continue
+        new = settings.model.grid.deformed(now.coefficients[t], means(now)[t])
+        old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
+        moved = np.sqrt(np.mean((new - old) ** 2))
+        ratio = now.noise_variances[t] / before.noise_variances[t]
+        if moved > covered * DRIFT * new.std():
+            return False
+        if abs(np.log(ratio)) > covered * DRIFT_OF_NOISE:
+            return False
+    return True
