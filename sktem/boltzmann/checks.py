@@ -49,8 +49,9 @@ def check_parameters(machine) -> None:
     check_choice("visible", machine.visible, ("binary", "spin", "gaussian"))
     check_choice("solver", machine.solver, CONTRASTIVE_SOLVERS)
     check_choice("e_step", machine.e_step, E_STEPS)
-    if not isinstance(machine.centering, (bool, np.bool_)):
-        raise ValueError(f"centering must be a bool, got {machine.centering!r}")
+    for name in ("centering", "averaging"):
+        if not isinstance(getattr(machine, name), (bool, np.bool_)):
+            raise ValueError(f"{name} must be a bool, got {getattr(machine, name)!r}")
     if machine.graph is not None and machine.hidden_layer_sizes is not None:
         raise ValueError("give either graph or hidden_layer_sizes, not both")
     if machine.graph is None and machine.hidden is not None:

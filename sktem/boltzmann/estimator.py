@@ -143,6 +143,11 @@ class LatentBoltzmannMachine(
         higher likelihood, and large deep machines may not leave the base rates without
         it. Without it hidden units are on less often, and those of one layer can be
         better features.
+    averaging : bool, default=False
+        Whether the result is an average of the parameters over about the last tenth of
+        the updates, which takes the noise of the steps out of them: worth several nats
+        with steps that are long, and the steps may stay long. With given steps only;
+        adapted ones end short.
     rao_blackwell : bool, default=True
         Take conditional expectations in place of the last draws (of each unit given
         the others on a graph, of every second layer in layers). The result has the
@@ -261,6 +266,7 @@ class LatentBoltzmannMachine(
         momentum="auto",
         weight_decay=0.0,
         centering=True,
+        averaging=False,
         rao_blackwell=True,
         binarize=None,
         pretrain=0,
@@ -291,6 +297,7 @@ class LatentBoltzmannMachine(
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.centering = centering
+        self.averaging = averaging
         self.rao_blackwell = rao_blackwell
         self.binarize = binarize
         self.pretrain = pretrain
@@ -368,7 +375,7 @@ class LatentBoltzmannMachine(
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
-                return self._stream.goes_on(params, history, shape)
+                return self._stream.goes_on(params, history, shape, self.averaging)
             generators = spawn_generators(seed_sequence(self.random_state))
             if warm:
                 return ContrastiveState(params, generators)
@@ -459,7 +466,7 @@ class LatentBoltzmannMachine(
 
     def _machine_attributes(self, model, units, state):
         """Return the fitted attributes of the machine."""
-        params, copy = state.params, arrays_of(state.params).copy
+        params, copy = state.estimate, arrays_of(state.params).copy
         chains = None if state.chains is None else copy(state.chains)
         found = {
             "params_": copy(params),

@@ -26,7 +26,7 @@ from sktem.boltzmann.rounds import (
     round_ends,
 )
 from sktem.boltzmann.row_weights import RowOrder
-from sktem.boltzmann.steps import m_step
+from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.e_step.batches import BufferedSelector, batch_edges
 from sktem.loop.runner import run_epochs as run
@@ -70,7 +70,7 @@ class ContrastiveEpochs:
         self.missing = has_missing(X)
         self.begun = time.process_time() - state.cpu_time
         self.copy = arrays_of(state.params).copy
-        state.finished = self.copy(state.params)
+        self._finish_epoch()
 
     def start(self) -> None:
         """Measure where the run begins, unless it is resumed."""
@@ -140,7 +140,7 @@ class ContrastiveEpochs:
         elif self.watch is not None:
             _close_epoch(self.settings, state, self.watch, self.ends)
         _record(self.settings, state, self.climbs)
-        state.finished = self.copy(state.params)
+        self._finish_epoch()
 
     def _move_chains(self):
         """Move chains of the model to where an ascent has led."""
@@ -159,7 +159,13 @@ class ContrastiveEpochs:
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""
-        self.state.params = self.state.finished
+        self.state.params, self.state.average = self.state.finished
+
+    def _finish_epoch(self):
+        """Keep the parameters and their average."""
+        state = self.state
+        average = None if state.average is None else self.copy(state.average)
+        state.finished = self.copy(state.params), average
 
 
 def update(settings, state, batch, *, missing=False, rows=None) -> None:
@@ -183,6 +189,7 @@ def update(settings, state, batch, *, missing=False, rows=None) -> None:
     if settings.solver.persistent:
         state.chains = negative.chains
     m_step(settings, state, negative.values)
+    average(settings, state)
 
 
 def has_missing(X) -> bool:
@@ -302,7 +309,7 @@ def _round(ends, epoch):
 
 def _measure(state, watch):
     """Measure the log-likelihood, and keep the parameters if they are the best."""
-    value, error = watch.measure(state.params, state.n_updates)
+    value, error = watch.measure(state.estimate, state.n_updates)
     n_updates = state.n_updates - state.begin_updates
     state.measures.append(Measure(n_updates, value, error))
     if state.best is None or value > state.best[0]:

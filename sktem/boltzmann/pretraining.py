@@ -109,6 +109,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
             n_epochs=settings.n_pretrain,
             n_replicas=1,
             adaptive=False,
+            averaging=False,
             momentum=0.0 if settings.adaptive else settings.momentum,
             n_gibbs_m=1,
             binarize=settings.binarize and lower == 0,

@@ -160,6 +160,11 @@ def new_settings(machine, model, missing, n_rows=None):
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
         step_size_m = tuple(scale * step for step in STEP_SIZE_M)
+    if adaptive and machine.averaging:
+        raise ValueError(
+            "averaging=True needs a given step_size_m, as 0.05 or a schedule: with "
+            "'auto' the steps end short, and there is little to average"
+        )
     momentum = machine.momentum
     if isinstance(momentum, str):
         momentum = ADAPTED_MOMENTUM if adaptive else 0.0
@@ -182,6 +187,7 @@ def new_settings(machine, model, missing, n_rows=None):
         adaptive=adaptive,
         tol=None if machine.tol is None else float(machine.tol),
         centering=bool(machine.centering),
+        averaging=bool(machine.averaging),
         rao_blackwell=bool(machine.rao_blackwell),
         binarize=machine.binarize == "sample",
     )

@@ -45,6 +45,8 @@ class ContrastiveSettings:
         Rise of the likelihood that is not worth another round, None if not watched.
     centering : bool
         Whether updates are about the mean of each unit.
+    averaging : bool
+        Whether the result is an average of the parameters after each update.
     rao_blackwell, binarize : bool
         Conditional means in place of draws; draw the visible values at each visit.
     """
@@ -67,6 +69,7 @@ class ContrastiveSettings:
     adaptive: bool
     tol: float | None
     centering: bool
+    averaging: bool
     rao_blackwell: bool
     binarize: bool
 
@@ -93,6 +96,10 @@ class ContrastiveState:
         Averaged posterior statistics.
     centre : ndarray or None
         Moving averages of the posterior means of the units.
+    average : ndarray or None
+        Average of the parameters, with more weight on the later ones.
+    n_averaged : int
+        Updates in it.
     velocity : ndarray or None
         Momentum of the parameters, with given steps.
     first, second : ndarray or None
@@ -122,8 +129,8 @@ class ContrastiveState:
         Value, parameters and chains of the best of them.
     converged : bool
         Whether the last round has added too little for another one.
-    finished : ndarray or None
-        Parameters at the end of the last finished epoch.
+    finished : tuple or None
+        Parameters and their average at the end of the last finished epoch.
     stopped : bool
         Whether a callback stopped the run.
     interrupted : bool
@@ -146,6 +153,8 @@ class ContrastiveState:
     started: np.ndarray | None = None
     mean: np.ndarray | None = None
     centre: np.ndarray | None = None
+    average: np.ndarray | None = None
+    n_averaged: int = 0
     velocity: np.ndarray | None = None
     first: np.ndarray | None = None
     second: np.ndarray | None = None
@@ -164,10 +173,15 @@ class ContrastiveState:
     normal: float | None = None
     best: tuple | None = None
     converged: bool = False
-    finished: np.ndarray | None = None
+    finished: tuple | None = None
     stopped: bool = False
     interrupted: bool = False
     cpu_time: float = 0.0
     gap: float = float("nan")
     reach: float = float("inf")
     history: History = field(default_factory=History)
+
+    @property
+    def estimate(self) -> np.ndarray:
+        """The average of the parameters, or these themselves where there is none."""
+        return self.params if self.average is None else self.average

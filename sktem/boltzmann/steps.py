@@ -7,13 +7,15 @@ import numpy as np
 from sktem.arrays import arrays_of
 from sktem.boltzmann.model import LARGEST_PARAMETER
 
-__all__ = ["m_step"]
+__all__ = ["average", "m_step"]
 
 #: Share of the past in the average of the squared gradient (Kingma and Ba 2015).
 PAST_SQUARES = 0.999
 #: Added to the root of the averaged squares: about that of a pair of frequent units in
 #: a batch of 100. Rarer ones, whose gradients are mostly noise, get shorter steps.
 TYPICAL_ROOT = 0.03
+#: The average of the parameters is about one over the last tenth of the updates.
+POWER = 8
 
 
 def m_step(settings, state, negative) -> None:
@@ -87,3 +89,16 @@ def _adapted(settings, state, gradient):
     if settings.centering:
         model.centre_biases(step, state.centre)
     return step
+
+
+def average(settings, state):
+    """Average the parameters, the n-th with a weight of about n to the POWER."""
+    if not settings.averaging:
+        state.average, state.n_averaged = None, 0
+        return
+    if state.average is None:
+        state.average, state.n_averaged = arrays_of(state.params).copy(state.params), 1
+        return
+    state.n_averaged += 1
+    share = (POWER + 1) / (state.n_averaged + POWER)
+    state.average += share * (state.params - state.average)

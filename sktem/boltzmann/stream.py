@@ -23,8 +23,8 @@ __all__ = ["BoltzmannStream"]
 
 #: Arrays of a state on the device of the data.
 ARRAYS = (
-    "params", "chains", "posterior_chains", "mean", "centre", "velocity", "first",
-    "second",
+    "params", "average", "chains", "posterior_chains", "mean", "centre", "velocity",
+    "first", "second",
 )  # fmt: skip
 #: Key of the generator that rounds weights of rows, beyond those of the others.
 REPEATS = 1 << 20
@@ -150,13 +150,15 @@ class BoltzmannStream(StreamRunner):
         params = self.model.initial_params(units.logits, generators.initialisation)
         return units, ContrastiveState(params, generators)
 
-    def goes_on(self, params, history, shape):
+    def goes_on(self, params, history, shape, averaging):
         """Return the state that a fit continues."""
         state = self.state
         arrays = arrays_of(params)
         values = {name: getattr(state, name) for name in ARRAYS}
         found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
-        found["params"] = params
+        average, n_averaged = state.average, state.n_averaged
+        if not (averaging and average is not None and arrays.xp.all(average == params)):
+            found["params"], found["average"], n_averaged = params, None, 0
         rows = state.posterior_chains
         same = rows is not None and tuple(rows.shape[:2]) == shape
         started = state.started.copy() if same else None
@@ -164,7 +166,7 @@ class BoltzmannStream(StreamRunner):
             found["posterior_chains"] = None
         return replace(
             state, **found, started=started, history=history, begin=state.epoch,
-            replicas=copy.deepcopy(state.replicas),
+            replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
             converged=False, stopped=False,
             interrupted=False,

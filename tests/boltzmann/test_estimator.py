@@ -416,7 +416,8 @@ def test_warm_start_goes_on():
 
 @pytest.mark.parametrize(
     "kind, options",
-    [("restricted", {"momentum": 0.5}), ("grid", {"e_step": "gibbs"}),
+    [("restricted", {"momentum": 0.5}), ("restricted", {"averaging": True}),
+     ("grid", {"e_step": "gibbs"}),
      ("deep", {"solver": "mfpcd"}), ("gaussian", {}), ("markov", {"solver": "cd"}),
      ("grid", {"step_size_m": LogHarmonic(0.5), "step_size_e": Polynomial(2 / 3)})],
 )  # fmt: skip

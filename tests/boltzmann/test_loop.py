@@ -44,6 +44,7 @@ def settings(solver="apcd", posterior=None, **changes):
         adaptive=False,
         tol=None,
         centering=False,
+        averaging=False,
         rao_blackwell=True,
         binarize=False,
     )
