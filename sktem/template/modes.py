@@ -57,6 +57,7 @@ class ModeFinder(NamedTuple):
         levels=ANNEALING,
         max_steps=STEPS,
         gains=(ROUGH_GAIN, LAST_GAIN),
+        hold=np.inf,
     ):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
 
@@ -76,6 +77,8 @@ class ModeFinder(NamedTuple):
             Steps at one level, at most.
         gains : tuple of float, default=(0.03, 0.01)
             Nats that a step has to gain, on the way and at the last level.
+        hold : float, default=inf
+            Share of the expected gain of a step for its matrix to serve the next one.
 
         Returns
         -------
@@ -99,8 +102,9 @@ class ModeFinder(NamedTuple):
         def find(rows):
             modes(
                 X[rows], Z[rows], part.table, part.precision, part.noise_variance,
-                np.asarray(levels, dtype=float), max_steps, least, grid.compiled,
-                grid.pairs, grid.n_axes, rss[rows], log_det[rows], lowers[rows],
+                np.asarray(levels, dtype=float), max_steps, least, hold,
+                grid.compiled, grid.pairs, grid.n_axes,
+                rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
         over_images(find, n, self.n_jobs)

@@ -17,9 +17,14 @@ from sktem.template.features import OrientationFeatures
 
 __all__ = ["Likelihoods", "Samples", "images_and_copies", "learn_samples"]
 
-#: Most likely classes of an image whose modes are sought to the end, and the search
-#: that finds them: factors of the noise variance, and nats that a step has to gain.
-SEARCHED, ROUGH_LEVELS, ROUGH_GAINS = 3, np.array([64.0, 8.0]), (1.0, 1.0)
+#: Most likely classes of an image whose modes are sought to the end.
+SEARCHED = 3
+
+#: Searches for modes, rough ones of all classes and those of the most likely ones to
+#: the end: factors of the noise variance, nats that a step has to gain, and the share
+#: of its expected gain from which on its matrix serves the next step, too.
+ROUGH = {"levels": np.array([64.0, 8.0]), "gains": (1.0, 1.0), "hold": 0.5}
+TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
 
 #: Images and copies that the classifier of samples learns from: for each class and for
 #: each image at least, and altogether at most.
@@ -80,8 +85,7 @@ class _Search(NamedTuple):
         Y = estimator._standardised(X)
         model, params = estimator._fitted_model()
         found = [
-            model.modes_of(Y, params, t, levels=ROUGH_LEVELS, gains=ROUGH_GAINS)
-            for t in range(len(params.weights))
+            model.modes_of(Y, params, t, **ROUGH) for t in range(len(params.weights))
         ]
         return cls(estimator, Y, params, [z for z, *_ in found], [f[1] for f in found])
 
@@ -89,7 +93,7 @@ class _Search(NamedTuple):
         """Return the modes near the rough ones for some images."""
         model, params, Y = self.estimator._fitted_model()[0], self.params, self.Y[rows]
         found = [
-            model.modes_of(Y, params, t, Z[rows], levels=np.ones(1))
+            model.modes_of(Y, params, t, Z[rows], **TO_THE_END)
             for t, Z in enumerate(self.modes)
         ]
         return self._replace(

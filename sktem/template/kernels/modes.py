@@ -174,7 +174,7 @@ def solve_upper(lower, out):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def modes(
-    Y, Z, table, precision, noise_variance, levels, max_steps, gains, grid, pairs,
+    Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
     n_axes, rss, log_det, lowers,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place.
@@ -196,6 +196,9 @@ def modes(
         Steps at one level, at most.
     gains : ndarray of shape (n_levels,)
         Least gain of a step for its level to continue, in nats.
+    hold : float
+        Share of the gain that is expected of a step from which on the next step at the
+        same level has the same matrix; infinity renews it for every step.
     grid : Grid
     pairs : Pairs
     n_axes : int
@@ -222,28 +225,32 @@ def modes(
             form = quadratic(precision, z, pulled)
             energy = 0.5 * (error / variance + form)
             damping = FIRST_DAMPING
-            fresh = True
+            fresh, held = True, False
             for _ in range(max_steps):
                 if fresh:
                     adjoint(grid, work)
                     pull = work.pull.reshape(-1)
-                    gauss[:] = 0.0
-                    curvature(work.slopes, pairs, maps, gauss)
                     for i in range(dim):
                         gradient[i] = -pull[i] / variance - pulled[i]
                     fresh = False
-                for i in range(dim):
-                    for j in range(i + 1):
-                        hessian[i, j] = gauss[i, j] / variance + precision[i, j]
-                    hessian[i, i] *= 1.0 + damping
-                if not factorise(hessian, lower):
-                    damping *= TIGHTEN
-                    if damping > MOST_DAMPING:
-                        break
-                    continue
+                    if not held:
+                        gauss[:] = 0.0
+                        curvature(work.slopes, pairs, maps, gauss)
+                if not held:
+                    for i in range(dim):
+                        for j in range(i + 1):
+                            hessian[i, j] = gauss[i, j] / variance + precision[i, j]
+                        hessian[i, i] *= 1.0 + damping
+                    if not factorise(hessian, lower):
+                        damping *= TIGHTEN
+                        if damping > MOST_DAMPING:
+                            break
+                        continue
                 solve_factorised(lower, gradient, move)
+                expected = 0.0
                 for i in range(dim):
                     trial[i] = z[i] + move[i]
+                    expected += 0.5 * gradient[i] * move[i]
                 error_new = rss_of(y, trial.reshape(shape), table, grid, work)
                 form = quadratic(precision, trial, pulled)
                 energy_new = 0.5 * (error_new / variance + form)
@@ -251,10 +258,17 @@ def modes(
                     won = energy - energy_new
                     copy_vector(trial, z)
                     energy, error = energy_new, error_new
-                    damping *= EASE
                     fresh = True
                     if won < gains[level]:
                         break
+                    held = won >= hold * expected
+                    if not held:
+                        damping *= EASE
+                elif held:
+                    # The matrix of an earlier place: evaluate this one again.
+                    held, fresh = False, True
+                    rss_of(y, z.reshape(shape), table, grid, work)
+                    quadratic(precision, z, pulled)
                 else:
                     damping *= TIGHTEN
                     if damping > MOST_DAMPING:

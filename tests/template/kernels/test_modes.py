@@ -79,27 +79,30 @@ def test_what_is_not_positive_definite_has_no_factor(last):
     assert not factorise(A, np.zeros((3, 3)))
 
 
-def found_modes(grid, params, Y, Z=None, levels=(64.0, 16.0, 4.0, 1.0), gain=1e-14):
+def found_modes(
+    grid, params, Y, Z=None, levels=(64.0, 16.0, 4.0, 1.0), gain=1e-14, hold=np.inf
+):
     part = model_of(grid).component(params, 0)
     Z = np.zeros((len(Y), grid.n_latents)) if Z is None else Z.copy()
     rss, log_det = np.empty(len(Y)), np.empty(len(Y))
     lowers = np.zeros((len(Y), grid.n_latents, grid.n_latents))
     modes(
         Y, Z, part.table, part.precision, part.noise_variance, np.array(levels), 200,
-        np.full(len(levels), gain), grid.compiled, grid.pairs, grid.n_axes, rss,
+        np.full(len(levels), gain), hold, grid.compiled, grid.pairs, grid.n_axes, rss,
         log_det, lowers,
     )  # fmt: skip
     return part, Z, rss, log_det, lowers
 
 
+@pytest.mark.parametrize("hold", [np.inf, 0.5, 0.0])
 @OF_SHAPE
-def test_modes(shape):
+def test_modes(shape, hold):
     grid, rng = grid_of(shape), np.random.default_rng(2)
     params = random_params(grid, rng)
     Y, _ = simulate(grid, params, 6, rng)
     Y[1, :2] = np.nan
     Y[5] = np.nan
-    part, Z, rss, log_det, lowers = found_modes(grid, params, Y)
+    part, Z, rss, log_det, lowers = found_modes(grid, params, Y, hold=hold)
     model, work = model_of(grid), new_work(grid.compiled, grid.n_axes)
     gradient = model.grad_log_joint(Y, Z, params)
     scale = np.abs(model.grad_log_joint(Y, 0 * Z, params)).max()
