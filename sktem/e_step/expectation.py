@@ -422,6 +422,12 @@ class Expectation:
             return mean
         self.full_pass_done = None
         total: Any = 0.0
+        for _, part in self.parts_of_pass(params, iteration, memory):
+            total = total + part
+        return total
+
+    def parts_of_pass(self, params, iteration, memory):
+        """Draw all latents; yield rows and their part of the mean statistics."""
         for rows in self._chunks():
             Z = self._draw(rows, params, iteration, PASS)
             if memory is not None:
@@ -429,8 +435,12 @@ class Expectation:
             weights = None if self.weights is None else self.weights[rows]
             share = self._share(rows, weights)
             mean = average_statistics(self.model, self.take(rows), Z, weights)
-            total = total + share * mean
-        return total
+            yield rows, share * mean
+
+    def new_events(self) -> Counter:
+        """Return numerical problems, and the like, since the last call."""
+        events, self.events = self.events, Counter()
+        return events
 
     def _expected_statistics(self, params):
         """Return mean statistics and mean log-likelihood of all rows."""

@@ -20,6 +20,7 @@ from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
 from sktem.rows.checked import CheckedRows
+from sktem.rows.partitions import PartitionedRows
 from sktem.samplers import SAMPLERS, ExactDraws, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
     check_compatible,
@@ -41,6 +42,9 @@ __all__ = [
 
 #: Rows of a batch, at most, where the estimator chooses.
 LARGEST_BATCH = 1024
+
+#: The same for partitions of Dask, where each batch costs tasks.
+LARGEST_DASK_BATCH = 1 << 20
 
 #: Settings of the loop that a face may leave out, with their values then.
 WITHOUT = {
@@ -179,6 +183,14 @@ class LoopEstimator(EpochEstimator):
 
     def _resolved_batch_size(self, n_rows):
         return self._given_batch_size(max(1, min(LARGEST_BATCH, n_rows // 20)))
+
+    def _batch_size_of(self, X):
+        """Return the rows of a batch of X."""
+        n_rows = len(X)
+        if isinstance(X, PartitionedRows):
+            automatic = max(1, min(LARGEST_DASK_BATCH, n_rows // 20))
+            return min(self._given_batch_size(automatic), n_rows)
+        return min(self._resolved_batch_size(n_rows), n_rows)
 
     def _given_batch_size(self, automatic):
         """Return ``batch_size``, checked, or the meaning of "auto"."""

@@ -35,6 +35,9 @@ ADVICE = {
     "nan": "rescaling X",
 }
 
+#: Events that change no number.
+CLUSTER_EVENTS = ("lost workers", "new workers")
+
 
 def users_frame() -> int:
     """Return the stack level of the first frame outside of sktem and scikit-learn."""
@@ -107,7 +110,11 @@ def warn_of_run(state, settings) -> None:
 
 def event_message(what: str, events, where: str = "") -> str:
     """Return one sentence on numerical problems that were repaired, with advice."""
-    found = {name: count for name, count in events.items() if count}
+    found = {
+        name: count
+        for name, count in events.items()
+        if count and name not in CLUSTER_EVENTS
+    }
     if not found:
         return ""
     counts = ", ".join(f"{count} {name}" for name, count in found.items())

@@ -106,8 +106,8 @@ class StochasticEM(LoopEstimator):
         Draws per visit for ``sampler="mc"``, or a function of the iteration index;
         None means 10. Used by that sampler only.
     batch_size : int or "auto", default="auto"
-        Rows per iteration. "auto" is a twentieth of the rows, at most 1024; 1 is the
-        papers' setting. Not used by solvers that visit all rows.
+        Rows per iteration. "auto" is a twentieth of the rows, at most 1024 (a million
+        on Dask); 1 is the papers' setting. Not used by solvers that visit all rows.
     sampling : {"fixed", "shuffle", "inclusion"}, default="fixed"
         "fixed": ``batch_size`` rows drawn uniformly at each iteration. "shuffle": the
         rows in a random order, drawn anew for each pass. "inclusion": each row
@@ -150,7 +150,8 @@ class StochasticEM(LoopEstimator):
         Epochs between prints.
     memory : str or None, default=None
         Folder for what a solver remembers of each row, as a memory map in a file that
-        is gone after the fit; None keeps it in memory.
+        is gone after the fit; None keeps it in memory. For Dask collections see
+        :ref:`rows-dask`.
 
     Attributes
     ----------
@@ -267,7 +268,8 @@ class StochasticEM(LoopEstimator):
             If the model lacks a method that the sampler needs.
         """
         X, sample_weight = self._validate(X, sample_weight, reset=True)
-        settings = self._settings(self.model, len(X))
+        batch_size = self._batch_size_of(X)
+        settings = self._settings(self.model, batch_size=batch_size)
         warm = self.warm_start and hasattr(self, "params_")
 
         def new_run(progress):

@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.e_step.batches import BufferedSelector, RowSelector, new_selector
 from sktem.e_step.expectation import Expectation, FullPass
+from sktem.e_step.partitions import PartitionedExpectation
 from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.monitor import Monitor, objective_of
@@ -71,7 +72,8 @@ class _Loop:
         self.settings = settings
         self.state = state
         self.merge = merge
-        self.expectation = Expectation(
+        kind = PartitionedExpectation if isinstance(X, PartitionedRows) else Expectation
+        self.expectation = kind(
             settings.model,
             settings.sampler,
             X,
@@ -304,8 +306,7 @@ class _Loop:
         objective, mean_field, exact = self.measured()
         accepted, bias, visits = expectation.acceptance
         expectation.acceptance = [0.0, 0.0, 0]
-        history.events.update(expectation.events)
-        expectation.events.clear()
+        history.events.update(expectation.new_events())
         state.chains = expectation.chains
         state.rows_visited = expectation.rows_visited
         state.cpu_time = time.process_time() - self.cpu_start

@@ -130,7 +130,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         means 10. Used by that sampler only.
     batch_size : int or "auto", default="auto"
         Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
-        rows, at most 1024; 1 is the papers' setting.
+        rows, at most 1024 (a million on Dask); 1 is the papers' setting.
     sampling : {"shuffle", "fixed", "inclusion"}, default="shuffle"
         "shuffle": the rows in a random order, drawn anew for each pass. "fixed":
         ``batch_size`` rows drawn uniformly at each iteration. "inclusion": each row
@@ -188,7 +188,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         Epochs between prints.
     memory : str or None, default=None
         Folder for what a solver remembers of each row, as a memory map in a file that
-        is gone after the fit; None keeps it in memory.
+        is gone after the fit; None keeps it in memory. For Dask collections see
+        :ref:`rows-dask`.
 
     Attributes
     ----------
@@ -368,7 +369,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             )
         given = self._given(X.shape[1])
         model = self._new_model(X)
-        settings = self._settings(model, len(X))
+        settings = self._settings(model, batch_size=self._batch_size_of(X))
         warm = self._goes_on(X.shape[1])
         seed, starts = self._seed()
 

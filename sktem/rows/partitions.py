@@ -7,6 +7,7 @@ partition and of its arguments, so that Dask may run it anywhere, and again.
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,7 +24,16 @@ from sktem.rows.checked import (
 )
 from sktem.rows.chunks import as_array, names_of
 
-__all__ = ["DaskRows", "PartSum", "PartitionedRows", "joined_sums"]
+__all__ = [
+    "DaskRows",
+    "PartSum",
+    "PartitionedRows",
+    "aligned_slices",
+    "current_client",
+    "current_workers",
+    "joined_sums",
+    "total_of",
+]
 
 #: Blocks whose sums are added up before they are added to those of others. The sums
 #: of fewer blocks in all are added up one after the other, as for an array.
@@ -212,65 +222,91 @@ class PartitionedRows(CheckedRows):
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
 
-    def compute(self, tasks) -> list:
-        """Run tasks, wherever Dask chooses to, and return their results."""
-        from dask.base import compute
+    def compute(self, tasks, keep=None):
+        """Run tasks, wherever Dask chooses to.
 
-        return list(compute(*tasks, traverse=False))
+        Parameters
+        ----------
+        tasks : iterable
+            Tasks whose results are wanted here.
+        keep : list or None, default=None
+            Tasks whose results stay where they are, as arguments of later tasks.
 
-    def tasks(self, function, *arguments, each=None) -> dict[int, Any]:
+        Returns
+        -------
+        list or tuple of (list, list)
+            The results; if ``keep`` is given, also what stands for the others.
+        """
+        from dask.base import compute, persist
+
+        if keep is None:
+            return list(compute(*tasks, traverse=False))
+        tasks = list(tasks)
+        held = persist(*tasks, *keep, traverse=False)
+        found = compute(*held[: len(tasks)], traverse=False)
+        return list(found), list(held[len(tasks) :])
+
+    def tasks(self, function, *arguments, each=None, n_results=1) -> dict[int, Any]:
         """Return a task for each partition, or for those that have an argument.
 
         Parameters
         ----------
         function : callable
-            Called with the rows, the row number of the first, the argument of the
+            Called with the rows, the row number of the first, the arguments of the
             partition if ``each`` is given, and the others.
         *arguments : object
             Arguments that are the same for all partitions.
         each : dict or None, default=None
-            Arguments by the number of the partition.
+            Tuples of arguments by the number of the partition; a task stands for its
+            result.
+        n_results : int, default=1
+            Length of the tuple that the function returns; 1 for any one result.
 
         Returns
         -------
         dict
-            Tasks by the number of the partition.
+            Tasks by the number of the partition; tuples of them for several results.
         """
-        on_partition = self.delayed(_on_partition)
+        call = self.delayed(_on_partition)
         common = self.delayed((function, arguments))
-        return {
-            int(index): on_partition(
-                self.source.partitions[index],
-                self.loaders[index]._replace(
-                    n_rows=int(self.lengths[index]), dtype=self.dtype
-                ),
-                common,
-                int(self.starts[index]),
-                *(() if each is None else (each[index],)),
+        tasks: dict[int, Any] = {}
+        for index in map(int, self.used if each is None else each):
+            loader = self.loaders[index]._replace(
+                n_rows=int(self.lengths[index]), dtype=self.dtype
             )
-            for index in (self.used if each is None else each)
-        }
+            own = () if each is None else each[index]
+            raw, first = self.source.partitions[index], int(self.starts[index])
+            task = call(raw, loader, common, first, *own)
+            tasks[index] = task
+            if n_results > 1:
+                tasks[index] = tuple(task[k] for k in range(n_results))
+        return tasks
 
-    def sums_of(self, tasks, size: int) -> tuple:
-        """Run tasks that return lists of sums, and add these up over all rows.
+    def reduced(self, tasks: list, join, keep=()) -> tuple[Any, list]:
+        """Run tasks, and join their results in a tree.
 
         Parameters
         ----------
         tasks : list
-            Tasks whose results are lists of :class:`PartSum`, in the order of the rows.
-        size : int
-            Rows of the blocks of the sums.
+            Tasks, in the order of the rows.
+        join : callable
+            Makes one of several consecutive results.
+        keep : list, default=()
+            Further tasks, whose results stay where they are.
 
         Returns
         -------
-        tuple
-            The sums over all rows.
+        result : object
+            The result that all were joined to.
+        kept : list
+            What stands for the results of the further tasks.
         """
-        join = self.delayed(joined_sums)
+        joined = self.delayed(join)
         while len(tasks) > BRANCHES:
             cuts = range(0, len(tasks), BRANCHES)
-            tasks = [join(size, *tasks[cut : cut + BRANCHES]) for cut in cuts]
-        return total_of(joined_sums(size, *self.compute(tasks)), size, len(self))
+            tasks = [joined(*tasks[cut : cut + BRANCHES]) for cut in cuts]
+        found, kept = self.compute(tasks, keep) if keep else (self.compute(tasks), [])
+        return join(*found), kept
 
     def summed(self, function, size: int, weights=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.
@@ -293,9 +329,12 @@ class PartitionedRows(CheckedRows):
         tuple
             The sums.
         """
-        each = None if weights is None else self.weights_of(weights)
+        each = None
+        if weights is not None:
+            each = {index: (part,) for index, part in self.weights_of(weights).items()}
         tasks = self.tasks(_block_sums, size, function, each=each)
-        return self.sums_of(list(tasks.values()), size)
+        sums, _ = self.reduced(list(tasks.values()), partial(joined_sums, size))
+        return total_of(sums, size, len(self))
 
     def weights_of(self, weights: np.ndarray) -> dict[int, Any]:
         """Return weights by partition; they are sent once."""
@@ -324,7 +363,7 @@ class PartitionedRows(CheckedRows):
         """Return chosen rows from their partitions."""
         rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         parts = self.split(indices)
-        local = {i: indices[part] - self.starts[i] for i, part in parts.items()}
+        local = {i: (indices[part] - self.starts[i],) for i, part in parts.items()}
         tasks = self.tasks(_taken, each=local)
         found = self.compute(tasks.values())
         for index, values in zip(tasks, found, strict=True):
@@ -409,6 +448,23 @@ def _added(left, right):
     return PartSum(left.first, right.stop, tuple(a + b for a, b in values))
 
 
+def current_client():
+    """Return the client that runs tasks, None if this process does."""
+    if "distributed" not in sys.modules:
+        return None
+    from dask.base import get_scheduler
+
+    scheduler = get_scheduler()
+    client = getattr(scheduler, "__self__", None)
+    return client if hasattr(client, "get_events") else None
+
+
+def current_workers() -> set[str]:
+    """Return the addresses of the workers of the current cluster."""
+    client = current_client()
+    return set() if client is None else set(client.nthreads())
+
+
 # Tasks ------------------------------------------------------------------------------
 
 
@@ -436,9 +492,9 @@ def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
     return function(array).astype(like.dtype, copy=False)
 
 
-def _on_partition(raw, loader, common, first, *each):
+def _on_partition(raw, loader, common, first, *own):
     function, arguments = common
-    return function(loader.load(raw), first, *each, *arguments)
+    return function(loader.load(raw), first, *own, *arguments)
 
 
 def _block_sums(block, first, *arguments):

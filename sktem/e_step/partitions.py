@@ -1,0 +1,401 @@
+"""The E-step on the partitions of a Dask collection, where latents stay, too.
+
+A visit of rows is a task for each partition that has some of them. What is remembered
+of rows (latents, chain states) is the result of a task, and an argument of the next one
+on its partition. What a lost worker had is computed again, from the last snapshot on.
+Draws belong to rows and iterations, so that they are the same again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from copy import deepcopy
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.e_step.chains import ChainState, ChainTable
+from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
+from sktem.e_step.memory import LatentMemory
+from sktem.e_step.random import spawn_generators
+from sktem.e_step.row_random import PASS, START
+from sktem.e_step.snapshots import Snapshots
+from sktem.rows.partitions import (
+    PartSum,
+    aligned_slices,
+    current_workers,
+    joined_sums,
+    total_of,
+)
+
+__all__ = ["PartitionedExpectation"]
+
+
+class Kept(NamedTuple):
+    """What is remembered of the rows of a partition.
+
+    Attributes
+    ----------
+    chains : ChainTable or None
+        Chain states.
+    latents : LatentMemory or None
+        Latents of a solver with a memory.
+    """
+
+    chains: ChainTable | None = None
+    latents: LatentMemory | None = None
+
+
+class Visit(NamedTuple):
+    """What the tasks of a visit have in common.
+
+    Attributes
+    ----------
+    method : str
+        Method of :class:`LocalExpectation`.
+    model, sampler, params : LatentModel, Sampler, object
+        What is computed with.
+    n_rows, row_seed : int
+        Rows of all partitions, and the seed of their draws.
+    iteration, purpose : int
+        What the draws are for.
+    shared : object
+        What the sampler has learned of all chains together.
+    checked : bool
+        Whether the shapes returned by the model have been checked.
+    keep : bool
+        Whether what is remembered changes.
+    """
+
+    method: str
+    model: Any
+    sampler: Any
+    params: Any
+    n_rows: int
+    row_seed: int
+    iteration: int
+    purpose: int
+    shared: Any
+    checked: bool
+    keep: bool
+
+
+class Report(NamedTuple):
+    """What a visit has found.
+
+    Attributes
+    ----------
+    sums : list of PartSum
+        Sums over all rows of partitions.
+    total : ndarray or float
+        Sum over the rows of a batch.
+    n_rows : int
+        Rows that were visited.
+    acceptance : list
+        Sums of acceptance and bias, and rows.
+    events : Counter
+        Numerical problems.
+    shared : object
+        What the sampler has learned of all chains together.
+    """
+
+    sums: list[PartSum]
+    total: Any
+    n_rows: int
+    acceptance: list
+    events: Counter
+    shared: Any
+
+
+class RemoteLatents:
+    """Stands for the latents of all rows, which are with the partitions."""
+
+    def __reduce__(self):
+        raise TypeError("what the workers of Dask remember of rows cannot be saved")
+
+
+class RemoteChains:
+    """Stands for the chain states of all rows, which are with the partitions.
+
+    Parameters
+    ----------
+    expectation : PartitionedExpectation
+        Whose chains they are.
+
+    Attributes
+    ----------
+    shared : object
+        What the sampler has learned of all chains together.
+    """
+
+    def __init__(self, expectation):
+        self.expectation = expectation
+        self.shared: Any = None
+
+    def __reduce__(self):
+        raise TypeError("chains that are with the workers of Dask cannot be saved")
+
+    def get(self, rows) -> ChainState | np.ndarray:
+        """Bring the states of some chains here."""
+        expectation = self.expectation
+        parts = expectation.X.split(rows)
+        starts = expectation.X.starts
+        each = {
+            index: (expectation.kept[index], rows[part] - starts[index])
+            for index, part in parts.items()
+        }
+        tasks = expectation.X.tasks(_chain_states, each=each)
+        table = ChainTable(len(rows))
+        for index, found in zip(
+            tasks, expectation.X.compute(tasks.values()), strict=True
+        ):
+            table.put(parts[index], found)
+        table.shared = self.shared
+        return table.get(np.arange(len(rows)))
+
+
+class PartitionedExpectation(Expectation):
+    """E-step over chosen rows of partitions.
+
+    The parameters are those of the base class, with X a
+    :class:`sktem.rows.partitions.PartitionedRows`.
+
+    Attributes
+    ----------
+    kept : dict
+        What is remembered, by partition; empty for nothing.
+    """
+
+    def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
+        super().__init__(model, sampler, X, sample_weight, generators, first_row)
+        self.kept: dict[int, Any] = {}
+        self.snapshots: Snapshots | None = None
+        self.workers = current_workers()
+
+    def start_chains(self, params):
+        """Set up the chain states of all rows."""
+        if self.sampler.markov:
+            self.chains: Any = RemoteChains(self)
+            self._visit("started", params, 0, START, self._all())
+
+    def statistics(self, batch, params, iteration):
+        """Visit the rows of a batch and return ``sum_i c_i S_i``."""
+        return self._of_batch("statistics", batch, params, iteration)
+
+    def change(self, batch, memory, params, iteration):
+        """Visit the rows of a batch; return ``sum_i c_i`` times the change of S."""
+        return self._of_batch("change", batch, params, iteration)
+
+    def replace(self, batch, memory, params, iteration):
+        """Do as :meth:`change` with drawn latents, and remember these instead."""
+        return self._of_batch("replace", batch, params, iteration, keep=True)
+
+    def full_pass(self, params, iteration, memory=None):
+        """Visit every row and return the mean statistics."""
+        if self.fused and memory is None:
+            return super().full_pass(params, iteration)
+        self.full_pass_done = None
+        method = "passed" if memory is None else "remembered"
+        keep = memory is not None
+        report = self._visit(method, params, iteration, PASS, self._all(), keep=keep)
+        return total_of(report.sums, ROWS_PER_CHUNK, self.n_rows)[0]
+
+    def new_memory(self) -> Any:
+        """Return what stands for the latents of all rows."""
+        return RemoteLatents()
+
+    def new_events(self):
+        """Return numerical problems since the last call, and changes of the cluster."""
+        before, self.workers = self.workers, current_workers()
+        if lost := len(before - self.workers):
+            self.events["lost workers"] += lost
+        if new := len(self.workers - before):
+            self.events["new workers"] += new
+        return super().new_events()
+
+    def _expected_statistics(self, params):
+        model = self.model
+        if model.reads_blocks:
+            return model.expected_statistics(self.X, params, self.weights)
+        n_rows = None if self.weights is not None else self.n_rows
+        function = partial(_expected_share, model=model, params=params, n_rows=n_rows)
+        return self.X.summed(function, ROWS_PER_CHUNK, self.weights)
+
+    def _all(self):
+        """Return the weights of all rows, or nothing, by partition."""
+        if self.weights is None:
+            return {int(index): () for index in self.X.used}
+        weights = self.X.weights_of(self.weights)
+        return {index: (part,) for index, part in weights.items()}
+
+    def _of_batch(self, method, batch, params, iteration, keep=False):
+        """Return the sum over the rows of a batch."""
+        exact = self.fused and method != "replace"
+        purpose = PASS if exact else self._purpose(iteration)
+        each = {
+            index: (batch.rows[part] - self.X.starts[index], batch.coefficients[part])
+            for index, part in self.X.split(batch.rows).items()
+        }
+        return self._visit(method, params, iteration, purpose, each, keep=keep).total
+
+    def _visit(self, method, params, iteration, purpose, each, *, keep=False) -> Report:
+        """Call a method on partitions, and keep what it leaves to be remembered."""
+        X, chains = self.X, self.chains
+        keep = keep or chains is not None
+        visit = Visit(
+            method,
+            self.model,
+            self.sampler,
+            params,
+            self.n_rows,
+            self.generators.row_seed,
+            iteration,
+            purpose,
+            None if chains is None else chains.shared,
+            self.checked,
+            keep,
+        )
+        arguments = {
+            index: (self.kept.get(index, Kept()), *own) for index, own in each.items()
+        }
+        n_results = 2 if keep else 1
+        tasks = X.tasks(_visited, visit, each=arguments, n_results=n_results)
+        join = partial(_joined, ROWS_PER_CHUNK)
+        if keep:
+            reports, left = map(list, zip(*tasks.values(), strict=True))
+            report, kept = X.reduced(reports, join, left)
+            self.kept.update(zip(tasks, kept, strict=True))
+            if self.snapshots is None:
+                self.snapshots = Snapshots(X, self.folder)
+            self.kept = self.snapshots.taken(self.kept)
+        else:
+            report, _ = X.reduced(list(tasks.values()), join)
+        self.checked = True
+        self.rows_visited += report.n_rows if method != "started" else 0
+        before = self.acceptance
+        self.acceptance = [
+            a + b for a, b in zip(before, report.acceptance, strict=True)
+        ]
+        self.events.update(report.events)
+        if chains is not None:
+            chains.shared = report.shared
+        return report
+
+
+class LocalExpectation(Expectation):
+    """E-step over the rows of one partition.
+
+    Parameters
+    ----------
+    block : ndarray of shape (n, n_features)
+        The rows.
+    first : int
+        Row number of the first.
+    visit : Visit
+        What the tasks of the visit have in common.
+    kept : Kept
+        What is remembered of the rows.
+    """
+
+    def __init__(self, block, first, visit, kept):
+        # Draws whose first axis is not that of the rows have their own numbers, too.
+        key = (visit.row_seed, visit.iteration, visit.purpose, first)
+        generators = spawn_generators(np.random.SeedSequence(key))
+        generators.row_seed = visit.row_seed
+        super().__init__(visit.model, visit.sampler, block, None, generators, first)
+        self.visit = visit
+        self.n_all_rows = visit.n_rows
+        self.checked = visit.checked
+        self.chains = kept.chains
+        self.latents = kept.latents
+        if self.chains is not None:
+            self.chains.shared = visit.shared
+
+    def _chunks(self):
+        return aligned_slices(self.first_row, self.n_rows, ROWS_PER_CHUNK)
+
+    def _purpose(self, iteration):
+        return self.visit.purpose
+
+    def report(self, *own) -> Report:
+        """Do what the visit is for."""
+        visit, n_rows = self.visit, self.n_rows
+        sums: list[PartSum] = []
+        total: Any = 0.0
+        if visit.method == "started":
+            self.start_chains(visit.params)
+        elif visit.method in ("passed", "remembered"):
+            self.weights = own[0] if own else None
+            sums = self._passed(visit)
+        else:
+            batch, settings = Batch(*own), (visit.params, visit.iteration)
+            if visit.method == "statistics":
+                total = self.statistics(batch, *settings)
+            else:
+                method = getattr(self, visit.method)
+                total = method(batch, self.latents, *settings)
+            n_rows = self.rows_visited
+        shared = None if self.chains is None else self.chains.shared
+        return Report(sums, total, n_rows, self.acceptance, self.events, shared)
+
+    def _passed(self, visit):
+        memory = None
+        if visit.method == "remembered":
+            self.latents = memory = self.new_memory()
+        return [
+            PartSum(self.first_row + rows.start, self.first_row + rows.stop, (value,))
+            for rows, value in self.parts_of_pass(visit.params, visit.iteration, memory)
+        ]
+
+
+def _visited(block, first, kept, *arguments):
+    """Visit rows of a partition; return the report, and what is remembered then."""
+    *own, visit = arguments
+    if visit.keep:  # arguments of tasks are not changed
+        kept = deepcopy(kept)
+    local = LocalExpectation(block, first, visit, kept)
+    report = local.report(*own)
+    return (report, Kept(local.chains, local.latents)) if visit.keep else report
+
+
+def _joined(size, *reports):
+    """Join the reports of partitions that follow each other."""
+    accepted = zip(*(report.acceptance for report in reports), strict=True)
+    events: Counter = Counter()
+    total, shared, count = 0.0, None, 0
+    for report in reports:
+        events.update(report.events)
+        total = total + report.total
+        shared = _averaged(shared, report.shared, count, report.n_rows)
+        count += report.n_rows
+    sums = joined_sums(size, *(report.sums for report in reports))
+    return Report(sums, total, count, [*map(sum, accepted)], events, shared)
+
+
+def _averaged(one, other, n_one, n_other):
+    """Average what samplers have learned from different rows."""
+    if one is None or other is None or type(one) is not type(other):
+        return one if other is None else other
+    share = n_other / max(n_one + n_other, 1)
+    return one._make(
+        b if a is None else a if b is None else _average(a, b, share)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _average(a, b, share):
+    if isinstance(a, (int, np.integer)):
+        return max(a, b)
+    return a + share * (b - a)
+
+
+def _chain_states(block, first, kept, rows):
+    return kept.chains.get(rows)
+
+
+def _expected_share(X, *, weights, model, params, n_rows):
+    """Return statistics and log-likelihood of a block, times its share of the rows."""
+    share = len(X) / n_rows if weights is None else weights.sum()
+    mean, log_likelihood = model.expected_statistics(X, params, weights)
+    return share * mean, share * log_likelihood

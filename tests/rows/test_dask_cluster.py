@@ -1,0 +1,201 @@
+"""Fits on a cluster of processes: equal to the array, also when workers are lost."""
+
+import os
+import pickle
+import signal
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem.e_step import snapshots
+from sktem.models import RandomInterceptModel
+from sktem.samplers import MALA
+
+dask = pytest.importorskip("dask")
+# Workers are forked off a process that has imported what they need.
+dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+da = pytest.importorskip("dask.array")
+distributed = pytest.importorskip("distributed")
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::sktem.exceptions.FitWarning",
+    "ignore::ResourceWarning",
+    "ignore::pytest.PytestUnraisableExceptionWarning",
+)
+
+N = 1200
+rng = np.random.default_rng(0)
+X = rng.normal(size=(N, 2)) + rng.choice([-4, 0, 4], size=(N, 1))
+CHUNKS = ((N,), (400,) * 3, (1, 0, 1198, 1), (600, 0, 600), (120,) * 10)
+
+
+@pytest.fixture(scope="module")
+def client():
+    distributed.utils.get_mp_context().set_forkserver_preload(
+        ["distributed", "pandas", "sktem.mixture.estimator"]
+    )
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def two_workers(client):
+    scale(client, 2)
+    return client
+
+
+def scale(client, n_workers):
+    client.cluster.scale(n_workers)
+    while len(client.nthreads()) != n_workers:
+        time.sleep(0.05)
+
+
+def dask_array(chunks, rows=X):
+    return da.from_array(rows, chunks=(chunks, -1))
+
+
+def mixture(**settings):
+    settings = {"max_iter": 2, "tol": 0, "random_state": 0} | settings
+    return StochasticEMGaussianMixture(3, **settings)
+
+
+def assert_same(one, other):
+    for name in ("weights_", "means_", "covariances_", "lower_bounds_"):
+        found, expected = getattr(one, name), getattr(other, name)
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_workers_and_chunks(client, n_workers):
+    scale(client, n_workers)
+    expected = mixture().fit(X)
+    for chunks in CHUNKS if n_workers == 2 else CHUNKS[2::2]:
+        found = mixture().fit(dask_array(chunks))
+        assert_same(found, expected)
+        assert found.history_.events["lost workers"] == 0
+    answers = found.predict(dask_array(CHUNKS[1]))
+    np.testing.assert_array_equal(answers.compute(), expected.predict(X))
+    pickle.loads(pickle.dumps(found)).partial_fit(X)
+
+
+def counted(block, folder, fatal, waiting):
+    """Return a block, and count the calls; some of them kill their process."""
+    number = 0
+    while True:
+        try:
+            os.close(os.open(f"{folder}/{number}", os.O_CREAT | os.O_EXCL))
+            break
+        except FileExistsError:
+            number += 1
+    if number in fatal:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while number in waiting and not Path(f"{folder}/ready").exists():
+        time.sleep(0.05)
+    return block
+
+
+def fragile(folder, fatal=(), waiting=()):
+    """Return a Dask array whose blocks are read in each visit."""
+    read = partial(counted, folder=str(folder), fatal=fatal, waiting=waiting)
+    return dask_array(CHUNKS[1]).map_blocks(read, meta=X[:0])
+
+
+def number_of_reads(folder):
+    return len(list(folder.iterdir()))
+
+
+@pytest.mark.parametrize("solver", ["em", "isaem"])
+def test_two_workers_are_killed(two_workers, tmp_path, solver):
+    """The fit is the same, and says so; what was remembered comes from files."""
+    settings = {"solver": solver, "batch_size": 600, "max_iter": 12}
+    quiet, loud = tmp_path / "quiet", tmp_path / "loud"
+    quiet.mkdir()
+    loud.mkdir()
+    expected = mixture(**settings).fit(fragile(quiet))
+    n_reads = number_of_reads(quiet)
+    found = mixture(**settings).fit(
+        fragile(loud, fatal=(n_reads // 2, n_reads * 3 // 4))
+    )
+    assert_same(found, expected)
+    assert_same(found, mixture(**settings).fit(X))
+    assert found.history_.events["lost workers"] == 2
+    # Each loss costs the visits since the last snapshot, at most.
+    most = 2 * 3 * (snapshots.VISITS_PER_SNAPSHOT + 2)
+    assert n_reads < number_of_reads(loud) <= n_reads + most
+
+
+def test_worker_that_joins_late(two_workers, tmp_path):
+    scale(two_workers, 1)
+
+    def join():
+        while number_of_reads(tmp_path) < 20:
+            time.sleep(0.05)
+        scale(two_workers, 2)
+        (tmp_path / "ready").touch()
+
+    thread = threading.Thread(target=join)
+    thread.start()
+    found = mixture(max_iter=8).fit(fragile(tmp_path, waiting=(20, 21)))
+    thread.join()
+    assert_same(found, mixture(max_iter=8).fit(X))
+    assert found.history_.events["new workers"] >= 1
+
+
+def tasks_and_memory(dask_scheduler):
+    return len(dask_scheduler.tasks)
+
+
+@pytest.mark.parametrize("solver", ["em", "isaem", "saem"])
+def test_graph_and_memory_of_many_iterations(two_workers, tmp_path, solver):
+    """What is remembered of rows does not grow a chain of tasks."""
+    largest, sizes = [], []
+
+    class Watched(StochasticEM):
+        def _after_epoch(self, state):
+            largest.append(two_workers.run_on_scheduler(tasks_and_memory))
+            sizes.append(len(two_workers.futures))
+            return False
+
+    settings = {
+        "em": {"max_iter": 200},
+        "isaem": {"batch_size": 600, "max_iter": 20, "sampler": "mc"},
+        "saem": {"max_iter": 25, "sampler": MALA(step=0.5)},
+    }[solver]
+    Watched(
+        RandomInterceptModel(), solver=solver, tol=0, random_state=0, **settings
+    ).fit(dask_array(CHUNKS[3]))
+    assert len(largest) >= 18
+    # For two partitions: rows, reports, states and their tasks since the last snapshot.
+    assert max(largest) < 30 * snapshots.VISITS_PER_SNAPSHOT
+    assert max(largest[10:]) <= max(largest[:10]) + 30
+    assert max(sizes) <= 30
+
+
+def test_n_jobs_on_the_cluster(two_workers):
+    """``n_jobs`` goes through joblib."""
+    joblib = pytest.importorskip("joblib")
+    model_selection = pytest.importorskip("sklearn.model_selection")
+    grid = {"covariance_type": ["diag", "full"]}
+    scores = []
+    for backend in ("dask", "sequential"):
+        with joblib.parallel_config(backend=backend):
+            search = model_selection.GridSearchCV(mixture(), grid, cv=2, n_jobs=2)
+            scores.append(search.fit(X).cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(*scores)
+
+
+def test_files_of_snapshots_are_gone(two_workers, tmp_path):
+    settings = {"solver": "isaem", "batch_size": 600, "max_iter": 12}
+    one = mixture(memory=str(tmp_path), **settings).fit(dask_array(CHUNKS[1]))
+    assert_same(one, mixture(**settings).fit(X))
+    assert not list(tmp_path.iterdir())
