@@ -8,6 +8,7 @@ All data are simulated or come with scikit-learn; nothing is downloaded.
 
 import argparse
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import matplotlib
@@ -29,6 +30,7 @@ from sktem import (
     RobustPoissonRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
+    show_progress,
 )
 from sktem.models import RandomInterceptModel, RandomInterceptParams
 from sktem.plotting import IndividualFitDisplay
@@ -71,7 +73,7 @@ def compiling(function):
 def drop_in(folder, saved):
     """Fit the same mixture with scikit-learn and with sktem, and draw new digits."""
     print("A drop-in for scikit-learn's GaussianMixture")
-    X = overlapping_mixture(40_000, 8, 8, seed=3)
+    X = overlapping_mixture(20_000, 8, 8, seed=3)
     compiling(lambda: StochasticEMGaussianMixture(2, max_iter=2, tol=0).fit(X[:1000]))
     print(f"   {len(X)} rows, {X.shape[1]} features, 8 full covariances:")
     print("                                     tol   passes   seconds   score")
@@ -118,7 +120,7 @@ def drop_in(folder, saved):
 def solvers(folder, saved):
     """Follow EM and variance-reduced EM on their way to the maximum."""
     print("Variance reduction: more progress per pass than EM")
-    X = overlapping_mixture(40_000, 4, 4, seed=1)
+    X = overlapping_mixture(20_000, 4, 4, seed=1)
     start = StochasticEMGaussianMixture(4, max_iter=0, random_state=0).fit(X)
     common = {
         "tol": 0,
@@ -147,7 +149,7 @@ def solvers(folder, saved):
     ax.set(
         xlabel="passes over the data",
         ylabel="gap to the maximum (nats per row)",
-        title="Four overlapping Gaussians, 40,000 rows",
+        title="Four overlapping Gaussians, 20,000 rows",
     )
     ax.legend(title="solver")
     ax.grid(alpha=0.3)
@@ -327,14 +329,12 @@ def counts(folder, saved):
 
 
 def progress_bars():
-    """Return scikit-learn's progress bar, where it can be had."""
+    """Return the switch of progress bars, where they are installed."""
     try:
-        import rich  # noqa: F401
-        from sklearn.callback import ProgressBar
+        return show_progress()
     except ImportError as error:
-        print(f"   (no progress bar: scikit-learn 1.9 and rich are needed; {error})")
-        return []
-    return [ProgressBar()]
+        print(f"   ({error})")
+        return nullcontext()
 
 
 def own_model(folder, saved):
@@ -366,10 +366,8 @@ def own_model(folder, saved):
         em = StochasticEM(
             RandomInterceptModel(), **{"tol": 0, "max_iter": 60, **values}
         ).set_params(random_state=0)
-        bars = progress_bars() if name == "saem, mala" else []
-        if bars:
-            em.set_callbacks(*bars)
-        params = em.fit(X).params_
+        with progress_bars() if name == "saem, mala" else nullcontext():
+            params = em.fit(X).params_
         print(
             f"   {name:17s} {params.mean:7.3f} {params.variance:10.3f} "
             f"{params.noise_variance:16.3f}"

@@ -57,7 +57,7 @@ def test_import_is_fast():
     )
     medians = []
     for _ in range(3):
-        medians.append(statistics.median(float(run_python(code)) for _ in range(5)))
+        medians.append(statistics.median(float(run_python(code)) for _ in range(3)))
         if medians[-1] < 0.2:
             return
     pytest.fail(f"import sktem adds {min(medians):.2f} s to import sklearn")
