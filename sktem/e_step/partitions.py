@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.e_step.chains import ChainState, ChainTable
+from sktem.e_step.chains import ChainState, ChainTable, positions
 from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.random import spawn_generators
@@ -30,6 +30,9 @@ from sktem.rows.partitions import (
 )
 
 __all__ = ["PartitionedExpectation"]
+
+#: Rows whose latents are brought here, at most, where a fit is judged by them.
+MOST_JUDGED = 1 << 17
 
 
 class Kept(NamedTuple):
@@ -135,6 +138,12 @@ class RemoteChains:
 
     def __reduce__(self):
         raise TypeError("chains that are with the workers of Dask cannot be saved")
+
+    @property
+    def values(self) -> np.ndarray | None:
+        """Latents of the first rows, as many as are judged at the end of a fit."""
+        count = min(self.expectation.n_rows, MOST_JUDGED)
+        return positions(self.get(np.arange(count)))
 
     def get(self, rows) -> ChainState | np.ndarray:
         """Bring the states of some chains here."""

@@ -30,7 +30,7 @@ def checked_rows(
     check_columns(estimator, source, reset=True)
     of_dask = isinstance(source, DaskRows)
     if of_dask:
-        rows: CheckedRows = PartitionedRows(source, check)
+        rows: CheckedRows = PartitionedRows(source, check, allow_nan)
     else:
         rows = CheckedRows(source, check, allow_nan)
     rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)

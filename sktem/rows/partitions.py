@@ -147,6 +147,8 @@ class Partition(NamedTuple):
         Number of rows, once it is known.
     dtype : dtype or None
         Type that holds the numbers of all partitions, once it is known.
+    function : callable or None
+        Called with the rows in the end, where others are made of them.
     """
 
     names: Any
@@ -154,6 +156,7 @@ class Partition(NamedTuple):
     n_columns: int
     n_rows: int | None = None
     dtype: Any = None
+    function: Any = None
 
     def numbers(self, raw):
         """Return the rows as float32 or float64."""
@@ -168,6 +171,7 @@ class Partition(NamedTuple):
                 f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
                 "later pass: the rows must stay the same during a fit"
             )
+        array = array if self.function is None else self.function(array)
         return np.ascontiguousarray(array, dtype=self.dtype)
 
 
@@ -181,6 +185,8 @@ class PartitionedRows(CheckedRows):
     check : callable or None, default=None
         Called with the numbers of each partition; raises ValueError for what is not
         allowed.
+    allow_nan : bool, default=False
+        Whether NaN is allowed.
 
     Attributes
     ----------
@@ -188,7 +194,7 @@ class PartitionedRows(CheckedRows):
         Numbers of the partitions that have rows.
     """
 
-    def __init__(self, source: DaskRows, check=None):
+    def __init__(self, source: DaskRows, check=None, allow_nan=False):
         from dask.delayed import delayed
 
         self.delayed = partial(delayed, pure=False, traverse=False)
@@ -202,15 +208,15 @@ class PartitionedRows(CheckedRows):
         ]
         examine = self.delayed(_examined)
         found = self.compute(
-            examine(raw, loader, check)
+            examine(raw, loader, check, allow_nan)
             for raw, loader in zip(source.partitions, self.loaders, strict=True)
         )
-        self.lengths = np.array([n_rows for n_rows, _, _ in found], dtype=np.int64)
+        self.lengths = np.array([n_rows for n_rows, *_ in found], dtype=np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
-        self.has_nan = False
         self.used = np.flatnonzero(self.lengths)
+        self.has_nan = any(found[index][2] for index in self.used)
         for index in self.used:
-            if (wrong := found[index][2]) is not None:
+            if (wrong := found[index][3]) is not None:
                 raise not_finite_error(
                     wrong, int(self.starts[index]), source.where(index)
                 )
@@ -221,6 +227,31 @@ class PartitionedRows(CheckedRows):
 
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
+
+    def mapped(self, function) -> PartitionedRows:
+        """Return the rows that a function makes of these, of equally many columns.
+
+        Parameters
+        ----------
+        function : callable
+            Called with rows of float32 or float64, where they lie.
+
+        Returns
+        -------
+        PartitionedRows
+            The rows.
+        """
+        made = object.__new__(PartitionedRows)
+        made.__dict__.update(self.__dict__, held={})
+        made.loaders = [loader._replace(function=function) for loader in self.loaders]
+        return made
+
+    def pieces(self, order=None):
+        """Bring the rows here, partition by partition."""
+        for index in self.used if order is None else order:
+            if self.lengths[index]:
+                task = self.tasks(_itself, each={index: ()})[int(index)]
+                yield int(self.starts[index]), self.compute([task])[0]
 
     def compute(self, tasks, keep=None):
         """Run tasks, wherever Dask chooses to.
@@ -468,13 +499,13 @@ def current_workers() -> set[str]:
 # Tasks ------------------------------------------------------------------------------
 
 
-def _examined(raw, loader, check):
-    """Return number of rows, type, and the first value that is not finite."""
+def _examined(raw, loader, check, allow_nan):
+    """Return number of rows, type, whether there is a NaN, and what is not allowed."""
     array = loader.numbers(raw)
-    _, wrong = not_finite(array)
+    has_nan, wrong = not_finite(array, allow_nan)
     if len(array) and wrong is None and check is not None:
         check(array)
-    return len(array), array.dtype, wrong
+    return len(array), array.dtype, has_nan, wrong
 
 
 def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
@@ -506,6 +537,10 @@ def _block_sums(block, first, *arguments):
         values = function(block[rows], weights=part)
         parts.append(PartSum(first + rows.start, first + rows.stop, values))
     return joined_sums(size, parts)
+
+
+def _itself(block, first):
+    return block
 
 
 def _taken(block, first, indices):

@@ -14,6 +14,7 @@ from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.files import found_files
 from sktem.rows.mapped import MappedRows
+from sktem.rows.partitions import PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
 from sktem.template.shapes import resolved_shape, rows_of
 
@@ -134,6 +135,8 @@ def standardised(frame, X):
     """Return images in the units of the model."""
     if not isinstance(X, CheckedRows):
         return frame.standardised(X)
+    if isinstance(X, PartitionedRows):
+        return X.mapped(frame.standardised)
     images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
     return CheckedRows(images, allow_nan=True)
 

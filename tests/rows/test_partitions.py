@@ -4,12 +4,19 @@ import pickle
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    DeformableTemplateEstimator,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
+from sktem.e_step.partitions import PartitionedExpectation, RemoteChains
+from sktem.e_step.random import spawn_generators
 from sktem.models import GaussianMixtureModel, RandomInterceptModel
-from sktem.rows import partitions
-from sktem.rows.partitions import PartSum, joined_sums, total_of
-from sktem.samplers import MALA
+from sktem.rows import as_rows, partitions
+from sktem.rows.partitions import PartitionedRows, PartSum, joined_sums, total_of
+from sktem.samplers import MALA, ExactDraws
 
 da = pytest.importorskip("dask.array")
 pytestmark = pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
@@ -171,6 +178,27 @@ def test_learned_steps_of_chains_are_averaged():
     assert abs(np.mean(rates[2][-5:]) - np.mean(rates[0][-5:])) < 0.1
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_templates(missing):
+    """Modes, at which chains begin, are found in batches and to some digits."""
+    square = np.zeros((8, 8))
+    square[2:6, 3:5] = 1
+    shifts = np.random.default_rng(3).integers(-1, 2, (40, 2))
+    images = np.array([np.roll(square, shift, (0, 1)).ravel() for shift in shifts])
+    images += 0.1 * np.random.default_rng(4).normal(size=images.shape)
+    if missing:
+        images[3, 5] = np.nan
+    template = DeformableTemplateEstimator(max_iter=3, random_state=0)
+    expected = template.fit(images)
+    for chunks, rtol in (((40,), 0), ((1, 0, 30, 9), 1e-7)):
+        found = clone(template).fit(dask_array(chunks, images))
+        for name in ("templates_", "noise_variances_", "covariances_"):
+            given = getattr(expected, name)
+            close = {"rtol": rtol, "atol": rtol * np.abs(given).max()}
+            np.testing.assert_allclose(getattr(found, name), given, **close)
+        assert found.fold_rate_ == expected.fold_rate_
+
+
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples"])
 def test_answers_are_dask_arrays(method):
     fitted = mixture().fit(X)
@@ -218,6 +246,16 @@ def test_types_of_partitions_are_mixed():
     assert_same(one, other)
     halves = dask_array(CHUNKS[1], X.astype(np.float32))
     assert mixture().fit(halves).means_.dtype == np.float32
+
+
+def test_what_is_remembered_cannot_be_saved():
+    """A checkpoint without the latents would go on with nothing."""
+    rows = PartitionedRows(as_rows(dask_array(CHUNKS[1])))
+    parts = RandomInterceptModel(), ExactDraws(), rows, None, spawn_generators(0)
+    expectation = PartitionedExpectation(*parts)
+    for remote in (rows, expectation.new_memory(), RemoteChains(expectation)):
+        with pytest.raises(TypeError, match="cannot be"):
+            pickle.dumps(remote)
 
 
 @pytest.mark.parametrize("value, what", [(np.nan, "NaN"), (np.inf, "infinity")])
