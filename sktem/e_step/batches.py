@@ -93,13 +93,24 @@ class RowSelector:
             )
         return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
 
-    def _shuffled(self, rng):
+    def singles(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draw shuffled batches of one: the next rows, at most to the end of a pass."""
+        rows = self._pass(rng)[self.position : self.position + count]
+        self.position += len(rows)
+        return rows
+
+    def _pass(self, rng):
+        """Return the order of a pass, of a new one where the last is at its end."""
         if self.permutation is None or self.position == len(self.edges) - 1:
             self.permutation = rng.permutation(self.n_rows)
             self.position = 0
+        return self.permutation
+
+    def _shuffled(self, rng):
+        order = self._pass(rng)
         start, stop = self.edges[self.position : self.position + 2]
         self.position += 1
-        return self.permutation[start:stop]
+        return order[start:stop]
 
     def _weighted(self, rng, cumulative):
         uniforms = rng.random(self.batch_size) * cumulative[-1]
@@ -157,8 +168,24 @@ class BufferedSelector:
         """Mean number of rows of a batch."""
         return self.edges[-1] / self.n_batches
 
+    def singles(self, rng: np.random.Generator, count: int) -> np.ndarray:
+        """Draw batches of one: the next rows, at most to the end of a buffer."""
+        buffer, first = self._begin_buffer(rng)
+        stop = min(self.position + count, self.cuts[buffer + 1])
+        places = self.permutation[self.position - first : stop - first]
+        self.position = int(stop)
+        return self.X.held[self.name][0][places]
+
     def next(self, rng: np.random.Generator) -> Batch:
         """Draw the next batch."""
+        _, first = self._begin_buffer(rng)
+        start, stop = self.edges[self.position : self.position + 2] - first
+        self.position += 1
+        rows = self.X.held[self.name][0][self.permutation[start:stop]]
+        return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
+
+    def _begin_buffer(self, rng):
+        """Hold the rows of the next batch; return their buffer and its first row."""
         if self.position == self.n_batches:
             n_pieces = len(self.X.lengths)
             several = len(self.cuts) > 2
@@ -172,10 +199,7 @@ class BufferedSelector:
                 np.arange(n_rows) if self.whole else rng.permutation(n_rows)
             )
         self._load(buffer)
-        start, stop = self.edges[self.position : self.position + 2] - first
-        self.position += 1
-        rows = self.X.held[self.name][0][self.permutation[start:stop]]
-        return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
+        return buffer, first
 
     def _load(self, buffer):
         """Hold the rows of a buffer, unless they are held."""

@@ -93,7 +93,8 @@ class _Loop:
         self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
-        plain = settings.batch_size == 1 and settings.sampling == "fixed"
+        shuffled = settings.sampling == "shuffle" and self.n > 1
+        plain = settings.batch_size == 1 and (settings.sampling == "fixed" or shuffled)
         plain = plain and settings.average != "tail"
         plain = plain and sample_weight is None and merge is None
         plain = plain and isinstance(X, (np.ndarray, CheckedRows))
@@ -231,11 +232,13 @@ class _Loop:
     def visits(self, n_iterations: int):
         """Draw the visits of the next iterations of a sweep."""
         settings, iteration = self.settings, self.state.solver.iteration + 1
-        sampler, n_sets = settings.sampler, settings.solver.n_index_sets
+        sampler, selectors = settings.sampler, self.state.selectors
         n_draws = 0
         if not sampler.deterministic:
             n_draws = sampler.draws_at(iteration)
-        return draw_visits(self.expectation, n_sets, n_draws, iteration, n_iterations)
+        return draw_visits(
+            self.expectation, selectors, n_draws, iteration, n_iterations
+        )
 
     def swept(self, sweep, visits, gammas: np.ndarray, averaging: bool) -> int:
         """Sweep over rows, do the steps of the last one, and return their number."""

@@ -54,16 +54,22 @@ class SweepVisits(NamedTuple):
 
 
 def draw_visits(
-    expectation, n_sets: int, n_draws: int, iteration: int, n_iterations: int
+    expectation, selectors, n_draws: int, iteration: int, n_iterations: int
 ) -> SweepVisits:
     """Draw the rows of iterations with a batch of one, and the uniforms they use.
 
     Blocks give the same numbers as drawing them iteration by iteration.
     """
     X, generators = expectation.X, expectation.generators
+    n_sets = len(selectors)
     width = (X.shape[1] + n_draws) * n_sets
     size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
-    rows = generators.indices.integers(len(X), size=(size, n_sets))
+    if getattr(selectors[0], "scheme", "shuffle") == "shuffle":
+        drawn = [selector.singles(generators.indices, size) for selector in selectors]
+        rows = np.stack(drawn, axis=1)
+        size = len(rows)
+    else:
+        rows = generators.indices.integers(len(X), size=(size, n_sets))
     uniforms = np.empty((size, n_sets, n_draws))
     if n_draws:
         from sktem.kernels.counter_random import fill_visit_uniforms

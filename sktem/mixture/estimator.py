@@ -460,7 +460,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         StochasticEMGaussianMixture
             The estimator, ready to predict.
         """
-        self._check_parameters()
+        if self._begun() is None or not self._begun().is_settled(self):
+            self._check_parameters()
         chunks = each_chunk(
             self, X, sample_weight, lambda: not self._begun(), self._check_block
         )

@@ -26,6 +26,9 @@ __all__ = ["PASSES_OF_A_START", "MixtureStream", "rows_of_a_start"]
 #: by which several starts are compared.
 PASSES_OF_A_START = 20
 
+#: Types of parameters that cannot be changed in place.
+PLAIN = {type(None), bool, int, float, str}
+
 #: Rows per batch on a stream, whatever the size of the chunks.
 STREAM_BATCH = 256
 
@@ -41,6 +44,7 @@ class MixtureStream(StreamRunner):
         self.preview: Any = None
         self.model = None
         self.like = None
+        self.settled: Any = None
 
     @classmethod
     def after_fit(cls, estimator, model, state, total_weight) -> MixtureStream:
@@ -145,7 +149,27 @@ class MixtureStream(StreamRunner):
         params, s = estimator._start(model, rows, weights, given, starts)
         return model, params, s
 
+    def __getstate__(self):
+        return {**self.__dict__, "settled": None}
+
     def _stream(self, estimator):
+        """Return what learns; the same one while the parameters stay as they are."""
+        if not self.is_settled(estimator):
+            names = estimator._get_param_names()
+            values = [getattr(estimator, name) for name in names]
+            self.settled = (names, values, self._new_stream(estimator))
+        return self.settled[2]
+
+    def is_settled(self, estimator) -> bool:
+        """Return whether the parameters are those with which rows were learned."""
+        if self.settled is None:
+            return False
+        names, before, _ = self.settled
+        values = list(map(vars(estimator).__getitem__, names))
+        # A part or an array can be changed in place.
+        return PLAIN.issuperset(map(type, values)) and values == before
+
+    def _new_stream(self, estimator):
         settings = _settings(estimator, self.model)
         step_size = settings.step_size
         if isinstance(estimator.step_size, str):

@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEMGaussianMixture
 from sktem.models import GaussianMixtureModel
-from sktem.schedules import Polynomial
+from sktem.schedules import Constant, Polynomial
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
 SOLVERS = ["em", "online", "saem", "mcem", "iem", "isaem", "vrttem", "fittem"]
@@ -505,3 +505,37 @@ def test_a_stream_that_leaves_its_centre():
     assert_allclose(mixture.means_[0], last.mean(axis=0), rtol=1e-10)
     expected = np.cov(last.T, bias=True) + 1e-6 * np.eye(3)
     assert_allclose(mixture.covariances_[0], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("step_size", [0.5, Constant(0.5)])
+def test_parameters_that_change_between_chunks(step_size):
+    """The settings of a stream are made again when a parameter has changed."""
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    mixture = StochasticEMGaussianMixture(2, random_state=0).partial_fit(X[:2100])
+    text = pickle.dumps(mixture)
+    before = mixture.partial_fit(X[2100:]).means_
+    changed = pickle.loads(text).set_params(step_size=step_size)
+    assert not np.array_equal(changed.partial_fit(X[2100:]).means_, before)
+    later = pickle.loads(text).partial_fit(X[2100:2101])
+    later.set_params(step_size=step_size).partial_fit(X[2101:])
+    assert_allclose(later.means_, changed.means_, rtol=1e-12)
+    with pytest.raises(ValueError, match="reg_covar"):
+        later.set_params(reg_covar=-1).partial_fit(X[:1])
+
+
+def test_rows_of_a_stream_are_checked():
+    X = np.random.default_rng(0).normal(size=(1500, 2))
+    model = StochasticEMGaussianMixture(2, random_state=0).partial_fit(X)
+    before = model.means_.copy()
+    for wrong, match in (
+        (np.array([[1.0, np.nan]]), "NaN"),
+        (np.array([[np.inf, 1.0]]), "infinity"),
+        (np.ones((1, 3)), "3 features"),
+        (np.ones(2), "1D array"),
+        (np.ones((0, 2)), "0 sample"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.partial_fit(wrong)
+    np.testing.assert_array_equal(model.means_, before)
+    for accepted in ([[1, 2]], np.ones((1, 2), dtype=np.float32), np.ones((1, 2), int)):
+        assert np.isfinite(model.partial_fit(accepted).means_).all()

@@ -14,9 +14,11 @@ from sktem.loop.sweeps import SWEEPS, find
 from sktem.mixture.kernels import sweep as mixture_sweeps
 from sktem.mixture.model import GaussianMixtureParams
 from sktem.models import GaussianMixtureModel, RandomInterceptModel
+from sktem.rows.checked import CheckedRows
 from sktem.samplers import ExactDraws, ExactExpectation, GrowingDraws
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import FITTEM, ISAEM, VRTTEM, FullBatch, OnlineEM
+from tests.rows.adapters import Chunked
 
 SOLVERS = [ISAEM(), VRTTEM(), FITTEM(), OnlineEM()]
 SAMPLERS = [ExactExpectation(), ExactDraws(n_draws=10)]
@@ -62,6 +64,7 @@ def run_loop(
     average=False,
     epochs=3,
     settled=True,
+    sampling="fixed",
 ):
     settings = RunSettings(
         model=model,
@@ -69,7 +72,7 @@ def run_loop(
         solver=solver,
         step_size=step_size or Polynomial(alpha=0.6, offset=2.0),
         batch_size=1,
-        sampling="fixed",
+        sampling=sampling,
         max_passes=100,
         tol=0.0,
         average=average,
@@ -324,6 +327,23 @@ def test_rows_in_a_file(monkeypatch, tmp_path):
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     model = GaussianMixtureModel(2, covariance_type="unit")
     swept, general = run_both(monkeypatch, model, ExactDraws(), ISAEM(), mapped)
+    assert_same(swept, general)
+
+
+@pytest.mark.parametrize("by_buffers", [False, True])
+@pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
+def test_shuffled_rows(monkeypatch, solver, sampler, by_buffers):
+    """In memory, and read in order into buffers of 16 rows."""
+    monkeypatch.setattr("sktem.loop.sweeps.MOST_VALUES", 80)
+    monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 32)
+    model = GaussianMixtureModel(2, covariance_type="diag")
+    X = make_rows(40, 2)
+    X = CheckedRows(Chunked(X, (5, 20))) if by_buffers else X
+    start = {} if not by_buffers else {"params": start_at(model, make_rows(40, 2))}
+    options = {"sampling": "shuffle", **start}
+    swept, general = run_both(monkeypatch, model, sampler, solver, X, **options)
+    assert swept.solver.iteration == 120
     assert_same(swept, general)
 
 
