@@ -309,7 +309,8 @@ def _round(ends, epoch):
 
 def _measure(state, watch):
     """Measure the log-likelihood, and keep the parameters if they are the best."""
-    value, error = watch.measure(state.estimate, state.n_updates)
+    value, error = watch.measure(state.estimate, state.n_updates, state)
+    state.seen = value
     n_updates = state.n_updates - state.begin_updates
     state.measures.append(Measure(n_updates, value, error))
     if state.best is None or value > state.best[0]:
@@ -325,6 +326,8 @@ def _close_epoch(settings, state, watch, ends):
     # With given steps the middle of the run is a measure of what its length is worth.
     if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
         _climb_and_measure(state, watch)
+    elif state.track is not None and state.track.is_due(state.n_updates):
+        state.seen, _ = watch.measure(state.estimate, state.n_updates, state)
     if epoch not in ends:
         return
     if watch.ascent is not None and is_worse(*outcome):
@@ -382,5 +385,5 @@ def _record(settings, state, climbs):
     if state.measures or measured:
         # Fits before a warm start need not have measured it.
         unknown = len(state.history) - 1 - len(measured)
-        now = state.measures[-1].value if state.measures else float("nan")
+        now = state.seen if state.measures else float("nan")
         measured.extend([float("nan")] * unknown + [now])

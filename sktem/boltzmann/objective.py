@@ -11,6 +11,7 @@ from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.loop import has_missing, taken
 from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.row_weights import mean_of, thinned
+from sktem.boltzmann.tracking import PartitionTrack
 from sktem.rows.checked import CheckedRows
 
 __all__ = ["Objective"]
@@ -23,6 +24,10 @@ RUNS = 64
 TEMPERATURES = (250, 1000)
 #: The same for the hidden units of a row.
 ROW_RUNS, ROW_TEMPERATURES = 10, 50
+#: Steps of the states that follow the parameters, as a share of the transitions of the
+#: chains of the model and at least, and their error from which on they begin anew.
+STEPS_SHARE, FEWEST_STEPS = 0.04, 10
+LARGEST_ERROR = 0.25
 #: Rows for each column from which on a covariance matrix is taken for known.
 ROWS_PER_COLUMN = 10
 #: Operations that a measurement may cost where log Z is exact.
@@ -67,6 +72,7 @@ class Objective:
         self.model, self.units, self.seed = settings.model, units, seed
         rng = np.random.default_rng(seed)
         self.is_exact = False
+        self.sweeps = settings.n_gibbs_m
         self.n_mean_field = n_mean_field
         self.missing = has_missing(X)
         self.ascent = ExactAscent.of(settings, X, shares)
@@ -130,8 +136,23 @@ class Objective:
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
 
-    def measure(self, params, number) -> tuple[float, float]:
-        """Return the mean log-likelihood and the standard error of log Z."""
+    def measure(self, params, number, state=None) -> tuple[float, float]:
+        """Return the mean log-likelihood and the standard error of log Z.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+        number : int
+            Updates so far.
+        state : ContrastiveState or None, default=None
+            Of the run, whose track of log Z is begun or goes on.
+
+        Returns
+        -------
+        value, error : float
+            Both.
+        """
         rng = np.random.default_rng([self.seed, number])
         if self.ascent is None:
             log_partition, error = self.partition.value(params), 0.0
@@ -140,11 +161,30 @@ class Objective:
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
         if log_partition is None:
-            found = reliable_log_partition(self.model, params, rng, RUNS, *TEMPERATURES)
-            log_partition, error = found.value, found.standard_error
+            log_partition, error = self._tracked(params, number, state, rng)
         values = self._unnormalised(params, rng)
         mean = mean_of(values, self.shares)
         return float(mean - log_partition - self.units.log_scale), error
+
+    def _tracked(self, params, number, state, rng):
+        """Return log Z and its error, by the track or, where that is lost, anew."""
+        model, track = self.model, None if state is None else state.track
+        if track is not None:
+            sweeps = self.sweeps * (number - track.number)
+            n_steps = max(round(STEPS_SHARE * sweeps), FEWEST_STEPS)
+            track.follow(model, params, n_steps, rng)
+            track.number = number
+            if track.standard_error <= LARGEST_ERROR:
+                return track.value, track.standard_error
+        found = reliable_log_partition(model, params, rng, RUNS, *TEMPERATURES)
+        value, error = found.value, found.standard_error
+        follows = self.model.has_exact_posterior and not self.missing
+        if state is not None and follows:
+            chains = state.chains if track is None else track.chains
+            state.track = PartitionTrack.begin(
+                model, params, chains, value, error, rng, number
+            )
+        return value, error
 
     def _unnormalised(self, params, rng):
         """Return the log-likelihood plus log Z of each row."""

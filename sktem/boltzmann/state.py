@@ -11,6 +11,7 @@ from sktem.boltzmann.model import BoltzmannModel
 from sktem.boltzmann.rounds import Measure
 from sktem.boltzmann.solvers import ContrastiveSolver, StepRule
 from sktem.boltzmann.tempering import Replicas
+from sktem.boltzmann.tracking import PartitionTrack
 from sktem.e_step.random import Generators
 from sktem.history import History
 
@@ -120,6 +121,10 @@ class ContrastiveState:
         Factor of the adapted steps.
     travelled : float
         Sum of the given steps.
+    track : PartitionTrack or None
+        States that follow the parameters, and log Z.
+    seen : float
+        The log-likelihood when it was last measured.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
     base, normal : float or None
@@ -168,6 +173,8 @@ class ContrastiveState:
     progress: float = 1.0
     shortened: float = 1.0
     travelled: float = 0.0
+    track: PartitionTrack | None = None
+    seen: float = float("nan")
     measures: list[Measure] = field(default_factory=list)
     base: float | None = None
     normal: float | None = None

@@ -65,6 +65,7 @@ class BoltzmannStream(StreamRunner):
             fraction=1.0,
             progress=1.0,
             best=None,
+            track=None,
             replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
@@ -168,7 +169,7 @@ class BoltzmannStream(StreamRunner):
             state, **found, started=started, history=history, begin=state.epoch,
             replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
-            converged=False, stopped=False,
+            converged=False, stopped=False, seen=float("nan"),
             interrupted=False,
         )  # fmt: skip
 

@@ -1,0 +1,82 @@
+"""Log Z along the path of the parameters against exact sums and long runs."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.tracking import PartitionTrack
+from sktem.evaluation import annealed_importance_sampling
+from tests.boltzmann.test_ais import problem
+
+
+def digits():
+    return (load_digits().data > 7).astype(np.float64)
+
+
+def paths(kind, seed, moves=True):
+    """Follow random parameters; return scores of log Z, and its errors, at the ends."""
+    model, params, _ = problem(kind)
+    rng = np.random.default_rng(seed)
+    exact = ExactPartition(model)
+    start = (0.3 * params).astype(params.dtype)
+    if model.gaussian:
+        start[...] = params
+        start[model.weights_from :] *= 0.3
+    draws = exact.draw(start, 100, rng)
+    track = PartitionTrack.begin(model, start, draws, exact.value(start), 0.0, rng, 0)
+    if not moves:
+        model.moved = lambda params, chains, n_sweeps, seed: chains
+    for share in (0.5, 1.0):
+        track.follow(model, start + share * (params - start), 30, rng)
+    return (track.value - exact.value(params)) / track.standard_error
+
+
+@pytest.mark.parametrize("kind", ["grid", "restricted", "deep", "gaussian"])
+def test_errors_are_right(kind):
+    scores = np.array([paths(kind, seed) for seed in range(40)])
+    assert abs(scores.mean()) < 0.6 and 0.6 < scores.std() < 1.4
+
+
+def test_states_that_do_not_move_are_wrong():
+    scores = np.array([paths("restricted", seed, moves=False) for seed in range(40)])
+    assert abs(scores.mean()) > 0.6 or scores.std() > 1.4
+
+
+@pytest.mark.parametrize("averaging", [False, True])
+def test_the_objective_along_a_run_of_digits(averaging, monkeypatch):
+    """A run of 60 epochs against the exact log-likelihood of shorter ones."""
+    X = digits()[:1000]
+
+    def machine(n_epochs, tol):
+        return LatentBoltzmannMachine(
+            hidden_layer_sizes=10, solver="pcd", step_size_m=0.1, max_iter=n_epochs,
+            tol=tol, averaging=averaging, random_state=0,
+        )  # fmt: skip
+
+    ends = [10, 20, 40, 60]
+    exact = np.array([machine(n, None).fit(X).score(X) for n in ends])
+    monkeypatch.setattr("sktem.boltzmann.objective.OPERATIONS", 0.0)
+    fitted = machine(60, 1.0).fit(X)
+    found = np.array(fitted.history_.objective)
+    assert len(np.unique(found)) >= 6  # every 100 updates
+    differences = found[np.array(ends) - 1] - exact
+    assert np.abs(differences).max() < 0.2
+    # The values of twenty epochs before or after are not within that.
+    assert np.abs(found[np.array(ends[:-1]) - 1] - exact[1:]).min() > 0.5
+    assert fitted.converged_
+
+
+def test_the_objective_of_a_larger_machine():
+    X = digits()[:1000]
+    fitted = LatentBoltzmannMachine(
+        hidden_layer_sizes=40, solver="pcd", step_size_m=0.1, max_iter=40, tol=1.0,
+        random_state=0,
+    ).fit(X)  # fmt: skip
+    found = annealed_importance_sampling(
+        fitted.fitted_.model, fitted.params_, np.random.default_rng(0), 100, 3000
+    )
+    score = fitted.score_samples(X, log_partition=found.value).mean()
+    assert found.standard_error < 0.1
+    assert abs(fitted.history_.objective[-1] - score) < 0.5
