@@ -70,7 +70,7 @@ class DeformableTemplateClassifier(
     noise_prior_scale : float, default=0.3
         Noise that a prior expects, in standard deviations of the pixels.
     noise_prior_strength : float or "auto", default="auto"
-        Weight of that prior in the fit of each class, in pixels. "auto" shares the
+        Weight of that prior in the fit of each class, in images. "auto" shares the
         noise between classes after the fits: that of all of them, with one image of
         the prior's noise, counts as one image of every class.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
@@ -206,7 +206,7 @@ class DeformableTemplateClassifier(
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
         given = self.image_shape if reset else self.estimators_[0].image_shape_
-        X, shape = rows_of(X, given)
+        X, shape, _ = rows_of(X, given)
         checked = validate_data(
             self,
             X,

@@ -10,6 +10,8 @@ __all__ = ["parts_of"]
 def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
     """Return the parameters of a display."""
     models, names = _models(estimator)
+    if models[0].grid_.n_channels > 1:
+        raise ValueError("displays of templates show one channel: draw templates_")
     shape = models[0].image_shape_
     n_modes = min(n_modes, models[0].grid_.n_latents)
     found: dict[str, list] = {

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.ndimage import map_coordinates
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -21,6 +20,7 @@ from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.template.geometry import geometry
 from sktem.template.judged import folds_of, has_settled, modes_under
+from sktem.template.registration import Registration
 from sktem.template.rows import (
     answer,
     chunks_of,
@@ -36,10 +36,12 @@ from sktem.template.setup import (
     check_parameters,
     check_same,
     default_step,
+    initial_templates,
     new_model,
     starting_params,
     validated,
 )
+from sktem.template.shapes import is_flat
 from sktem.template.stream import JUDGED, TemplateStream, params_of
 
 __all__ = ["DeformableTemplateEstimator"]
@@ -53,9 +55,6 @@ LEAST_PASSES = 20
 
 #: Chains of `transform`: they start at modes; states are averaged after a few moves.
 BURN_IN, AVERAGED, SPACING = 10, 60, 2
-
-#: Fixed-point steps that invert ``x - Phi(x)``.
-INVERSION_STEPS = 30
 
 
 @dataclass
@@ -142,12 +141,24 @@ class DeformableTemplateEstimator(
     template_prior : float or None, default=0.5
         Prior standard deviation of the template's values, in standard deviations of
         the pixels; None turns the prior off. It decides where no pixel does.
-    noise_prior_scale : float, default=0.3
+    noise_prior_scale : float, default=0.5
         Noise that a prior expects, in standard deviations of the pixels.
-    noise_prior_strength : float, default=0.0
-        Weight of that prior, in pixels; 0 turns it off.
+    noise_prior_strength : float, default=1.0
+        Weight of that prior, in images; 0 turns it off. It keeps templates of few
+        images from fitting them ever more closely.
     weight_concentration : float, default=1.0
         Images that a Dirichlet prior adds to every component.
+    channel_axis : int or None, default=None
+        Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
+        ``(n, height, width, channels)``. They share the deformations, and have
+        templates, offsets and scales of their own. None means one channel.
+    deformation : {"linear", "diffeomorphic"}, default="linear"
+        "linear" adds up the landmarks' displacements; strong ones can fold.
+        "diffeomorphic" takes the sum for a velocity and follows it in eight small
+        steps: nothing folds, and every deformation has an inverse.
+    initial_template : array-like of shape (n_components, ...) or None, default=None
+        Templates to start from, in the units of the images; one of the shape of an
+        image will do for one component.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the landmarks: any, the same along all axes and independent
         between them, or a multiple of the identity.
@@ -278,9 +289,12 @@ class DeformableTemplateEstimator(
         deformation_scale="auto",
         prior_strength="auto",
         template_prior=0.5,
-        noise_prior_scale=0.3,
-        noise_prior_strength=0.0,
+        noise_prior_scale=0.5,
+        noise_prior_strength=1.0,
         weight_concentration=1.0,
+        channel_axis=None,
+        deformation="linear",
+        initial_template=None,
         covariance_type="full",
         solver="isaem",
         sampler="auto",
@@ -309,6 +323,9 @@ class DeformableTemplateEstimator(
         self.noise_prior_scale = noise_prior_scale
         self.noise_prior_strength = noise_prior_strength
         self.weight_concentration = weight_concentration
+        self.channel_axis = channel_axis
+        self.deformation = deformation
+        self.initial_template = initial_template
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
@@ -430,8 +447,8 @@ class DeformableTemplateEstimator(
             if params is None:
                 rng = generators.initialisation
                 images, weights = images_of_start(X, sample_weight, rng)
-                Y = frame.standardised(images)
-                params = starting_params(model, Y, weights, rng)
+                Y, given = frame.standardised(images), initial_templates(self, frame)
+                params = starting_params(model, Y, weights, rng, given)
             return TemplateState(params, generators)
 
         warn_of_unused(self, settings)
@@ -511,9 +528,10 @@ class DeformableTemplateEstimator(
             "coefficients_": params.coefficients,
             "covariances_": params.covariances,
             "mean_deformations_": means,
-            "noise_variances_": params.noise_variances * frame.scale**2,
-            "templates_": frame.offset
-            + frame.scale * np.reshape(images, (-1, *self.image_shape_)),
+            "noise_variances_": frame.noise_variances(params.noise_variances),
+            "templates_": self._layout.stack_of(
+                frame.restored(np.reshape(images, (len(images), -1))), False
+            ),
         }
 
     def _fitted_attributes(self, fit, state, X):
@@ -528,6 +546,8 @@ class DeformableTemplateEstimator(
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "image_shape_": self.image_shape_,
+            "_layout": self._layout,
+            "_flat": self._flat,
             "grid_": frame.grid,
             "offset_": frame.offset,
             "scale_": frame.scale,
@@ -600,7 +620,7 @@ class DeformableTemplateEstimator(
     def _in_range(self, X):
         """Return checked images standardised."""
         with np.errstate(over="ignore"):
-            Y = (X - self.offset_) / self.scale_
+            Y = Frame.fitted(self).standardised(X)
         # The squares of larger values would overflow.
         return np.clip(Y, -1e100, 1e100)
 
@@ -697,15 +717,19 @@ class DeformableTemplateEstimator(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_pixels)
-            Images, as rows.
+        ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, as rows if those of the fit were rows.
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
+        return self._layout.stack_of(self._deformed(Z, components), self._flat)
+
+    def _deformed(self, Z, components):
+        """Return deformed templates as rows of the model, in units of the images."""
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
             images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
-        return self.offset_ + self.scale_ * images
+        return Frame.fitted(self).restored(images)
 
     def deformation_fields(self, X):
         """Return the displacement of every pixel of each image.
@@ -739,8 +763,8 @@ class DeformableTemplateEstimator(
         """
         return self.grid_.min_jacobians(self.modes_of(X))
 
-    def register(self, X):
-        """Carry each image back to the template.
+    def registration(self, X):
+        """Return what carries pixels and points between the template and images.
 
         Parameters
         ----------
@@ -749,72 +773,73 @@ class DeformableTemplateEstimator(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_pixels)
-            Images as they would be without deformation, as rows. Pixels that were not
-            observed are filled with the deformed template.
+        Registration
+            Its methods ``warp``, ``warp_points``, ``displacements`` and ``jacobians``
+            go from the template to the images or, with ``inverse=True``, back.
         """
         Z, labels = self._best_modes(self._standardised(X))
-        X, _ = validated(self, X, reset=False)
-        missing = np.isnan(X)
-        if missing.any():
-            X = np.where(missing, self.inverse_transform(Z, labels), X)
-        return self.warp(X, Z, labels, to_template=True)
+        return Registration(self.grid_, Z, self.mean_deformations_[labels])
 
-    def warp(self, other, Z, component=0, *, to_template=False, order=1):
+    def register(self, X, *, order=1):
+        """Carry each image back to the template.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+        order : int, default=1
+            Order of the interpolating spline.
+
+        Returns
+        -------
+        ndarray of the shape of X
+            Images as they would be without deformation. Pixels that were not observed
+            are filled with the deformed template.
+        """
+        Z, labels = self._best_modes(self._standardised(X))
+        rows, _ = validated(self, X, reset=False)
+        missing = np.isnan(rows)
+        if missing.any():
+            rows = np.where(missing, self._deformed(Z, labels), rows)
+        found = Registration(self.grid_, Z, self.mean_deformations_[labels]).warp(
+            rows.reshape(len(rows), -1, *self.image_shape_),
+            inverse=True,
+            order=order,
+            channel_axis=1,
+        )
+        return self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
+
+    def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
         """Carry masks, labels or other channels along with deformations.
 
         Parameters
         ----------
         other : array-like of shape (n_pixels,), image_shape, or those of n images
             What belongs to the template as ``templates_`` shows it (or to each image,
-            with ``to_template``); one for all deformations, or one for each.
+            with ``inverse``); one for all deformations, or one for each.
         Z : array-like of shape (n_samples, n_latents)
             Deformations.
         component : int or array-like of int, default=0
             Of which template, for all or for each.
-        to_template : bool, default=False
+        inverse : bool, default=False
             From the image to the template instead of from the template to the image.
         order : int, default=1
             Order of the interpolating spline: 0 for labels and masks, 1, or 3.
+        channel_axis : int or None, default=None
+            Axis of ``other`` along which channels lie.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_pixels)
-            What was carried along, as rows. Beyond the border the nearest pixel counts.
+        ndarray of shape (n_samples, ...)
+            What was carried along, as rows where ``other`` has rows. Beyond the border
+            the nearest pixel counts.
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
-        other = np.asarray(other, dtype=float)
-        shape, n_pixels = self.image_shape_, self.grid_.n_pixels
-        if other.size not in (n_pixels, n_pixels * len(Z)):
-            raise ValueError(
-                f"other must hold one or {len(Z)} images of {n_pixels} pixels, got "
-                f"shape {other.shape}"
-            )
-        images = other.reshape(-1, *shape)
-        images = np.broadcast_to(images, (len(Z), *shape))
-        centre = np.array(self.grid_.half_widths)[:, None]
-        warped = np.empty((len(Z), n_pixels))
-        for row, t in enumerate(components):
-            # The template is shown at the mean deformation.
-            z, mean = Z[row], self.mean_deformations_[t]
-            if to_template:
-                positions = self._inverse(z, self.grid_.moved(mean))
-            else:
-                positions = self._inverse(mean, self.grid_.moved(z))
-            warped[row] = map_coordinates(
-                images[row], positions + centre, order=order, mode="nearest"
-            )
-        return warped
-
-    def _inverse(self, z, positions):
-        """Return the x for which ``x - Phi(x)`` are given positions."""
-        x = positions.copy()
-        for _ in range(INVERSION_STEPS):
-            moved = positions + self.grid_.field_at(z, x)
-            # Half steps, so that the iteration settles for strong deformations too.
-            x = 0.5 * (x + moved)
-        return x
+        found = Registration(self.grid_, Z, self.mean_deformations_[components])
+        return found.warp(
+            other, inverse=inverse, order=order, channel_axis=channel_axis
+        )
 
     def principal_deformations(self, k=5, component=0):
         """Return the principal deformations about the mean deformation.
@@ -841,7 +866,7 @@ class DeformableTemplateEstimator(
         if not 1 <= k <= n_latents:
             raise ValueError(f"k must be in 1, ..., {n_latents}, got {k!r}")
         factor = self._spread(component)
-        fields = self.grid_.field(factor.T).reshape(n_latents, -1)
+        fields = self.grid_.expanded(factor.T).reshape(n_latents, -1)
         # Columns of the factor are independent deformations of unit variance.
         left, values, _ = np.linalg.svd(fields, full_matrices=False)
         squares = values**2
@@ -861,7 +886,7 @@ class DeformableTemplateEstimator(
         values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
         return vectors * np.sqrt(np.maximum(values, 0.0))
 
-    def sample(self, n_samples=1, *, noise=True):
+    def sample(self, n_samples=1, *, noise=True, random_state=None):
         """Draw images from the model.
 
         Parameters
@@ -870,28 +895,32 @@ class DeformableTemplateEstimator(
             How many.
         noise : bool, default=True
             Whether to add the noise.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed; None takes that of the estimator.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_pixels)
-            Images, as rows.
+        X : ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, as rows if those of the fit were rows.
         labels : ndarray of shape (n_samples,)
             Their components.
         """
         check_is_fitted(self, "coefficients_")
         if n_samples < 1:
             raise ValueError(f"n_samples must be >= 1, got {n_samples!r}")
-        rng = np.random.default_rng(seed_sequence(self.random_state))
+        seed = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(seed_sequence(seed))
         T, n_latents = len(self.weights_), self.grid_.n_latents
         labels = np.repeat(np.arange(T), rng.multinomial(n_samples, self.weights_))
         factors = np.linalg.cholesky(self.covariances_)
         draws = rng.standard_normal((n_samples, n_latents))
         Z = np.einsum("nij,nj->ni", factors[labels], draws)
-        X = self.inverse_transform(Z, labels)
+        X = self._deformed(Z, labels)
         if noise:
-            scale = np.sqrt(self.noise_variances_)[labels, None]
+            scale = np.sqrt(self.noise_variances_).reshape(T, -1)[labels]
+            scale = np.repeat(scale, X.shape[1] // scale.shape[1], axis=1)
             X = X + scale * rng.standard_normal(X.shape)
-        return X, labels
+        return self._layout.stack_of(X, self._flat), labels
 
     def _component_log_likelihoods(self, X):
         """Return Laplace log-likelihoods under each component, in units of X."""
@@ -902,8 +931,8 @@ class DeformableTemplateEstimator(
 
     def _in_units_of_images(self, logs, Y):
         """Return log-densities of images from those of standardised ones."""
-        observed = (~np.isnan(Y)).sum(axis=1, keepdims=True)
-        return np.where(np.isnan(logs), -np.inf, logs) - observed * np.log(self.scale_)
+        logs = np.where(np.isnan(logs), -np.inf, logs)
+        return logs - Frame.fitted(self).log_scales(Y)[:, None]
 
     def score_samples(self, X, *, out=None):
         """Return the log-likelihood of each image by Laplace's approximation.
@@ -990,9 +1019,8 @@ class DeformableTemplateEstimator(
         logs = logs + np.log(self.weights_)
         total = logsumexp(logs, axis=1)
         shares = np.exp(logs - total[:, None])
-        observed = (~np.isnan(Y)).sum(axis=1)
         return LikelihoodEstimate(
-            total - observed * np.log(self.scale_),
+            total - Frame.fitted(self).log_scales(Y),
             np.sqrt(((shares * errors) ** 2).sum(axis=1)),
             np.where(shares > 0.01, sizes, np.inf).min(axis=1),
         )

@@ -6,9 +6,10 @@ from numbers import Integral
 
 import numpy as np
 
+from sktem.template.flow import FlowGrid
 from sktem.template.grid import ImageGrid, longest_half
 
-__all__ = ["geometry"]
+__all__ = ["GRIDS", "geometry"]
 
 #: Side of the images for which the classical geometry is meant.
 SIDE = 16
@@ -29,7 +30,19 @@ MOST_LANDMARKS = (5000, 5000, 2744)
 TEMPLATE_SPACINGS, DEFORMATION_SPACINGS = 0.93, 1.0
 
 
-def geometry(shape, template, deformation, template_scale, deformation_width):
+#: Geometries by the kind of their deformations.
+GRIDS = {"linear": ImageGrid, "diffeomorphic": FlowGrid}
+
+
+def geometry(
+    shape,
+    template,
+    deformation,
+    template_scale,
+    deformation_width,
+    kind="linear",
+    n_channels=1,
+):
     """Return the landmarks and kernels of images."""
     longest = longest_half(shape)
     margin = MARGIN * min(1.0, np.sqrt((SIDE - 1) / (2 * longest)))
@@ -38,7 +51,7 @@ def geometry(shape, template, deformation, template_scale, deformation_width):
     # Landmarks closer than that are separated by the prior only.
     limits = [side + 2 for side in shape]
     if isinstance(template, str):
-        template = _counts_that_resolve(shape, reaches, longest)
+        template = _counts_that_resolve(shape, reaches, longest, n_channels)
     else:
         template = _counts("template_landmarks", template, reaches, limits)
     if isinstance(deformation, str):
@@ -52,12 +65,13 @@ def geometry(shape, template, deformation, template_scale, deformation_width):
     if isinstance(deformation_width, str):
         spacing = 2 * longest / max(max(deformation) - 1, 1)
         deformation_width = DEFORMATION_SPACINGS * spacing
-    return ImageGrid(
-        shape, template, deformation, template_scale, deformation_width, margin
-    )
+    return GRIDS[kind](
+        shape, template, deformation, template_scale, deformation_width, margin,
+        n_channels,
+    )  # fmt: skip
 
 
-def _counts_that_resolve(shape, reaches, longest):
+def _counts_that_resolve(shape, reaches, longest, n_channels):
     """Return landmarks of the template that are as dense as in images of 16 pixels."""
     classical = (SIDE - 1) / 2
     # Images of fewer pixels keep the number of landmarks; volumes cannot afford it.
@@ -66,7 +80,7 @@ def _counts_that_resolve(shape, reaches, longest):
     spacing = max(spacing, 2 * max(reaches) / (max(shape) + 1))
     # The margin of a short axis may hold more landmarks than the pixels along it.
     limits = [max(side + 2, 3 * side // 2) for side in shape]
-    most = MOST_LANDMARKS[len(reaches) - 1]
+    most = MOST_LANDMARKS[len(reaches) - 1] / n_channels
     counts = _spaced(reaches, spacing, limits)
     while np.prod(counts) > most:
         spacing *= 1.02

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from scipy.linalg import solve_banded
 
 from sktem.template.kernels.field import Grid
 from sktem.template.kernels.modes import Pairs
-from sktem.template.systems import grams_of
+from sktem.template.systems import fixed_points, grams_of
 
 __all__ = ["ImageGrid"]
 
@@ -46,12 +46,15 @@ class ImageGrid:
     margin : float, default=0.5
         How far the template's landmarks reach beyond the image, as a share of half the
         longest side.
+    n_channels : int, default=1
+        Channels, which share their displacements. They are panels of one template,
+        one after the other along the first axis and too far apart to overlap.
 
     Attributes
     ----------
     n_axes, n_pixels, n_template, n_places, n_latents : int
-        Axes, pixels, landmarks of template and displacements, and coordinates of a
-        deformation, ``n_axes * n_places``.
+        Axes, pixels of all channels, landmarks of template and displacements, and
+        coordinates of a deformation, ``n_axes * n_places``.
     """
 
     def __init__(
@@ -62,15 +65,15 @@ class ImageGrid:
         template_scale,
         deformation_width,
         margin=0.5,
+        n_channels=1,
     ):
         self.image_shape = tuple(image_shape)
+        self.n_channels = int(n_channels)
         self.n_axes = len(self.image_shape)
-        self.n_pixels = int(np.prod(self.image_shape))
-        self.template_landmarks = tuple(template_landmarks)
+        self.n_pixels = self.n_channels * int(np.prod(self.image_shape))
         self.deformation_landmarks = tuple(deformation_landmarks)
         self.template_scale = float(template_scale)
         self.deformation_width = float(deformation_width)
-        self.n_template = int(np.prod(self.template_landmarks))
         self.n_places = int(np.prod(self.deformation_landmarks))
         self.n_latents = self.n_axes * self.n_places
         self.half_widths = [(m - 1) / 2 for m in self.image_shape]
@@ -81,16 +84,30 @@ class ImageGrid:
         ]
         self.template_axes = [
             _nodes(half + reach, count)
-            for half, count in zip(
-                self.half_widths, self.template_landmarks, strict=True
-            )
+            for half, count in zip(self.half_widths, template_landmarks, strict=True)
         ]
+        self.plane_axes = list(self.pixel_axes)
+        if self.n_channels > 1:
+            self._add_panels()
+        self.template_landmarks = tuple(len(nodes) for nodes in self.template_axes)
+        self.n_template = int(np.prod(self.template_landmarks))
         self.deformation_axes = [
             _nodes(half, count)
             for half, count in zip(
                 self.half_widths, self.deformation_landmarks, strict=True
             )
         ]
+
+    def _add_panels(self):
+        """Extend the first axis of the template by panels for further channels."""
+        nodes, pixels = self.template_axes[0], self.pixel_axes[0]
+        scale = self.template_scale
+        spacing = nodes[1] - nodes[0] if len(nodes) > 1 else scale
+        period = len(nodes) + int(np.ceil(REACH * scale / spacing))
+        count = period * (self.n_channels - 1) + len(nodes)
+        shifts = period * spacing * np.arange(self.n_channels)
+        self.template_axes[0] = nodes[0] + spacing * np.arange(count)
+        self.plane_axes[0] = np.add.outer(shifts, pixels).ravel()
 
     def __getstate__(self):
         # Derived arrays are made again: kernels are compiled for writable arrays, and
@@ -104,9 +121,13 @@ class ImageGrid:
 
     @cached_property
     def pixels(self) -> np.ndarray:
-        """Coordinates of the pixels, of shape (n_axes, n_pixels)."""
-        mesh = np.meshgrid(*self.pixel_axes, indexing="ij")
-        return np.stack([axis.ravel() for axis in mesh])
+        """Coordinates of the pixels in the template, of shape (n_axes, n_pixels)."""
+        return _mesh(self.plane_axes)
+
+    @property
+    def points(self) -> np.ndarray:
+        """Coordinates of the pixels of one channel, (n_axes, pixels of a channel)."""
+        return _mesh(self.pixel_axes)
 
     @cached_property
     def _kernels(self):
@@ -114,6 +135,8 @@ class ImageGrid:
         kernels = [np.ones((1, 1))] * (3 - self.n_axes)
         for pixels, places in zip(self.pixel_axes, self.deformation_axes, strict=True):
             kernels.append(gaussian(pixels, places, self.deformation_width))
+        first = 3 - self.n_axes
+        kernels[first] = np.tile(kernels[first], (self.n_channels, 1))
         return kernels
 
     @cached_property
@@ -137,7 +160,7 @@ class ImageGrid:
         """The geometry as compiled kernels want it."""
         K0, K1, K2 = self._kernels
         positions = [np.zeros(1)] * (3 - self.n_axes)
-        for pixels, (first, _) in zip(self.pixel_axes, self._table_axes, strict=True):
+        for pixels, (first, _) in zip(self.plane_axes, self._table_axes, strict=True):
             positions.append((pixels - first) * self.cells_per_pixel)
         p0, p1, p2 = positions
         return Grid(
@@ -148,7 +171,12 @@ class ImageGrid:
             p1,
             p2,
             self.cells_per_pixel,
+            self._flow(),
         )
+
+    def _flow(self):
+        """Return what compiled kernels need to follow velocities, if they have to."""
+        return ()
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -229,6 +257,10 @@ class ImageGrid:
         ndarray of shape (n, n_axes, ...)
             Displacements in pixels along each axis, on the grid of the points.
         """
+        return self.expanded(Z, points)
+
+    def expanded(self, Z, points=None) -> np.ndarray:
+        """Return sums of kernels: what ``field`` is where displacements are linear."""
         values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
         for axis in range(self.n_axes):
             at = self.pixel_axes[axis] if points is None else points[axis]
@@ -251,10 +283,44 @@ class ImageGrid:
         ndarray of shape (n_axes, n)
             Displacements in pixels.
         """
+        return self.expanded_at(z, positions)
+
+    def expanded_at(self, z, positions) -> np.ndarray:
+        """Return sums of kernels at any positions, (n_axes, n)."""
         design = _product_design(
             positions, self.deformation_axes, self.deformation_width
         )
         return z.reshape(self.n_axes, -1) @ design.T
+
+    def slopes_at(self, z, positions) -> np.ndarray:
+        """Return their derivatives, (n_axes of the sum, n_axes of the position, n)."""
+        values = z.reshape(self.n_axes, *self.deformation_landmarks)
+        kernels, slopes = [], []
+        for along, nodes in zip(positions, self.deformation_axes, strict=True):
+            kernels.append(gaussian(along, nodes, self.deformation_width))
+            gaps = np.subtract.outer(along, nodes) / self.deformation_width**2
+            slopes.append(-gaps * kernels[-1])
+        found = []
+        for axis in range(self.n_axes):
+            own = [*kernels[:axis], slopes[axis], *kernels[axis + 1 :]]
+            part = np.tensordot(values, own[0], axes=(1, 1))
+            for kernel in own[1:]:
+                part = np.einsum("xb...u,ub->x...u", part, kernel)
+            found.append(part)
+        return np.stack(found, axis=1)
+
+    def moved_at(self, z, positions) -> np.ndarray:
+        """Return ``x - Phi(x)`` at any positions."""
+        return positions - self.field_at(z, positions)
+
+    def inverse_at(self, z, targets) -> np.ndarray:
+        """Return positions x with ``x - Phi(x)`` at given targets."""
+        return fixed_points(partial(self.expanded_at, z), targets, 0.5)
+
+    def jacobians_at(self, z, positions) -> np.ndarray:
+        """Return the determinants of the derivative of ``x - Phi(x)`` at positions."""
+        unit = np.eye(self.n_axes)
+        return np.linalg.det(unit - np.moveaxis(self.slopes_at(z, positions), 2, 0))
 
     def min_jacobians(self, Z) -> np.ndarray:
         """Return the least Jacobian determinant of ``x - Phi(x)`` over the pixels.
@@ -330,7 +396,7 @@ class ImageGrid:
             ``I(x)``.
         """
         values = coefficients.reshape(self.template_landmarks)
-        at = self.pixel_axes if positions is None else positions
+        at = self.plane_axes if positions is None else positions
         kernels = [
             gaussian(along, nodes, self.template_scale)
             for along, nodes in zip(at, self.template_axes, strict=True)
@@ -350,7 +416,8 @@ class ImageGrid:
 
     def moved(self, z) -> np.ndarray:
         """Return ``x - Phi(x)`` at the pixels, of shape (n_axes, n_pixels)."""
-        return self.pixels - self.field(z[None])[0].reshape(self.n_axes, -1)
+        field = self.field(z[None])[0].reshape(self.n_axes, -1)
+        return self.pixels - np.tile(field, self.n_channels)
 
     @cached_property
     def template_gram(self) -> np.ndarray:
@@ -443,6 +510,11 @@ def product_gram(axes, scale):
     for nodes in axes:
         gram = np.kron(gram, gaussian(nodes, nodes, scale))
     return gram
+
+
+def _mesh(axes):
+    mesh = np.meshgrid(*axes, indexing="ij")
+    return np.stack([axis.ravel() for axis in mesh])
 
 
 def _nodes(half, count):

@@ -156,7 +156,7 @@ class ModeFinder(NamedTuple):
 
     def principal(self, part) -> np.ndarray:
         """Return the deformations of one standard deviation that displace most."""
-        fields = self.grid.field(part.factor.T).reshape(len(part.factor), -1)
+        fields = self.grid.expanded(part.factor.T).reshape(len(part.factor), -1)
         _, vectors = np.linalg.eigh(fields @ fields.T)
         return (part.factor @ vectors[:, ::-1][:, :PRINCIPAL]).T
 

@@ -16,7 +16,7 @@ from sktem.rows.files import found_files
 from sktem.rows.mapped import MappedRows
 from sktem.rows.partitions import PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
-from sktem.template.shapes import resolved_shape, rows_of
+from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = [
     "answer",
@@ -111,11 +111,14 @@ def images_of_fit(estimator, source, sample_weight):
     X, sample_weight = checked_rows(
         estimator, source, sample_weight, dtype=np.float64, allow_nan=True
     )
+    if estimator.channel_axis is not None:
+        raise ValueError("images with channels are fitted in memory: pass an array")
     few, _ = images_of_start(X, None, np.random.default_rng(0))
     given, shape = estimator.image_shape, getattr(source, "image_shape", ())
     # One image shows what the shape means.
     shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
     estimator.image_shape_ = resolved_shape(few, given, shape)
+    estimator._layout, estimator._flat = Layout(estimator.image_shape_), shape is None
     if np.isnan(few).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
     return X, sample_weight
@@ -175,4 +178,7 @@ def _each_block(estimator, X, source, iterated):
         return
     check_columns(estimator, source, reset=False)
     for block in checked_blocks(source, estimator.n_features_in_, allow_nan=True):
-        yield np.asarray(block, dtype=np.float64)
+        if getattr(estimator, "channel_axis", None) is not None:
+            shape, axis = estimator.image_shape_, estimator.channel_axis
+            block = rows_of(np.asarray(block), shape, axis)[0]
+        yield np.asarray(block, dtype=np.float64, order="C")

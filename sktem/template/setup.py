@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
@@ -13,11 +14,11 @@ from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunSettings
 from sktem.schedules import BurnInThenDecay
-from sktem.template.geometry import geometry
+from sktem.template.geometry import GRIDS, geometry
 from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.priors import TemplatePriors
-from sktem.template.shapes import resolved_shape, rows_of
+from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.validation import validate_data
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "check_parameters",
     "check_same",
     "default_step",
+    "initial_templates",
     "new_grid",
     "new_model",
     "standards",
@@ -40,7 +42,10 @@ EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 def validated(estimator, X, sample_weight=None, *, reset):
     """Return images as rows of float64, and weights."""
-    X, shape = rows_of(X, estimator.image_shape if reset else estimator.image_shape_)
+    flat, given = is_flat(X), estimator.image_shape
+    X, shape, n_channels = rows_of(
+        X, given if reset else estimator.image_shape_, estimator.channel_axis
+    )
     X = validate_data(
         estimator,
         X,
@@ -50,7 +55,11 @@ def validated(estimator, X, sample_weight=None, *, reset):
         ensure_all_finite="allow-nan",
     )
     if reset:
-        estimator.image_shape_ = resolved_shape(X, estimator.image_shape, shape)
+        estimator.image_shape_ = resolved_shape(X, given, shape)
+        estimator._layout = Layout(
+            estimator.image_shape_, n_channels, estimator.channel_axis
+        )
+        estimator._flat = flat
         if np.isnan(X).all():
             raise ValueError("all pixels of all images are NaN: nothing to learn")
     if sample_weight is None:
@@ -84,6 +93,7 @@ def check_parameters(estimator):
         estimator._check_number("template_prior", Real, 0, strict=True)
     kinds = ("full", "isotropic", "shared")
     check_choice("covariance_type", estimator.covariance_type, kinds)
+    check_choice("deformation", estimator.deformation, tuple(GRIDS))
 
 
 def _check_auto(estimator, name, *, strict):
@@ -103,6 +113,8 @@ def new_grid(estimator):
         estimator.deformation_landmarks,
         estimator.template_scale,
         estimator.deformation_width,
+        estimator.deformation,
+        estimator._layout.n_channels,
     )
 
 
@@ -116,6 +128,8 @@ def check_same(estimator):
         "deformation_width",
     )
     changed = [n for n in names if getattr(new, n) != getattr(old, n)]
+    if type(new) is not type(old):
+        changed.append("deformation")
     if estimator.n_components != len(estimator.weights_):
         changed.append("n_components")
     if changed:
@@ -126,26 +140,55 @@ def check_same(estimator):
 
 
 class Frame(NamedTuple):
-    """Geometry of images, and the standardisation of their intensities."""
+    """Geometry of images, and the standardisation of their intensities.
+
+    Offset and scale are numbers, or arrays with one for each of several channels.
+    """
 
     grid: ImageGrid
-    offset: float
-    scale: float
+    offset: Any
+    scale: Any
 
     @classmethod
     def of(cls, estimator, X, sample_weight) -> Frame:
         """Return the frame of images that are to be fitted."""
-        shape = estimator.image_shape_
-        return cls(new_grid(estimator), *standards(X, sample_weight, shape))
+        shape, n_channels = estimator.image_shape_, estimator._layout.n_channels
+        if n_channels == 1:
+            return cls(new_grid(estimator), *standards(X, sample_weight, shape))
+        parts = np.split(X, n_channels, axis=1)
+        found = np.array([standards(part, sample_weight, shape) for part in parts])
+        return cls(new_grid(estimator), *found.T)
 
     @classmethod
     def fitted(cls, estimator) -> Frame:
         """Return the frame of a fitted estimator."""
         return cls(estimator.grid_, estimator.offset_, estimator.scale_)
 
+    def _at_pixels(self, value):
+        if self.grid.n_channels == 1:
+            return value
+        return np.repeat(value, self.grid.n_pixels // self.grid.n_channels)
+
     def standardised(self, X):
         """Return images in the units of the model."""
-        return (X - self.offset) / self.scale
+        return (X - self._at_pixels(self.offset)) / self._at_pixels(self.scale)
+
+    def restored(self, Y):
+        """Return images in their own units."""
+        return self._at_pixels(self.offset) + self._at_pixels(self.scale) * Y
+
+    def log_scales(self, Y):
+        """Return the sum over observed pixels of the logarithms of the scales."""
+        seen = ~np.isnan(Y)
+        if self.grid.n_channels == 1:
+            return seen.sum(axis=1) * np.log(self.scale)
+        return seen @ np.log(self._at_pixels(self.scale))
+
+    def noise_variances(self, variances):
+        """Return variances of the noise in units of the images."""
+        if self.grid.n_channels == 1:
+            return variances * self.scale**2
+        return np.multiply.outer(variances, self.scale**2)
 
 
 class TemplateFit(NamedTuple):
@@ -196,7 +239,7 @@ def new_model(estimator, grid, n_rows, start_at_mode=False):
         template_scale=np.inf if estimator.template_prior is None else
         float(estimator.template_prior),
         noise_scale=float(estimator.noise_prior_scale),
-        noise_strength=float(estimator.noise_prior_strength),
+        noise_strength=float(estimator.noise_prior_strength) * grid.n_pixels,
         weight_concentration=float(estimator.weight_concentration),
         noise_floor=1e-6,
     )  # fmt: skip
@@ -211,8 +254,35 @@ def new_model(estimator, grid, n_rows, start_at_mode=False):
     )
 
 
-def starting_params(model, X, sample_weight, rng):
-    """Return starting parameters: means of the images, or of k-means' clusters."""
+def starting_params(model, X, sample_weight, rng, templates=None):
+    """Return starting parameters: about means of the images, or about templates."""
+    start = _undeformed_params(model, X, sample_weight, rng)
+    if templates is not None:
+        own = model.params_of(templates, np.eye(model.n_components))
+        start = replace(start, coefficients=own.coefficients)
+    return start
+
+
+def initial_templates(estimator, frame):
+    """Return the templates that the user starts from as standardised rows, or None."""
+    given = estimator.initial_template
+    if given is None:
+        return None
+    T, layout = estimator.n_components, estimator._layout
+    shape = layout.stack_of(np.zeros((1, frame.grid.n_pixels)), False).shape[1:]
+    given = np.asarray(given, dtype=float)
+    if given.shape not in ((T, *shape), shape) or (given.shape == shape and T > 1):
+        raise ValueError(
+            f"initial_template must have shape {(T, *shape)}, got {given.shape}"
+        )
+    rows, *_ = rows_of(
+        given.reshape(T, *shape), layout.image_shape, layout.channel_axis
+    )
+    return frame.standardised(rows)
+
+
+def _undeformed_params(model, X, sample_weight, rng):
+    """Return parameters about means of the images, or of k-means' clusters."""
     T = model.n_components
     if T == 1:
         return model.params_of(X, np.ones((len(X), 1)), sample_weight)

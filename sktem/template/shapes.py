@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-__all__ = ["resolved_shape", "rows_of"]
+__all__ = ["Layout", "is_flat", "resolved_shape", "rows_of"]
 
 #: Rows of fewer numbers are too short for a picture: no square means a signal.
 LEAST_PIXELS = 32
@@ -14,21 +16,86 @@ LEAST_PIXELS = 32
 RATIO_OF_SIGNALS = 3.0
 
 
-def rows_of(X, given):
-    """Return images as rows, and their shape if ``X`` has more than two axes."""
+class Layout(NamedTuple):
+    """How images are laid out in the arrays of the user; rows have channels first.
+
+    Attributes
+    ----------
+    image_shape : tuple of int
+        Pixels along each axis.
+    n_channels : int
+        Channels, 1 if ``channel_axis`` is None.
+    channel_axis : int or None
+        Axis of the channels in a stack of images.
+    """
+
+    image_shape: tuple
+    n_channels: int = 1
+    channel_axis: int | None = None
+
+    def stack_of(self, rows, flat):
+        """Return rows of the model as images, or as rows of the user."""
+        if self.channel_axis is not None:
+            rows = rows.reshape(len(rows), self.n_channels, *self.image_shape)
+            rows = np.moveaxis(rows, 1, self.channel_axis)
+        elif not flat:
+            rows = rows.reshape(len(rows), *self.image_shape)
+        return rows.reshape(len(rows), -1) if flat else rows
+
+
+def is_flat(X):
+    """Return whether images are given as rows."""
+    return getattr(X, "ndim", None) == 2 or np.ndim(X) == 2
+
+
+def rows_of(X, given, channel_axis=None):
+    """Return images as rows, their shape if known, and their number of channels."""
+    if channel_axis is not None:
+        return _rows_with_channels(np.asarray(X), given, channel_axis)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
-        return X, None
+        return X, None, 1
     X = np.asarray(X)
     shape = X.shape[1:]
     if len(shape) > 2:
         shape = _without_channels(shape, given)
+    _check_shape(shape, given, X.shape[1:])
+    return X.reshape(len(X), -1), shape, 1
+
+
+def _check_shape(shape, given, full):
     if given is not None and tuple(np.atleast_1d(given)) != shape:
+        raise ValueError(f"image_shape is {given!r}, but the images have shape {full}")
+
+
+def _rows_with_channels(X, given, channel_axis):
+    """Return images with channels as rows that have the channels first."""
+    if X.ndim == 2:
+        if given is None:
+            raise ValueError("rows of pixels with channels need image_shape")
+        sides = tuple(np.atleast_1d(given).tolist())
+        n_channels, rest = divmod(X.shape[1], max(int(np.prod(sides)), 1))
+        if rest or n_channels == 0:
+            raise ValueError(
+                f"rows of {X.shape[1]} numbers are no images of shape {sides} with "
+                "several channels"
+            )
+        axis = _axis_of_channels(channel_axis, len(sides) + 2)
+        X = X.reshape(len(X), *sides[: axis - 1], n_channels, *sides[axis - 1 :])
+    X = np.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
+    shape = X.shape[2:]
+    _check_shape(shape, given, shape)
+    return X.reshape(len(X), -1), shape, X.shape[1]
+
+
+def _axis_of_channels(channel_axis, n_axes):
+    if not -n_axes < channel_axis < n_axes or channel_axis == 0:
         raise ValueError(
-            f"image_shape is {given!r}, but the images have shape {X.shape[1:]}"
+            f"channel_axis must be an axis of the stack of images other than the "
+            f"first, got {channel_axis!r} for {n_axes} axes"
         )
-    return X.reshape(len(X), -1), shape
+    return channel_axis % n_axes
 
 
 def _without_channels(shape, given):
@@ -41,8 +108,8 @@ def _without_channels(shape, given):
     channels = [side for side in (shape[0], shape[-1]) if side in (2, 3, 4)]
     if len(shape) == 3 and channels and min(sorted(shape)[1:]) > 4:
         raise ValueError(
-            f"images of shape {shape} look like pictures with {channels[-1]} channels, "
-            "and there is no model of colours: pass one channel, or their mean; or "
+            f"images of shape {shape} look like pictures with {channels[-1]} channels: "
+            "a DeformableTemplateEstimator takes them with channel_axis; or pass "
             f"image_shape={shape} if they are thin volumes"
         )
     return shape

@@ -125,7 +125,13 @@ def params_of(attributes) -> TemplateParams:
         np.asarray(attributes["weights_"], dtype=float),
         np.asarray(attributes["coefficients_"], dtype=float),
         np.asarray(attributes["covariances_"], dtype=float),
-        np.asarray(attributes["noise_variances_"], dtype=float)
-        / attributes["scale_"] ** 2,
+        _first(attributes["noise_variances_"], 1)
+        / _first(attributes["scale_"], 0) ** 2,
         np.asarray(attributes["mean_deformations_"], dtype=float),
     )
+
+
+def _first(values, n_axes):
+    """Return values of the first channel, where there are several."""
+    values = np.asarray(values, dtype=float)
+    return values[..., 0] if values.ndim > n_axes else values

@@ -1,4 +1,4 @@
-"""Linear systems of the template's M-step, dense or in bands."""
+"""Linear systems of the template's M-step, dense or in bands; fixed points."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded
 from scipy.linalg import cholesky_banded as factor_banded
 from scipy.linalg.blas import dsbmv
 
-__all__ = ["BandedGrams", "DenseGrams", "conjugate_gradients", "grams_of", "solver_of"]
+__all__ = [
+    "BandedGrams",
+    "DenseGrams",
+    "conjugate_gradients",
+    "fixed_points",
+    "grams_of",
+    "solver_of",
+]
 
 #: Products of two kernels whose constant is less than this do not count in bands.
 NEGLIGIBLE = 1e-13
@@ -22,6 +29,9 @@ JITTER = 1e-8
 
 #: Steps of conjugate gradients, and the residual that they end with.
 STEPS, RESIDUAL = 50, 1e-10
+
+#: Steps that invert a deformation, at most, and their precision in pixels.
+FIXED_POINT_STEPS, FIXED_POINT_PRECISION = 200, 1e-10
 
 
 class DenseGrams:
@@ -111,6 +121,17 @@ class BandedGrams:
         """Return a function that solves a system; LinAlgError if there is none."""
         factor = factor_banded(matrix, lower=True, check_finite=False)
         return lambda b: cho_solve_banded((factor, True), b, check_finite=False)
+
+
+def fixed_points(function, targets, step):
+    """Return x with ``x - function(x)`` at targets, by steps of a share of the way."""
+    x = targets.copy()
+    for _ in range(FIXED_POINT_STEPS):
+        move = step * (targets + function(x) - x)
+        x += move
+        if not np.abs(move).max(initial=0.0) > FIXED_POINT_PRECISION:
+            break
+    return x
 
 
 def grams_of(grid):

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
@@ -53,6 +54,23 @@ def test_score_moves_smoothly(fitted):
         scores.append(estimator.score_samples(X))
     estimator.coefficients_ = kept
     assert np.abs(np.diff(np.mean(scores, axis=1))).max() < 0.1
+
+
+def test_few_digits_settle():
+    X, y = load_digits(return_X_y=True)
+    threes, settled = X[y == 3][:20], {}
+    for strength in (0.0, 1.0):
+        fits = [
+            DeformableTemplateEstimator(
+                random_state=seed, noise_prior_strength=strength
+            )
+            for seed in range(3)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            settled[strength] = sum(one.fit(threes).converged_ for one in fits)
+    # Without the prior of the noise the fit grows ever closer.
+    assert settled[0.0] < settled[1.0] == 3
 
 
 def test_a_stream_ends_near_the_fit_of_the_same_images(digits):

@@ -11,6 +11,8 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
+from sktem.template.kernels.flow import follow, new_flow_work, pull_back
+
 __all__ = [
     "Grid",
     "Work",
@@ -28,14 +30,16 @@ FAST = {"reassoc", "contract", "nsz", "arcp"}
 #: Geometry of images: kernels ``K0`` (pixels, landmarks), ``K1`` (pixels, landmarks),
 #: ``K2`` (landmarks, pixels) of the three axes, and ``p0, p1, p2``, the positions of
 #: the pixels in cells of the template's grid. ``scale`` is cells per pixel.
-Grid = namedtuple("Grid", "K0 K1 K2 p0 p1 p2 scale")
+#: ``flow`` is empty where a field is a sum of kernels; else it holds a `Flow`, and the
+#: sum is a velocity. Its length is known when kernels are compiled.
+Grid = namedtuple("Grid", "K0 K1 K2 p0 p1 p2 scale flow")
 
 _SIXTH, _TWO_THIRDS = 1.0 / 6.0, 2.0 / 3.0
 # Unsigned, since a signed index is first tested for being negative.
 _NONE, _ONE, _TWO, _THREE = np.uintp(0), np.uintp(1), np.uintp(2), np.uintp(3)
 
 #: Scratch arrays of one image.
-Work = namedtuple("Work", "rows planes field residual slopes pull")
+Work = namedtuple("Work", "rows planes field residual slopes pull flow")
 
 
 @njit(cache=True, nogil=True)
@@ -58,15 +62,40 @@ def new_work(grid, n_axes):
         np.empty((m0, m1, m2)),
         np.empty((n_axes, m0, m1, m2)),
         np.empty((n_axes, G0, G1, G2)),
+        _flow_work(grid.flow),
     )
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True)
+def _flow_work(flow):
+    if len(flow) == 0:
+        return ()
+    else:  # noqa: RET505  (the type of a branch that is not compiled)
+        return (new_flow_work(flow[0]),)
+
+
+@njit(cache=True, nogil=True)
 def displace(z, grid, work):
     """Fill ``work.field`` with the displacement of every pixel.
 
-    For every axis equal to ``np.einsum("abc,ia,jb,ck->ijk", z, K0, K1, K2)``.
+    For every axis equal to ``np.einsum("abc,ia,jb,ck->ijk", z, K0, K1, K2)``, or what
+    the flow of that velocity leads to.
     """
+    _displace(z, grid, work, grid.flow)
+
+
+@njit(cache=True, nogil=True)
+def _displace(z, grid, work, flow):
+    if len(flow) == 0:
+        _add_kernels(z, grid, work)
+    else:
+        field = work.field.reshape((z.shape[0], work.residual.size))
+        follow(z, flow[0], work.flow[0], field)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _add_kernels(z, grid, work):
+    """Fill ``work.field`` with sums of kernels."""
     n_axes, G0, G1, G2 = z.shape
     m0, m1, m2 = work.residual.shape
     for axis in range(n_axes):
@@ -98,13 +127,32 @@ def displace(z, grid, work):
                         row[k] += value * source[k]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True)
 def adjoint(grid, work):
     """Fill ``work.pull`` with the pull of ``residual * slopes`` on the landmarks.
 
     For every axis equal to ``np.einsum("ijk,ia,jb,ck->abc", residual * slopes[axis],
-    K0, K1, K2)``.
+    K0, K1, K2)``, where displacements are such sums.
     """
+    _adjoint(grid, work, grid.flow)
+
+
+@njit(cache=True, nogil=True)
+def _adjoint(grid, work, flow):
+    if len(flow) == 0:
+        _sum_kernels(grid, work)
+    else:
+        n_axes, residual = work.slopes.shape[0], work.residual.reshape(-1)
+        slopes = work.slopes.reshape((n_axes, residual.size))
+        pull = work.pull.reshape((n_axes, work.pull.size // n_axes))
+        pull[:] = 0.0
+        for chunk in range(work.flow[0].paths.shape[0]):
+            pull_back(chunk, slopes, residual, flow[0], work.flow[0], pull)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _sum_kernels(grid, work):
+    """Fill ``work.pull`` by the kernels of the pixels."""
     n_axes, G0, G1, G2 = work.pull.shape
     m0, m1, m2 = work.residual.shape
     for axis in range(n_axes):

@@ -8,6 +8,7 @@ from numba import njit
 from sktem.kernels.counter_random import fill_normals, stream_key
 from sktem.template.kernels.chains import quadratic
 from sktem.template.kernels.field import FAST, adjoint, copy_vector, new_work, rss_of
+from sktem.template.kernels.flow import add_products, pull_back
 
 __all__ = ["Pairs", "curvature", "importance_terms", "modes"]
 
@@ -99,6 +100,24 @@ def curvature(slopes, pairs, maps, out):
                                     out[g, h + f] += value
                                     if one != two:
                                         out[h + f, g] += value
+
+
+@njit(cache=True, nogil=True)
+def add_curvature(grid, work, pairs, maps, out):
+    """Add the Gauss-Newton matrix at the deformation last gone through."""
+    _add_curvature(work, pairs, maps, out, grid.flow)
+
+
+@njit(cache=True, nogil=True)
+def _add_curvature(work, pairs, maps, out, flow):
+    if len(flow) == 0:
+        curvature(work.slopes, pairs, maps, out)
+    else:
+        n_axes, none = work.slopes.shape[0], np.empty(0)
+        slopes = work.slopes.reshape((n_axes, work.residual.size))
+        for chunk in range(work.flow[0].paths.shape[0]):
+            pull_back(chunk, slopes, none, flow[0], work.flow[0], work.flow[0].pulled)
+            add_products(work.flow[0].rows, out)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -235,7 +254,7 @@ def modes(
                     fresh = False
                     if not held:
                         gauss[:] = 0.0
-                        curvature(work.slopes, pairs, maps, gauss)
+                        add_curvature(grid, work, pairs, maps, gauss)
                 if not held:
                     for i in range(dim):
                         for j in range(i + 1):
@@ -278,7 +297,7 @@ def modes(
         for i in range(dim):
             for j in range(dim):
                 hessian[i, j] = precision[i, j] * noise_variance
-        curvature(work.slopes, pairs, maps, hessian)
+        add_curvature(grid, work, pairs, maps, hessian)
         for i in range(dim):
             for j in range(dim):
                 hessian[i, j] /= noise_variance

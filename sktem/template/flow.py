@@ -1,0 +1,93 @@
+"""Deformations without folds: the flows of velocities."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from sktem.template.grid import ImageGrid
+from sktem.template.kernels.flow import Flow
+from sktem.template.systems import fixed_points
+
+__all__ = ["FlowGrid"]
+
+#: Steps of a flow.
+N_STEPS = 8
+
+#: Kernels of landmarks over so many standard deviations are found one from the other.
+CHAINED = 25.0
+
+
+class FlowGrid(ImageGrid):
+    """Geometry of images whose deformations are flows of velocities.
+
+    The sum of kernels of an :class:`ImageGrid` is a velocity ``v``, and a deformation
+    is the composition of eight small ones, ``x - v(x) / 8``. Where no derivative of v
+    reaches 8, each of them is one to one, and so is the deformation. Parameters and
+    attributes are those of :class:`ImageGrid`.
+    """
+
+    n_steps = N_STEPS
+
+    def _flow(self):
+        first = np.array([nodes[0] for nodes in self.deformation_axes])
+        last = np.array([nodes[-1] for nodes in self.deformation_axes])
+        counts = np.array(self.deformation_landmarks)
+        mesh = np.meshgrid(*self.deformation_axes, indexing="ij")
+        flow = Flow(
+            np.ascontiguousarray(np.tile(self.points, self.n_channels)),
+            first,
+            (last - first) / np.maximum(counts - 1, 1),
+            counts,
+            np.stack([axis.ravel() for axis in mesh]),
+            self.deformation_width**-2,
+            self.n_steps,
+            bool((last - first).max() <= CHAINED * self.deformation_width),
+        )
+        return (flow,)
+
+    def field(self, Z, points=None) -> np.ndarray:
+        """Return displacement fields, as :meth:`ImageGrid.field` does."""
+        axes = self.pixel_axes if points is None else points
+        mesh = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")])
+        fields = [self.field_at(z, mesh) for z in np.asarray(Z, dtype=float)]
+        shape = [len(axis) for axis in axes]
+        return np.reshape(fields, (len(fields), self.n_axes, *shape))
+
+    def _steps(self, z, positions):
+        """Yield positions before every step and after the last."""
+        yield positions
+        for _ in range(self.n_steps):
+            positions = positions - self.expanded_at(z, positions) / self.n_steps
+            yield positions
+
+    def field_at(self, z, positions) -> np.ndarray:
+        """Return the displacement ``x - y`` of any positions x that end at y."""
+        return positions - self.moved_at(z, positions)
+
+    def moved_at(self, z, positions) -> np.ndarray:
+        """Return where positions end."""
+        *_, last = self._steps(z, positions)
+        return last
+
+    def inverse_at(self, z, targets) -> np.ndarray:
+        """Return positions that end at given targets: every step is inverted."""
+        step = partial(self.expanded_at, z / self.n_steps)
+        for _ in range(self.n_steps):
+            targets = fixed_points(step, targets, 1.0)
+        return targets
+
+    def jacobians_at(self, z, positions) -> np.ndarray:
+        """Return the determinants of the derivative of the deformation."""
+        product = np.ones(positions.shape[1])
+        *before, _ = self._steps(z, positions)
+        for x in before:
+            product *= super().jacobians_at(z / self.n_steps, x)
+        return product
+
+    def jacobians(self, Z) -> np.ndarray:
+        """Return the determinants at the pixels, (n, pixels of a channel)."""
+        points = self.points
+        found = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
+        return np.reshape(found, (len(found), points.shape[1]))
