@@ -1,7 +1,11 @@
-"""Fitted estimators survive pickle, joblib and skops."""
+"""Fitted estimators survive pickle, joblib and skops, also from earlier releases.
+
+``python tests/test_persistence.py`` writes the fits of a release into tests/pickles.
+"""
 
 import io
 import pickle
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -97,6 +101,28 @@ IGNORED = [
 ]
 
 
+RELEASED = Path(__file__).with_name("pickles")
+
+
+def write_pickles(folder, names=tuple(FITS)):
+    """Write fits of this version with what they answer, and return their paths."""
+    folder = folder / sktem.__version__
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in names:
+        fit, answer = FITS[name]()
+        data = pickle.dumps(fit)
+        paths.append(folder / f"{name}.pickle")
+        paths[-1].write_bytes(pickle.dumps((data, np.asarray(answer(fit)))))
+    return paths
+
+
+def assert_answers_as_then(path):
+    data, expected = pickle.loads(path.read_bytes())
+    _, answer = FITS[path.stem]()
+    np.testing.assert_allclose(answer(pickle.loads(data)), expected, rtol=1e-6)
+
+
 def by_pickle(fit):
     return pickle.loads(pickle.dumps(fit))
 
@@ -133,6 +159,21 @@ def test_a_saved_estimator_is_the_same(name):
         np.testing.assert_array_equal(answer(copy), expected)
     if missing:
         pytest.skip("pickle and joblib work; there is no skops")
+
+
+@pytest.mark.parametrize(
+    "path", sorted(RELEASED.glob("*/*.pickle")), ids=lambda path: str(path)[-40:]
+)
+@pytest.mark.filterwarnings(
+    *IGNORED, "ignore::sklearn.exceptions.InconsistentVersionWarning"
+)
+def test_fits_of_earlier_releases(path):
+    assert_answers_as_then(path)
+
+
+def test_fits_of_a_release_can_be_kept(tmp_path):
+    for path in write_pickles(tmp_path, ["mixture", "stream"]):
+        assert_answers_as_then(path)
 
 
 @pytest.mark.parametrize("copy", [by_pickle, by_skops])
@@ -172,3 +213,7 @@ def test_a_stream_becomes_scikit_learns():
     np.testing.assert_allclose(twin.score_samples(X), stream.score_samples(X))
     with pytest.raises(NotFittedError):
         StochasticEMGaussianMixture().to_sklearn()
+
+
+if __name__ == "__main__":
+    write_pickles(RELEASED)
