@@ -118,7 +118,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
         state = ContrastiveState(start, generators)
         run_epochs(own, data, state, shares=shares)
         if state.interrupted:
-            raise KeyboardInterrupt
+            raise state.interrupted
         learned = state.params
         model.layout.weights_between(params, lower)[...] = (
             machine.layout.weights_between(learned, 0)

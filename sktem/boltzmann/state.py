@@ -138,8 +138,8 @@ class ContrastiveState:
         Parameters and their average at the end of the last finished epoch.
     stopped : bool
         Whether a callback stopped the run.
-    interrupted : bool
-        Whether the user interrupted the run.
+    interrupted : BaseException or None
+        What interrupted the run: Ctrl-C, or rows that could no longer be read.
     cpu_time : float
         Process CPU seconds so far.
     gap : float
@@ -182,7 +182,7 @@ class ContrastiveState:
     converged: bool = False
     finished: tuple | None = None
     stopped: bool = False
-    interrupted: bool = False
+    interrupted: BaseException | None = None
     cpu_time: float = 0.0
     gap: float = float("nan")
     reach: float = float("inf")

@@ -170,7 +170,7 @@ class BoltzmannStream(StreamRunner):
             replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
             converged=False, stopped=False, seen=float("nan"),
-            interrupted=False,
+            interrupted=None,
         )  # fmt: skip
 
     def published(self, estimator):

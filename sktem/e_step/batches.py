@@ -218,8 +218,8 @@ class BufferedSelector:
                 next(self._reading, None)  # to its end, so that the source closes
 
 
-def new_selector(X, batch_size, scheme, weights, name):
-    """Return the selector of the batches of one index set."""
+def new_selector(X, batch_size, scheme, weights, name, several=False):
+    """Return the selector of the batches of one index set, the only one or not."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if not isinstance(X, CheckedRows) or X.can_take:
         return RowSelector(n_rows, batch_size, scheme, weights)
@@ -230,4 +230,11 @@ def new_selector(X, batch_size, scheme, weights, name):
             "arrays and .npy files; this X is read in order, for which "
             'sampling="shuffle" without weights, or solver="em", is possible'
         )
-    return BufferedSelector(X, batch_size, name)
+    selector = BufferedSelector(X, batch_size, name)
+    if several and len(selector.cuts) > 2 and not X.source.can_read_twice:
+        raise ValueError(
+            "solver='fittem' reads two passes at the same time, which "
+            f"{X.source.where(0)} does not allow: use another solver, or write the "
+            "rows to Parquet files"
+        )
+    return selector

@@ -69,8 +69,9 @@ class EpochEstimator(
         """Run from each start and take over the result of the best run.
 
         ``new_run(progress)`` makes the state of a start; ``finish(state)`` completes
-        the best one. A fit that the user has interrupted takes the result
-        of the last finished epoch and then raises KeyboardInterrupt.
+        the best one. A fit that is interrupted, by the user or by a file that
+        can no longer be read, takes the result of the last finished epoch and then
+        raises the error.
         """
         progress = FitProgress(random=starts)
         state, interrupted = self._run_starts(
@@ -80,7 +81,7 @@ class EpochEstimator(
             finish(state)
         self._publish(self._fitted_attributes(settings, state, X))
         if interrupted:
-            raise KeyboardInterrupt
+            raise interrupted
         return state
 
     def _partial_fit(self, stream, X, sample_weight=None, what="rows"):
@@ -107,8 +108,8 @@ class EpochEstimator(
         """Run from each start and return the best run.
 
         ``new_run(progress)`` makes the state of a start. A task is that of
-        ``partial_fit``, of which the runs are a part. Also returns whether the user
-        interrupted: the caller takes the result and then raises it again.
+        ``partial_fit``, of which the runs are a part. Also returns what interrupted,
+        or None: the caller takes the result and then raises it again.
         """
         whole = task is None
         if whole:
@@ -128,7 +129,7 @@ class EpochEstimator(
     def _run_each_start(
         self, settings, X, sample_weight, new_run, n_init, progress, task
     ):
-        """Run from the starts that are left; return whether the user interrupted."""
+        """Run from the starts that are left; return what interrupted, or None."""
         epochs = self._epoch_count(settings, sample_weight)
         lines = Lines(self.verbose, self.verbose_interval)
         while progress.start < n_init:
@@ -136,10 +137,10 @@ class EpochEstimator(
             if progress.current is None:
                 try:
                     progress.current = new_run(progress)
-                except KeyboardInterrupt:
+                except KeyboardInterrupt as error:
                     if progress.best is None:
                         raise
-                    return True
+                    return error
             state, one = progress.current, task.subtask("run", epochs)
             label = f"{type(self).__name__}: epochs"
             if n_init > 1:
@@ -153,10 +154,10 @@ class EpochEstimator(
             if best is None or final_objective(state) > final_objective(best):
                 progress.best = state
             if state.interrupted:
-                return True
+                return state.interrupted
             progress.current = None
             progress.start += 1
-        return False
+        return None
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
         """Run the epochs of one start."""

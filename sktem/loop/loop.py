@@ -148,7 +148,10 @@ class _Loop:
         if self.full_batch:
             return RowSelector(self.n, size, settings.sampling, weights)
         name = f"index set {index}"
-        return new_selector(expectation.X, size, settings.sampling, weights, name)
+        several = settings.solver.n_index_sets > 1
+        return new_selector(
+            expectation.X, size, settings.sampling, weights, name, several
+        )
 
     def epoch(self) -> bool:
         """Run an epoch, and go back by one if the M-step has given NaN."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from sktem.rows.base import ChangedRowsError
+
 __all__ = ["Epochs", "run_epochs"]
 
 
@@ -38,7 +40,8 @@ def run_epochs(
         The iterations of an epoch, their start and end.
     state : object
         State of the run, with ``converged``, ``stopped`` and ``interrupted``. Ctrl-C
-        ends the run with the parameters of the last finished epoch.
+        ends the run with the parameters of the last finished epoch, and so does a file
+        that can no longer be read or written once an epoch has finished.
     on_epoch : callable or None, default=None
         Called with the state after each epoch; returning True stops the run.
     """
@@ -50,6 +53,11 @@ def run_epochs(
                 state.stopped = True
                 break
         epochs.finish(on_epoch)
-    except KeyboardInterrupt:
-        state.interrupted = True
+    except KeyboardInterrupt as error:
+        state.interrupted = error
+        epochs.go_back()
+    except (ChangedRowsError, OSError) as error:
+        if not len(state.history):
+            raise
+        state.interrupted = error
         epochs.go_back()

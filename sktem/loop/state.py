@@ -114,8 +114,10 @@ class RunState:
         Largest objective of an epoch.
     stale_epochs : int
         Epochs since it was reached.
-    converged, stopped, interrupted : bool
-        Whether the run has converged, was stopped between two epochs, or by Ctrl-C.
+    converged, stopped : bool
+        Whether the run has converged, or was stopped between two epochs.
+    interrupted : BaseException or None
+        What interrupted it: Ctrl-C, or rows that could no longer be read.
     hidden_by_noise : bool
         Whether the noise of the objective hides whether the run has converged.
     finished_epoch : tuple
@@ -143,7 +145,7 @@ class RunState:
     converged: bool = False
     hidden_by_noise: bool = False
     stopped: bool = False
-    interrupted: bool = False
+    interrupted: BaseException | None = None
     finished_epoch: tuple[Any, Any] = (None, None)
     phase: Phase | None = None
     failure: str = ""

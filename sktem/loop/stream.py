@@ -226,7 +226,7 @@ class Stream:
         if inner.chains is not None:
             state.learned = inner.chains.shared
         if inner.interrupted:
-            raise KeyboardInterrupt
+            raise inner.interrupted
         if inner.failure or inner.solver.s is None:
             state.events["nan"] += 1
             return

@@ -20,6 +20,8 @@ class ArrowRows(Rows):
 
     def __init__(self, source):
         self.source = source
+        # A connection of DuckDB runs one query at a time.
+        self.can_read_twice = "duckdb" not in type(source).__module__
         self.arrow = import_pyarrow()
         with self.reader() as reader:
             self.names = list(reader.schema.names)

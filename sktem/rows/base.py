@@ -8,7 +8,14 @@ from contextlib import closing
 
 import numpy as np
 
-__all__ = ["ROWS_PER_BLOCK", "Rows", "aligned", "as_iterator", "rows_per_block"]
+__all__ = [
+    "ROWS_PER_BLOCK",
+    "ChangedRowsError",
+    "Rows",
+    "aligned",
+    "as_iterator",
+    "rows_per_block",
+]
 
 #: Rows of a block, unless another number is asked for, and values of wide rows.
 ROWS_PER_BLOCK = 1 << 16
@@ -19,6 +26,10 @@ def rows_per_block(n_columns: int) -> int:
     """Return the rows of a block: a power of two, fewer where rows are wide."""
     fitting = max(VALUES_PER_BLOCK // max(n_columns, 1), 16)
     return min(ROWS_PER_BLOCK, 1 << (fitting.bit_length() - 1))
+
+
+class ChangedRowsError(ValueError):
+    """Rows are not those of the passes before."""
 
 
 class Rows(ABC):
@@ -41,6 +52,8 @@ class Rows(ABC):
     can_take : bool
         Whether :meth:`take` reads single rows in a time that does not depend on the
         number of all rows.
+    can_read_twice : bool
+        Whether a second pass can begin before the first has ended.
 
     Examples
     --------
@@ -59,6 +72,7 @@ class Rows(ABC):
     names: list[str] | None = None
     n_pieces: int = 1
     can_take: bool = False
+    can_read_twice: bool = True
 
     @abstractmethod
     def piece(self, index: int) -> Iterator[np.ndarray]:

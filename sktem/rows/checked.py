@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 
-from sktem.rows.base import Rows, aligned, as_iterator, rows_per_block
+from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator, rows_per_block
 
 __all__ = [
     "CheckedRows",
@@ -85,7 +85,7 @@ class CheckedRows:
                 count += len(chunk)
             if count != expected:
                 found = "more" if count < 0 else count
-                raise ValueError(
+                raise ChangedRowsError(
                     f"{source.where(index)} gave {expected} rows at first and {found} "
                     "on a later pass: the rows must stay the same during a fit, and a "
                     "function must return a new iterator at each call"

@@ -10,9 +10,15 @@ import numpy as np
 
 from sktem.rows.arrays import ArrayRows, JoinedRows
 from sktem.rows.arrow import import_pyarrow, numbers_of
-from sktem.rows.base import ROWS_PER_BLOCK, Rows
+from sktem.rows.base import ROWS_PER_BLOCK, ChangedRowsError, Rows
 
-__all__ = ["NpyRows", "ParquetRows", "found_files", "rows_of_files"]
+__all__ = [
+    "NpyRows",
+    "ParquetRows",
+    "check_length",
+    "found_files",
+    "rows_of_files",
+]
 
 #: Endings of the files that can be read.
 ENDINGS = (".parquet", ".npy")
@@ -33,10 +39,13 @@ class NpyRows(ArrayRows):
 
     def piece(self, index):
         """Read the file in slices."""
-        # Reading behind the end of a file that has become shorter kills the process.
-        if os.path.getsize(self.name) != self.length:
-            raise ValueError(f"{self.name} has changed its length while it was read")
+        check_length(self.name, self.length)
         return super().piece(index)
+
+    def take(self, indices):
+        """Return chosen rows."""
+        check_length(self.name, self.length)
+        return super().take(indices)
 
     blocks = Rows.blocks
 
@@ -82,13 +91,22 @@ class ParquetRows(Rows):
         path, group, n_groups = self.groups[index]
         with self.open(path) as file:
             if file.metadata.num_row_groups != n_groups:
-                raise ValueError(f"{path} has changed since it was opened")
+                raise ChangedRowsError(f"{path} has changed since it was opened")
             yield from map(
                 numbers_of,
                 file.iter_batches(
                     ROWS_PER_BLOCK, row_groups=[group], columns=self.names
                 ),
             )
+
+
+def check_length(path, length):
+    """Raise if a file has another length than before.
+
+    Reading behind the end of a mapped file that has become shorter kills the process.
+    """
+    if os.path.getsize(path) != length:
+        raise ChangedRowsError(f"{path} has changed its length while it was read")
 
 
 def found_files(path):

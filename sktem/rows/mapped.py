@@ -30,6 +30,7 @@ class ColumnRows(Rows):
         self.n_rows = source.n_rows
         self.n_pieces = source.n_pieces
         self.can_take = source.can_take
+        self.can_read_twice = source.can_read_twice
 
     def where(self, index):
         """Return the name of a piece."""
@@ -63,6 +64,7 @@ class MappedRows(Rows):
         self.n_rows = len(checked)
         self.n_pieces = len(checked.lengths)
         self.can_take = checked.can_take
+        self.can_read_twice = checked.source.can_read_twice
 
     def where(self, index):
         """Return the name of a piece."""

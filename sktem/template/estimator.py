@@ -432,7 +432,7 @@ class DeformableTemplateEstimator(
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
         self._publish(self._fitted_attributes(fit, state, X))
         if interrupted:
-            raise KeyboardInterrupt
+            raise interrupted
         return state, fit.settings
 
     def _run(self, frame, X, sample_weight, start=None, task=None):

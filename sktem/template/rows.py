@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.estimators.by_blocks import checked_rows, gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.files import found_files
+from sktem.rows.files import check_length, found_files
 from sktem.rows.mapped import MappedRows
 from sktem.rows.partitions import PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
@@ -47,6 +47,8 @@ class ImageRows(Rows):
     def __init__(self, arrays, names):
         self.arrays = arrays
         self.labels = names
+        paths = [name for name in names if os.path.isfile(name)]
+        self.files = {path: os.path.getsize(path) for path in paths}
         self.n_pieces = len(arrays)
         self.ends = np.cumsum([int(array.shape[0]) for array in arrays])
         self.n_rows = int(self.ends[-1])
@@ -66,6 +68,7 @@ class ImageRows(Rows):
 
     def piece(self, index):
         """Read the images of an array."""
+        self._check_length(index)
         array, size = self.arrays[index], rows_per_block(self.n_columns)
         for start in range(0, int(array.shape[0]), size):
             yield self._flat(array[start : start + size])
@@ -75,6 +78,7 @@ class ImageRows(Rows):
         which = np.searchsorted(self.ends, indices, side="right")
         found: Any = None
         for index in np.unique(which):
+            self._check_length(index)
             array, chosen = self.arrays[index], np.flatnonzero(which == index)
             rows = indices[chosen] - (self.ends[index] - int(array.shape[0]))
             if isinstance(array, np.ndarray):
@@ -87,6 +91,10 @@ class ImageRows(Rows):
                 found = np.empty((len(indices), self.n_columns), images.dtype)
             found[chosen] = images
         return found
+
+    def _check_length(self, index):
+        if (name := self.labels[index]) in self.files:
+            check_length(name, self.files[name])
 
     def _flat(self, images):
         images = np.asarray(images)

@@ -86,7 +86,7 @@ class TemplateStream(StreamRunner):
         state, fit, interrupted = estimator._run(frame, X, sample_weight, task=task)
         self.attributes = estimator._fitted_attributes(fit, state, X)
         if interrupted:
-            raise KeyboardInterrupt
+            raise interrupted
 
     def step(self, estimator, X, sample_weight, task):
         """Learn from images."""

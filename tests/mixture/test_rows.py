@@ -12,7 +12,7 @@ import sktem.e_step.batches
 from sktem import StochasticEMGaussianMixture
 from sktem.callbacks import Checkpoint
 from sktem.exceptions import FitWarning
-from sktem.rows import as_rows
+from sktem.rows import Rows, as_rows
 from sktem.rows.checked import CheckedRows
 from tests.rows.adapters import ADAPTERS, Chunked, names_of, table
 
@@ -360,3 +360,77 @@ def test_memory_is_bounded(kind):
         assert process.returncode == 0, process.stderr
     else:
         assert "MemoryError" in process.stderr
+
+
+class Failing(Rows):
+    """Rows that cannot be read again after some passes."""
+
+    def __init__(self, X, passes, error):
+        self.X, self.left, self.error = X, passes, error
+
+    def piece(self, index):
+        self.left -= 1
+        yield self.X[:700]
+        if self.left < 0:
+            if self.error is None:
+                return
+            raise self.error
+        yield self.X[700:]
+
+    def where(self, index):
+        return "stored.bin"
+
+
+@pytest.mark.parametrize(
+    "error, match",
+    [(None, "stored.bin gave .* rows at first and 700"), (OSError("gone"), "gone")],
+)
+def test_rows_that_can_no_longer_be_read(error, match):
+    """The estimator is as at the last finished epoch."""
+    X = np.random.default_rng(0).normal(size=(900, 2))
+    X += np.random.default_rng(1).choice([-1.5, 1.5], size=(900, 1))
+    settings = {"solver": "em", "random_state": 0, "tol": 0}
+    source = Failing(X, np.inf, error)
+    before = Counted(source)
+    one = StochasticEMGaussianMixture(2, max_iter=1, **settings)
+    two = StochasticEMGaussianMixture(2, max_iter=2, **settings)
+    counts = []
+    for mixture in (one, two):
+        mixture.fit(before)
+        counts.append(before.passes)
+        before.passes = 0
+    per_epoch = counts[1] - counts[0]
+    failing = Failing(X, counts[1] + 2 * per_epoch - 1, error)
+    mixture = StochasticEMGaussianMixture(2, max_iter=50, **settings)
+    with pytest.raises((ValueError, OSError), match=match):
+        mixture.fit(failing)
+    n_epochs = len(mixture.history_)
+    assert 2 <= n_epochs <= 4
+    same = StochasticEMGaussianMixture(2, max_iter=n_epochs, **settings).fit(X)
+    np.testing.assert_array_equal(mixture.means_, same.means_)
+    fresh = StochasticEMGaussianMixture(2, **settings)
+    with pytest.raises((ValueError, OSError), match=match):
+        fresh.fit(Failing(X, 2, error))
+    assert not hasattr(fresh, "means_")
+
+
+class Counted(Rows):
+    passes = 0
+
+    def __init__(self, source):
+        self.source = source
+
+    def piece(self, index):
+        self.passes += 1
+        yield from self.source.piece(index)
+
+
+def test_two_passes_at_a_time_over_one_connection(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).normal(size=(900, 2))
+    monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 400)
+    relation = ADAPTERS["relation"](X, tmp_path)
+    mixture = StochasticEMGaussianMixture(
+        2, solver="fittem", batch_size=10, random_state=0
+    )
+    with pytest.raises(ValueError, match=r"fittem.*DuckDBPyRelation does not allow"):
+        mixture.fit(relation)
