@@ -7,6 +7,7 @@ into components, the tables do as well.
 from __future__ import annotations
 
 from functools import cached_property
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -345,8 +346,10 @@ def _by_number(joined, max_width):
 
 def _least_fill(joined, max_width):
     """Choose the unit whose elimination adds fewest edges, then of least degree."""
-    left = set(range(len(joined)))
     scores: dict[int, tuple[int, int, int]] = {}
+    # Entries that are no longer the score of their unit are passed over.
+    heap: list[tuple[int, int, int]] = []
+    stale = set(range(len(joined)))
 
     def score(unit):
         around = joined[unit]
@@ -358,17 +361,20 @@ def _least_fill(joined, max_width):
         return (missing, len(around), unit)
 
     def choose():
-        for unit in left - scores.keys():
+        for unit in stale:
             scores[unit] = score(unit)
-        unit = min(left, key=scores.__getitem__)
-        left.discard(unit)
+            heappush(heap, scores[unit])
+        stale.clear()
+        entry = heappop(heap)
+        while scores.get(entry[2]) != entry:
+            entry = heappop(heap)
+        unit = entry[2]
         del scores[unit]
         # What the elimination may change: neighbours and their neighbours.
-        for near in joined[unit]:
-            scores.pop(near, None)
-            if len(joined[unit]) <= max_width:
-                for far in joined[near]:
-                    scores.pop(far, None)
+        stale.update(joined[unit])
+        if len(joined[unit]) <= max_width:
+            stale.update(*(joined[near] for near in joined[unit]))
+        stale.discard(unit)
         return unit
 
     return choose
