@@ -4,9 +4,9 @@ Training images are drawn at random from the training set, the same for all meth
 and test images are classified by all. Nothing is chosen on test images.
 
 ``samples``
-    ``DeformableTemplateClassifier(predictor="samples")`` with its defaults.
-``templates``
-    The same with ``predictor="likelihood"``, the default, at temperature 1.
+    ``DeformableTemplateClassifier(predictor="samples")``, its default for these images.
+``likelihood``
+    The same with ``predictor="likelihood"``, at temperature 1.
 ``HOG + SVC``
     Histograms of oriented gradients (nine directions, cells of four or seven pixels,
     overlapping blocks of two by two; as good as those of scikit-image) of images and
@@ -25,10 +25,11 @@ and test images are classified by all. Nothing is chosen on test images.
 
 Error in percent; CPU seconds of fitting and CPU milliseconds of predicting an image.
 
-Run: ``python benchmarks/few_shot.py``; the table of the documentation by
-``--per-class 1 5 20 --splits 2 --test-size 0 --cells FILE --methods samples "HOG + SVC"
-"tangent distance" 1-NN``. Results are written one by one to that file, so that a run
-can be stopped and go on.
+Run: ``python benchmarks/few_shot.py``. With ``--cells FILE`` results are written one by
+one to that file, so that a run can be stopped and go on; the table has all that are in
+it, with the number of splits of each method. That of the documentation comes from runs
+with ``--test-size 0`` (USPS) and 2000, and five splits as far as there was time;
+``--methods`` without any only prints it.
 """
 
 from __future__ import annotations
@@ -334,8 +335,8 @@ METHODS = {
     "samples": lambda seed, _: DeformableTemplateClassifier(
         predictor="samples", random_state=seed
     ),
-    "templates": lambda seed, _: DeformableTemplateClassifier(
-        temperature=1.0, random_state=seed
+    "likelihood": lambda seed, _: DeformableTemplateClassifier(
+        predictor="likelihood", temperature=1.0, random_state=seed
     ),
     "HOG + SVC": lambda seed, _: HOGClassifier(hog, seed),
     "dense HOG + SVC": lambda seed, _: HOGClassifier(dense_hog, seed),
@@ -401,12 +402,12 @@ class Cells:
                 with self.path.open("a") as file:
                     file.write(json.dumps([key, self.known[key]]) + "\n")
 
-    def of(self, name, n_test, size):
-        """Return values by split of each method."""
+    def of(self, name, size):
+        """Return values by split of each method, for each number of test images."""
         found = {}
-        for (*start, split, method), values in sorted(self.known.items()):
-            if start == [name, n_test, size]:
-                found.setdefault(method, {})[split] = values
+        for (data, n_test, per_class, split, method), values in self.known.items():
+            if (data, per_class) == (name, size):
+                found.setdefault(n_test, {}).setdefault(method, {})[split] = values
         return found
 
 
@@ -440,13 +441,12 @@ def main():
     report = Report(None if options.dry_run else "few_shot")
     report(describe())
     for name, size in product(data, options.per_class):
-        summary(report, cells.of(name, n_tests[name], size), name, size, n_tests[name])
+        for n_test, found in cells.of(name, size).items():
+            summary(report, found, name, size, n_test)
 
 
 def summary(report, found, name, per_class, n_test):
     """Print means over splits, and the share of errors that samples have of them."""
-    if not found:
-        return
     ours = found.get("samples", {})
     report()
     report(

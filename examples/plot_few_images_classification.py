@@ -4,8 +4,9 @@ Classification from a few images
 
 Five images of each digit are too few for a classifier that has to learn from them what
 a shift or a slant is. A deformable template per class knows that images deform, and has
-to learn only how. Bayes' rule then gives the class: the one under whose template the
-image is most likely (Allassonnière, Amit and Trouvé 2007).
+to learn only how (Allassonnière, Amit and Trouvé 2007). A kernel machine then learns
+from copies of the images under such deformations, or Bayes' rule gives the class: the
+one under whose template the image is most likely.
 """
 
 # %%
@@ -17,6 +18,7 @@ image is most likely (Allassonnière, Amit and Trouvé 2007).
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.ndimage import zoom
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -42,35 +44,24 @@ def first_of_each_class(n):
 # Five classifiers
 # ----------------
 # Three by three landmarks, which move pixels together over five pixels, let a digit
-# shift, slant, stretch and bend. That is smoother than the default, and predictions are
-# faster. With ``temperature="auto"`` probabilities would be calibrated by
-# cross-validation; the predicted classes are the same with any temperature. With
-# ``predictor="samples"`` the templates teach a kernel machine: it learns from copies of
-# the training images under the deformations that all classes have in common. Naive
-# Bayes gets a floor under its variances, since a pixel may be constant in five images.
+# shift, slant, stretch and bend. That is smoother than the default, and faster. With
+# ``predictor="samples"``, the default for images without noise, the templates teach a
+# kernel machine: it learns from copies of the training images under the deformations
+# that all classes have in common. With
+# ``predictor="likelihood"`` it is Bayes' rule that decides. Its probabilities would be
+# calibrated by cross-validation; the predicted classes are the same at any temperature.
+# Naive Bayes gets a floor under its variances, since a pixel may be constant in five
+# images.
 
 
 def classifiers():
-    yield (
-        "deformable template",
-        DeformableTemplateClassifier(
-            deformation_landmarks=3,
-            deformation_width=5.0,
-            temperature=1.0,
-            max_iter=20,
-            random_state=0,
-        ),
+    smooth = {"deformation_landmarks": 3, "deformation_width": 5.0}
+    samples = DeformableTemplateClassifier(
+        **smooth, predictor="samples", max_iter=20, random_state=0
     )
-    yield (
-        "template samples",
-        DeformableTemplateClassifier(
-            deformation_landmarks=3,
-            deformation_width=5.0,
-            predictor="samples",
-            max_iter=20,
-            random_state=0,
-        ),
-    )
+    likelihood = clone(samples).set_params(predictor="likelihood", temperature=1.0)
+    yield "template samples", samples
+    yield "template likelihood", likelihood
     yield "1-nearest neighbour", KNeighborsClassifier(1)
     yield "SVC (rbf)", SVC()
     yield "Gaussian naive Bayes", GaussianNB(var_smoothing=0.01)
@@ -109,7 +100,7 @@ plt.show()
 # ---------------------
 # The templates from five images of each class, and below the means of the same images.
 
-few = fitted["deformable template", 5]
+few = fitted["template likelihood", 5]
 train = first_of_each_class(5)
 
 figure, axes = plt.subplots(2, 10, figsize=(10, 2.5), layout="constrained")
@@ -125,10 +116,10 @@ plt.show()
 # %%
 # Mistakes
 # --------
-# Some of the test images that were misclassified, and how the template of the class
-# that was chosen imitates them.
+# Some of the test images that the likelihood misclassifies, and how the template of the
+# class that was chosen imitates them.
 
-wrong = np.flatnonzero(predicted["deformable template", 5] != y_test)[:8]
+wrong = np.flatnonzero(predicted["template likelihood", 5] != y_test)[:8]
 display = TemplateDisplay.from_estimator(few, X_test[wrong], cmap="gray_r")
 for panel, digit in zip(display.axes_[0], y_test[wrong], strict=True):
     panel.set_title(f"{digit}, taken for {panel.get_title()}", fontsize="x-small")

@@ -39,8 +39,8 @@ SMALL = {"template_landmarks": 6, "deformation_landmarks": 3, "max_iter": 4}
 TEMPLATES = [
     DeformableTemplateEstimator(**SMALL),
     DeformableTemplateEstimator(n_components=2, solver="saem", **SMALL),
-    DeformableTemplateClassifier(temperature=1.0, **SMALL),
     DeformableTemplateClassifier(predictor="samples", **SMALL),
+    DeformableTemplateClassifier(predictor="likelihood", temperature=1.0, **SMALL),
 ]
 ESTIMATORS = [*DENSITIES, *TEMPLATES]
 

@@ -26,7 +26,15 @@ from sktem.template.classes import (
     warn_of_classes,
 )
 from sktem.template.estimator import DeformableTemplateEstimator
-from sktem.template.predictors import Likelihoods, learn_samples
+from sktem.template.predictors import (
+    MOST_NOISE,
+    TEMPERATURE_OF_PIXEL,
+    Likelihoods,
+    Samples,
+    has_holes,
+    learn_samples,
+    noise_share,
+)
 from sktem.template.rows import answer, found_images
 from sktem.template.shapes import resolved_shape, rows_of
 
@@ -83,28 +91,36 @@ class DeformableTemplateClassifier(
         Images per iteration.
     max_iter : int, default=40
         Passes over the images.
-    predictor : {"likelihood", "samples"}, default="likelihood"
+    predictor : {"auto", "samples", "likelihood"}, default="auto"
         How images are classified.
 
-        - "likelihood": by Bayes' rule from the likelihoods under the templates.
         - "samples": by a kernel machine that learns from the images and from copies of
           them under new deformations. These are drawn from the covariance of the
           deformations of all classes together (with a smooth prior, which one image of
           a class leaves as it is) and random scales, shears, rotations and shifts.
           Features are amounts of gradient by direction and place, which contrast does
-          not change, and a little of the brightness. More accurate for pictures of
-          strokes and edges, and faster; at most 5,000 images and copies are used.
+          not change, and a little of the brightness; at most 5,000 images and copies
+          are used. Missing pixels are interpolated. Images with holes, where a pixel
+          and all of its neighbours are missing, are classified by likelihood.
+        - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
+          and less accurate for clean pictures of strokes and edges, but not misled by
+          noise.
+        - "auto": "samples", unless neighbouring pixels of the training images differ as
+          noise does: by the median of their second differences, with a standard
+          deviation of more than a quarter of that of all pixels.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.
     temperature : float or "auto", default="auto"
         Divides the log-likelihoods, or the scores of the kernel machine, before Bayes'
-        rule; the order of the classes stays as it is. Likelihood ratios of images are
-        overconfident, since the noise of their pixels is not independent. "auto" takes
-        the least log-loss on images that are left out: with "likelihood" in three
-        folds, which makes a fit three times as long (1 where a class has fewer than
-        three images); with "samples" each image with its copies, at no cost (0.1 where
-        a class has one image).
+        rule; with equal priors the order of the classes stays as it is. Likelihood
+        ratios of images are overconfident, since the noise of their pixels is not
+        independent, and scores of the kernel machine are no log-probabilities. "auto"
+        takes the least log-loss on images that are left out: with "samples" each image
+        with its copies, at no cost (0.1 where a class has one image); with "likelihood"
+        in three folds, which makes a fit three times as long (1 where a class has fewer
+        than three images). With "samples", log-likelihoods of images with holes are
+        divided by half the number of pixels, whatever the temperature.
     random_state : int, RandomState or None, default=None
         Seed of the models, the copies and the images left out.
     n_jobs : int or None, default=None
@@ -124,6 +140,8 @@ class DeformableTemplateClassifier(
         Prior probabilities.
     temperature_ : float
         Temperature in use.
+    predictor_ : {"samples", "likelihood"}
+        The predictor in use.
     n_iter_ : int
         Passes over the images of the class that took the most.
     n_features_in_ : int
@@ -139,7 +157,7 @@ class DeformableTemplateClassifier(
     >>> from sklearn.datasets import load_digits
     >>> from sktem import DeformableTemplateClassifier
     >>> X, y = load_digits(n_class=3, return_X_y=True)
-    >>> classifier = DeformableTemplateClassifier(temperature=1.0, random_state=0)
+    >>> classifier = DeformableTemplateClassifier(random_state=0)
     >>> classifier.fit(X[:30], y[:30]).score(X[30:130], y[30:130]) > 0.9
     True
     """
@@ -164,7 +182,7 @@ class DeformableTemplateClassifier(
         n_steps=None,
         batch_size="auto",
         max_iter=40,
-        predictor="likelihood",
+        predictor="auto",
         class_prior="empirical",
         temperature="auto",
         random_state=None,
@@ -268,21 +286,25 @@ class DeformableTemplateClassifier(
                 "The classifier needs at least 2 classes, but the data contains one "
                 f"class: {list(self.classes_)}"
             )
-        check_choice("predictor", self.predictor, ("likelihood", "samples"))
+        check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
+        self.predictor_ = self.predictor
+        if self.predictor == "auto":
+            noisy = noise_share(X, self._shape) > MOST_NOISE
+            self.predictor_ = "likelihood" if noisy else "samples"
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
         temperature = self._given_temperature()
-        if temperature is None and self.predictor == "likelihood":
+        if temperature is None and self.predictor_ == "likelihood":
             temperature = self._held_out_temperature(X, labels, weights, seed)
         context = None
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=len(self.classes_))
             context.call_on_fit_task_begin(estimator=self, X=X)
-        self.estimators_ = self._fit_classes(
+        self.estimators_: list = self._fit_classes(
             X, labels, weights, seed, context, verbose=self.verbose
         )
-        if self.predictor == "samples":
+        if self.predictor_ == "samples":
             parts = [(X[labels == k], weights[labels == k]) for k in range(len(masses))]
             rng = np.random.default_rng(seed)
             with threadpool_limits(1, "blas"):
@@ -440,7 +462,13 @@ class DeformableTemplateClassifier(
         return self._validate(X, reset=False)
 
     def _joint_logs(self, X):
-        return self._predictor.scores(X) / self.temperature_ + _log(self.class_prior_)
+        logs = self._predictor.scores(X) / self.temperature_
+        if isinstance(self._predictor, Samples):
+            holes = has_holes(X, self._predictor.features.image_shape)
+            if holes.any():
+                likelihoods = Likelihoods(self.estimators_).scores(X[holes])
+                logs[holes] = likelihoods / (TEMPERATURE_OF_PIXEL * X.shape[1])
+        return logs + _log(self.class_prior_)
 
     def _logs(self, X):
         logs = self._joint_logs(X)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lapack
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import binary_erosion, gaussian_filter
 from scipy.special import logsumexp
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -15,7 +15,14 @@ from sktem.template.classes import best_temperature
 from sktem.template.copies import DeformationLaw, pooled_covariance
 from sktem.template.features import OrientationFeatures
 
-__all__ = ["Likelihoods", "Samples", "images_and_copies", "learn_samples"]
+__all__ = [
+    "Likelihoods",
+    "Samples",
+    "has_holes",
+    "images_and_copies",
+    "learn_samples",
+    "noise_share",
+]
 
 #: Most likely classes of an image whose modes are sought to the end.
 SEARCHED = 3
@@ -41,6 +48,42 @@ NEIGHBOURS, LEAST_MASS = 1.0, 0.01
 #: Temperature of scores where a class has one image, and logarithms of those among
 #: which the best is sought.
 TEMPERATURE, TEMPERATURES = 0.1, (-6.0, 2.0)
+
+#: Standard deviation of the noise of single pixels, as a share of that of all pixels,
+#: from which on gradients say less than likelihoods.
+MOST_NOISE = 0.25
+
+#: Median of the absolute value of a standard normal variable.
+NORMAL_MEDIAN = 0.6745
+
+#: Temperature, for each pixel, of log-likelihoods where samples have theirs, chosen on
+#: digits of 16 x 16 and 28 x 28 pixels.
+TEMPERATURE_OF_PIXEL = 0.5
+
+
+def noise_share(X, image_shape) -> float:
+    """Return the standard deviation of pixels' noise as a share of that of the pixels.
+
+    Second differences along all axes leave noise and what is sharp; their median
+    overlooks what is sharp in few places.
+    """
+    rough = X.reshape(-1, *image_shape)
+    for axis, n in enumerate(image_shape, start=1):
+        if n > 2:
+            rough = np.diff(rough, 2, axis=axis) / np.sqrt(6)
+    seen = ~np.isnan(rough)
+    if not seen.any():
+        return 0.0
+    spread = np.nanstd(X)
+    median = np.median(np.abs(rough[seen]))
+    return float(median / (NORMAL_MEDIAN * spread)) if spread > 0 else 0.0
+
+
+def has_holes(X, image_shape) -> np.ndarray:
+    """Return for each image whether a pixel and all of its neighbours are missing."""
+    missing = np.isnan(X).reshape(-1, *image_shape)
+    window = np.ones((1, *[3] * len(image_shape)), dtype=bool)
+    return binary_erosion(missing, window).reshape(len(X), -1).any(axis=1)
 
 
 class Likelihoods(NamedTuple):

@@ -160,9 +160,8 @@ def classifier_distance(seed, name, n, n_new=150):
     test = data["X_test"].reshape(len(data["X_test"]), -1)[new] / X.max()
     truth = data["y_test"][new]
     side = round(X.shape[1] ** 0.5)
-    own = DeformableTemplateClassifier(
-        (side, side), temperature=1.0, random_state=seed
-    ).fit(train, labels)
+    own = DeformableTemplateClassifier((side, side), random_state=seed)
+    own.fit(train, labels)
     peers = [KNeighborsClassifier(1), SVC(C=10)]
     errors = [1 - peer.fit(train, labels).score(test, truth) for peer in peers]
     return (1 - own.score(test, truth)) / min(errors)

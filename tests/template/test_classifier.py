@@ -15,7 +15,8 @@ from tests.template.oracles import SMALL, two_kinds
 
 
 def classifier(**settings):
-    return DeformableTemplateClassifier(**{**SMALL, "temperature": 1.0, **settings})
+    settings = {"predictor": "likelihood", "temperature": 1.0, **settings}
+    return DeformableTemplateClassifier(**{**SMALL, **settings})
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.models import ImageGrid
 from sktem.template import copies, predictors
 from sktem.template.copies import DeformationLaw, pooled_covariance
+from sktem.template.predictors import Likelihoods, has_holes, noise_share
 from tests.oracles import LIMIT
 from tests.template.oracles import SMALL, grid_of, two_kinds
 
@@ -262,7 +263,33 @@ def test_missing_pixels(data):
     holes[np.random.default_rng(0).random(X.shape) < 0.15] = np.nan
     fitted = classifier().fit(holes, y)
     assert fitted.score(holes, y) > 0.85
-    assert np.isfinite(fitted.predict_proba(np.full((1, 36), np.nan))).all()
+    unseen = np.full((1, 36), np.nan)
+    np.testing.assert_allclose(fitted.predict_proba(unseen), [fitted.class_prior_])
+
+
+@pytest.mark.parametrize("shape", [(36,), (4, 9), (4, 3, 3)], ids=str)
+def test_holes(shape):
+    """A pixel and all of its neighbours, in every axis."""
+    X = np.zeros((3, *shape))
+    block = tuple(slice(0, 3) for _ in shape)
+    X[1][block] = X[2][block] = np.nan
+    X[2][(0,) * len(shape)] = 0.0
+    X[0, 0] = np.nan
+    assert list(has_holes(X.reshape(3, 36), shape)) == [False, True, False]
+
+
+def test_holes_have_likelihoods(fitted, data):
+    X, _ = data
+    part = X[20:30].copy()
+    part[::2, :18] = np.nan
+    part[1, [3, 20]] = np.nan
+    found = fitted.predict_joint_log_proba(part) - np.log(fitted.class_prior_)
+    logs = Likelihoods(fitted.estimators_).scores(part[::2])
+    np.testing.assert_allclose(found[::2], logs / 18)
+    scores = fitted._predictor.scores(part[1::2])
+    np.testing.assert_allclose(found[1::2], scores / fitted.temperature_)
+    alone = [fitted.predict_proba(part[k : k + 1])[0] for k in range(10)]
+    np.testing.assert_allclose(alone, fitted.predict_proba(part), atol=1e-10)
 
 
 def test_missing_pixels_are_interpolated(fitted):
@@ -296,6 +323,41 @@ def test_threads_and_units(data):
     ]
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], found[2], atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(400,), (20, 20), (8, 8, 8)], ids=str)
+def test_noise_share(shape):
+    """Of noise, of what is smooth or has few edges, and of their sum."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(20, *shape))
+    flat = np.zeros_like(noise)
+    flat[:, : shape[0] // 2] = 1.0
+    smooth = np.broadcast_to(np.sin(np.linspace(0, 3, shape[-1])), noise.shape)
+
+    def share(X, lost=0.0):
+        rows = X.reshape(len(X), -1).copy()
+        rows[rng.random(rows.shape) < lost] = np.nan
+        return noise_share(rows, shape)
+
+    assert share(flat) < 0.01 and share(smooth) < 0.05
+    for size in (0.1, 1.0):
+        X = 1e3 * (flat + size * noise)
+        expected = size / np.sqrt(size**2 + 0.25)
+        assert share(X) == pytest.approx(expected, rel=0.1)
+        assert share(X, lost=0.05) == pytest.approx(expected, rel=0.1)
+    assert noise_share(np.zeros((3, flat[0].size)), shape) == 0
+    assert noise_share(np.full((3, flat[0].size), np.nan), shape) == 0
+
+
+def test_predictor_by_noise(data):
+    X, y = data
+    found = []
+    for size in (0.0, 1.0):
+        noise = np.random.default_rng(0).normal(size=X[:20].shape)
+        smooth = gaussian_filter(X[:20].reshape(-1, 6, 6), (0, 1, 1)).reshape(20, -1)
+        settings = {"predictor": "auto", "temperature": 1.0}
+        found.append(classifier(**settings).fit(smooth + size * noise, y[:20]))
+    assert [one.predictor_ for one in found] == ["samples", "likelihood"]
 
 
 def test_wrong_predictor(data):
