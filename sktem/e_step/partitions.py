@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.e_step.batches import SharedRows
 from sktem.e_step.chains import ChainState, ChainTable, positions
 from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.memory import LatentMemory
@@ -238,14 +239,29 @@ class PartitionedExpectation(Expectation):
         weights = self.X.weights_of(self.weights)
         return {index: (part,) for index, part in weights.items()}
 
+    def shares(self, rows):
+        """Return the share of each row in the mean over all rows."""
+        if isinstance(rows, SharedRows):
+            return np.broadcast_to(1.0 / self.n_rows, len(rows))
+        return super().shares(rows)
+
+    def _parts_of(self, batch) -> dict[int, tuple]:
+        """Return the part of a batch in each partition that has one."""
+        X, rows, coefficients = self.X, batch.rows, batch.coefficients
+        if not isinstance(rows, SharedRows):
+            return {
+                index: (rows[part] - X.starts[index], coefficients[part])
+                for index, part in X.split(rows).items()
+            }
+        start, stop = rows.edges(X.starts, X.lengths)
+        share = float(coefficients[0])
+        return {int(i): (rows, share) for i in np.flatnonzero(stop > start)}
+
     def _of_batch(self, method, batch, params, iteration, keep=False):
         """Return the sum over the rows of a batch."""
         exact = self.fused and method != "replace"
         purpose = PASS if exact else self._purpose(iteration)
-        each = {
-            index: (batch.rows[part] - self.X.starts[index], batch.coefficients[part])
-            for index, part in self.X.split(batch.rows).items()
-        }
+        each = self._parts_of(batch)
         return self._visit(method, params, iteration, purpose, each, keep=keep).total
 
     def _visit(self, method, params, iteration, purpose, each, *, keep=False) -> Report:
@@ -338,7 +354,12 @@ class LocalExpectation(Expectation):
             self.weights = own[0] if own else None
             sums = self._passed(visit)
         else:
-            batch, settings = Batch(*own), (visit.params, visit.iteration)
+            rows, coefficients = own
+            if isinstance(rows, SharedRows):
+                rows = rows.of(self.first_row, self.n_rows)
+                coefficients = np.full(len(rows), coefficients)
+            batch = Batch(rows, coefficients)
+            settings = (visit.params, visit.iteration)
             if visit.method == "statistics":
                 total = self.statistics(batch, *settings)
             else:

@@ -11,6 +11,7 @@ from sktem import (
     StochasticEM,
     StochasticEMGaussianMixture,
 )
+from sktem.e_step.batches import ShareSelector
 from sktem.e_step.partitions import PartitionedExpectation, RemoteChains
 from sktem.e_step.random import spawn_generators
 from sktem.models import GaussianMixtureModel, RandomInterceptModel
@@ -298,6 +299,42 @@ def test_default_batches_are_a_share_of_the_rows():
     assert one.history_.n_iterations == [20, 40, 60]
     other = mixture(solver="online", batch_size=3000).fit(long)
     assert_same(one, other)
+
+
+def test_shares_of_partitions():
+    """Each pass visits every row once, and each batch about as many of a partition."""
+    lengths = np.array([300, 7, 500, 93])
+    starts = np.cumsum(lengths) - lengths
+    selector = ShareSelector(starts, lengths, 64)
+    rng = np.random.default_rng(0)
+    orders = []
+    for _ in range(2):
+        seen = []
+        for _ in range(15):
+            batch = selector.next(rng)
+            parts = [batch.rows.of(*part) for part in zip(starts, lengths, strict=True)]
+            counts = np.array([len(part) for part in parts])
+            assert counts.sum() == len(batch.rows) == len(batch.coefficients)
+            assert (np.abs(counts - lengths / 15) < 1).all()
+            assert abs(len(batch.rows) - 60) <= 2
+            assert batch.coefficients.sum() == pytest.approx(1)
+            seen += [start + part for start, part in zip(starts, parts, strict=True)]
+        orders.append(np.concatenate(seen))
+        np.testing.assert_array_equal(np.sort(orders[-1]), np.arange(900))
+    assert (orders[0] != orders[1]).any()
+
+
+@pytest.mark.parametrize("solver", ["online", "isaem", "vrttem", "fittem"])
+def test_many_rows_are_visited_by_shares(monkeypatch, solver):
+    monkeypatch.setattr("sktem.e_step.batches.MOST_SHUFFLED", 500)
+    settings = {"solver": solver, "batch_size": 100, "max_iter": 6}
+    found = mixture(**settings).fit(dask_array(CHUNKS[3]))
+    expected = mixture(**settings).fit(X)
+    best = mixture(solver="em", max_iter=50).fit(X).score(X)
+    assert best - found.score(X) < 1.5 * (best - expected.score(X)) + 0.002
+    assert found.history_.passes == pytest.approx(expected.history_.passes)
+    again = mixture(**settings).fit(dask_array(CHUNKS[3]))
+    np.testing.assert_array_equal(found.means_, again.means_)
 
 
 def test_columns_in_chunks():
