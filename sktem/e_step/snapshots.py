@@ -76,10 +76,14 @@ class Snapshots:
 
 def _save(value, path):
     """Write a file, whole or not at all."""
-    partial = f"{path}.{os.getpid()}"
-    with open(partial, "wb") as file:
-        pickle.dump(value, file, protocol=5)
-    os.replace(partial, path)
+    part = f"{path}.{os.getpid()}"
+    try:
+        with open(part, "wb") as file:
+            pickle.dump(value, file, protocol=5)
+        os.replace(part, path)
+    except OSError as error:
+        why = f"what is remembered of the rows cannot be written ({error.strerror})"
+        raise OSError(error.errno, why, path) from error
 
 
 def _load(path):

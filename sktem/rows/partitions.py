@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.rows.base import Rows
+from sktem.rows.base import ChangedRowsError, Rows
 from sktem.rows.checked import (
     CheckedRows,
     check_finite,
@@ -167,7 +167,7 @@ class Partition(NamedTuple):
         """Return the rows, which must be as many as they were."""
         array = self.numbers(raw)
         if len(array) != self.n_rows:
-            raise ValueError(
+            raise ChangedRowsError(
                 f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
                 "later pass: the rows must stay the same during a fit"
             )
