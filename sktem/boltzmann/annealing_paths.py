@@ -131,14 +131,23 @@ class LayerPath:
             self.even = _logits(even[:, self.first :], 1000)
             self.odd = _logits(odd, 1000)
         # Gaussian units start as standard normal ones.
-        self.n_normal = model.n_visible if model.gaussian and X is None else 0
+        layout = model.layout
+        self.n_normal = layout.n_normal if X is None else 0
+        self.first_binary = layout.first_binary if X is None else 0
+        self.groups = None
+        if X is None and layout.groups:
+            self.groups = layout.visible_blocks[-1]
 
     def _logits_of_even(self, statistics):
-        """Return logits of the even units, zero for Gaussian ones."""
-        means = self.operations.copy(self.model.layout.even_biases(statistics))
-        if self.model.gaussian:
-            means[: self.model.n_visible] = 0.5
-        return _logits(means, 100)
+        """Return logits of the even units, zero for Gaussian ones, logs for groups."""
+        layout = self.model.layout
+        means = self.operations.copy(layout.even_biases(statistics))
+        means[: layout.n_normal] = 0.5
+        logits = _logits(means, 100)
+        if layout.groups:
+            grouped = layout.visible_blocks[-1].columns
+            logits[grouped] = np.log((means[grouped] * 100.0 + 0.5) / 101.0)
+        return logits
 
     def start(self, n, rng):
         """Draw n states and return the log-normalisation of the first point."""
@@ -153,9 +162,9 @@ class LayerPath:
             # Normal of mean 0 and variance 1.
             zeros = operations.full(m, 0.0, narrow)
             free = draws.normals(free, zeros, zeros + 1.0)
-        biases = operations.full(width - m, 0.0, narrow)
+        biases = operations.full(width, 0.0, narrow)
         free[:, m:] = operations.contiguous(operations.astype(logits[:, m:], narrow))
-        free = draws.units(free, m, biases)
+        free = self._draw_rest(free, biases, draws)
         self.states[:, self.first :] = free
         if self.X is not None:
             self.states[:, : self.first] = operations.astype(self.X, narrow)
@@ -170,7 +179,10 @@ class LayerPath:
         logits = operations.copy(xp.broadcast_to(self.even, (n, width)))
         others = xp.broadcast_to(self.odd, (n, layout.n_odd))
         self.others = operations.copy(operations.astype(others, xp.float32))
-        constant = _softplus_sums(logits[:, m:]) + _softplus_sums(self.others)
+        binary = logits[:, self.first_binary :]
+        constant = _softplus_sums(binary) + _softplus_sums(self.others)
+        if self.groups is not None:
+            constant += self.groups.log_sums(self.params, logits)
         return logits, constant + 0.5 * m * float(np.log(2 * np.pi))
 
     def start_at_end(self, chains, rng):
@@ -227,12 +239,18 @@ class LayerPath:
         if m:
             precisions = beta * model.layout.precisions(self.params) + (1.0 - beta)
             free = draws.normals(free, biases[:m], precisions)
-        free = draws.units(free, m, biases[m:])
+        free = self._draw_rest(free, biases, draws)
         if self.first:
             self.states[:, self.first :] = free
         else:
             self.states = free
         self._evaluate()
+
+    def _draw_rest(self, fields, biases, draws):
+        """Return fields with draws of groups and of binary units."""
+        if self.groups is not None:
+            fields = self.groups.draw(self.params, fields, biases, draws)
+        return draws.units(fields, self.first_binary, biases[self.first_binary :])
 
     #: Odd units and then even ones: on the even ones, its own reverse.
     move_back = move

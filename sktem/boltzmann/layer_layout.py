@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.visible_blocks import GroupBlock, NormalBlock
 from sktem.graphs import Graph, layered_graph
 
 __all__ = ["LayerLayout"]
@@ -30,11 +31,19 @@ class LayerLayout:
     ----------
     sizes : sequence of int
         Units per layer, the visible one first.
-    gaussian : bool, default=False
-        Whether the visible units are real-valued.
+    gaussian : bool or int, default=False
+        Whether the visible units are real-valued, or how many of them; they are the
+        first ones.
+    groups : sequence of int, default=()
+        Sizes of groups of visible units of which one is 1, next to the real-valued
+        ones. What is left is binary.
 
     Attributes
     ----------
+    n_normal, first_binary : int
+        Gaussian units, and where the binary ones begin.
+    visible_blocks : list
+        Blocks of visible units other than binary ones.
     n_visible, n_hidden, n_units, n_even, n_odd : int
         Units of each kind.
     n_parameters, weights_from : int
@@ -46,10 +55,15 @@ class LayerLayout:
         each matrix of weights.
     """
 
-    def __init__(self, sizes, gaussian=False):
+    def __init__(self, sizes, gaussian=False, groups=()):
         self.sizes = tuple(int(size) for size in sizes)
-        self.gaussian = gaussian
         self.n_visible, self.n_hidden = self.sizes[0], sum(self.sizes[1:])
+        self.n_normal = self.n_visible if gaussian is True else int(gaussian)
+        self.gaussian = self.n_normal > 0
+        self.groups = tuple(int(size) for size in groups)
+        self.first_binary = self.n_normal + sum(self.groups)
+        kinds = [(self.gaussian, NormalBlock), (self.groups, GroupBlock)]
+        self.visible_blocks = [block(self) for present, block in kinds if present]
         self.n_units = sum(self.sizes)
         padded = [0, *self.sizes, 0]
         pairs = zip(padded, padded[2:], strict=False)
@@ -59,7 +73,7 @@ class LayerLayout:
             starts[layer] = starts[layer - 2] + self.sizes[layer - 2]
         self._starts = starts
         self.n_even, self.n_odd = sum(self.sizes[0::2]), sum(self.sizes[1::2])
-        self.weights_from = self.n_units + (self.n_visible if gaussian else 0)
+        self.weights_from = self.n_units + self.n_normal
         self.blocks = []
         end = self.weights_from
         for layer in range(1, len(self.sizes), 2):

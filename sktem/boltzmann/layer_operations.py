@@ -172,25 +172,26 @@ class _CompiledDraws:
         self.seed, self.first_row = seed, first_row
         self.step = 0
 
-    def _key(self):
+    def key(self):
+        """Return the seed, the step and the first row of the next draws."""
         step = np.uint64(self.step)
         self.step += 1
         return self.seed, step, self.first_row
 
     def units(self, fields, first, biases):
         """Return fields with draws of binary units from the column `first` on."""
-        draw_units(fields, first, biases, *self._key())
+        draw_units(fields, first, biases, *self.key())
         return fields
 
     def normals(self, fields, biases, precisions):
         """Return fields with draws of Gaussian units in the first columns."""
-        draw_normals(fields, biases, precisions, *self._key())
+        draw_normals(fields, biases, precisions, *self.key())
         return fields
 
     def from_means(self, means):
         """Return draws of binary units from their means, float32."""
         out = np.empty(means.shape, np.float32)
-        draw_from_means(out, means, *self._key())
+        draw_from_means(out, means, *self.key())
         return out
 
 

@@ -63,13 +63,12 @@ class LayerStates:
         """Return draws of the even units from a number on, given the odd ones."""
         fields = self.even_fields(params, odd, first)
         biases = self.layout.even_biases(params)[first:]
-        n_normal = 0
-        if self.layout.gaussian and first == 0:
-            n_normal = self.layout.n_visible
-            fields = draws.normals(
-                fields, biases[:n_normal], self.layout.precisions(params)
-            )
-        return draws.units(fields, n_normal, biases[n_normal:])
+        if first:
+            return draws.units(fields, 0, biases)
+        for block in self.layout.visible_blocks:
+            fields = block.draw(params, fields, biases, draws)
+        n = self.layout.first_binary
+        return draws.units(fields, n, biases[n:])
 
     # Draws and means.
 
@@ -148,7 +147,7 @@ class LayerStates:
         self.layout.odd_biases(out)[:] = xp.sum(odd, axis=0)
         if self.layout.gaussian:
             if squares is None:
-                squares = even[:, : self.layout.n_visible] ** 2
+                squares = even[:, : self.layout.n_normal] ** 2
             self.layout.precisions(out)[:] = -0.5 * (share @ squares)
         for block, (rows, columns, _) in enumerate(self.layout.blocks):
             matrix = self.layout.matrix(out, block)
@@ -163,8 +162,10 @@ class LayerStates:
             return self._clamped_means(params, X, n_iterations)
         where = operations.xp.where
         even = operations.full((X.shape[0], self.layout.n_even), 0.5, X.dtype)
-        start = 0.0 if self.layout.gaussian else 0.5
-        even[:, :n] = where(observed, X, operations.xp.full_like(X, start))
+        start = operations.xp.full_like(X, 0.5)
+        for block in self.layout.visible_blocks:
+            start[:, block.columns] = block.start
+        even[:, :n] = where(observed, X, start)
         odd = operations.means(self.odd_fields(params, even), biases)
         for _ in range(n_iterations - 1):
             even = self.even_means(params, self.even_fields(params, odd))
@@ -193,11 +194,11 @@ class LayerStates:
             operations_of(params),
             self.layout.even_biases(params)[first:],
         )
-        if not self.layout.gaussian or first:
+        if not self.layout.visible_blocks or first:
             return operations.means(fields, biases)
-        n = self.layout.n_visible
-        fields[:, :n] += biases[:n]
-        fields[:, :n] /= self.layout.precisions(params)
+        for block in self.layout.visible_blocks:
+            block.means(params, fields, biases)
+        n = self.layout.first_binary
         if self.layout.n_even > n:
             rest = operations.contiguous(fields[:, n:])
             fields[:, n:] = operations.means(rest, biases[n:])
@@ -212,7 +213,8 @@ class LayerStates:
             self.layout.even_biases(params)[: self.layout.n_visible], wide
         )
         if self.layout.gaussian:
-            out -= 0.5 * (X**2 @ arrays.astype(self.layout.precisions(params), wide))
+            squares = X[:, : self.layout.n_normal] ** 2
+            out -= 0.5 * (squares @ arrays.astype(self.layout.precisions(params), wide))
         return out
 
     def independent(self, params):
@@ -223,8 +225,9 @@ class LayerStates:
         half = arrays.full((1, layout.n_odd), 0.5, params.dtype)
         layout.even_biases(start)[:] += self.even_fields(params, half)[0, :]
         half = arrays.full((1, layout.n_even), 0.5, params.dtype)
-        if self.layout.gaussian:
-            half[:, : self.layout.n_visible] = 0.0
+        for block in layout.visible_blocks:
+            half[:, block.columns] = block.start
+        if layout.gaussian:
             layout.precisions(start)[:] = 1.0
         layout.odd_biases(start)[:] += self.odd_fields(params, half)[0, :]
         return start
@@ -232,8 +235,7 @@ class LayerStates:
     def log_densities(self, params, chains):
         """Return the log of the unnormalised probability of each chain."""
         arrays, layout = operations_of(params), self.layout
-        xp, n = arrays.xp, self.layout.n_visible if self.layout.gaussian else 0
-        wide = xp.float64
+        wide, n = arrays.xp.float64, layout.first_binary
         fields = self.even_fields(params, chains) + layout.even_biases(params)
         rest = arrays.contiguous(fields[:, n:])
         nothing, all_of_it = (0.0, 0.0), (1.0, 0.0)
@@ -242,9 +244,10 @@ class LayerStates:
         fields = arrays.astype(fields, wide)
         out += arrays.astype(chains @ layout.odd_biases(params), wide)
         if n:
-            precisions = arrays.astype(layout.precisions(params), wide)
-            out += 0.5 * (fields[:, :n] ** 2 @ (1.0 / precisions))
-            out += 0.5 * float(xp.sum(np.log(2 * np.pi) - xp.log(precisions)))
+            exact = arrays.astype(params, wide)
+            for block in layout.visible_blocks:
+                out += block.log_sums(exact, fields)
+                out += block.constant(exact)
         return out
 
     def centre_weights(self, gradient, centre) -> None:

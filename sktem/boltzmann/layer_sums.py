@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from sktem.boltzmann.enumeration import enumerate_states
 from sktem.boltzmann.layer_states import LayerStates
 
-__all__ = ["free_sums", "row_sums"]
+__all__ = ["free_sums", "row_sums", "softplus"]
 
 
 def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
@@ -18,30 +18,27 @@ def free_sums(layers: LayerStates, params) -> tuple[float, np.ndarray]:
     """
     layout = layers.layout
     even, odd = layout.even_biases(params), layout.odd_biases(params)
-    spread = constant = 0.0
-    if layout.n_even < layout.n_odd and not layout.gaussian:
+    constant, blocks = 0.0, layout.visible_blocks
+    if layout.n_even < layout.n_odd and not blocks:
         states = enumerate_states(layout.n_even)
         fields = layers.odd_fields(params, states) + odd
-        sums, means = _softplus(fields)
+        sums, means = softplus(fields)
         energies, sides = states @ even + sums, (states, means)
     else:
-        states, n = enumerate_states(layout.n_odd), 0
-        fields = layers.even_fields(params, states)
+        states, n = enumerate_states(layout.n_odd), layout.first_binary
+        fields = layers.even_fields(params, states) + even
         energies = states @ odd
-        if layout.gaussian:
-            n, spread = layout.n_visible, 1 / layout.precisions(params)
-            squares = (fields[:, :n] + even[:n]) ** 2
-            energies += 0.5 * (squares @ spread)
-            constant = 0.5 * float(np.sum(np.log(2 * np.pi * spread)))
-        sums, means = _softplus(fields[:, n:] + even[n:])
+        for block in blocks:
+            energies += block.sums_to_means(params, fields)
+            constant += block.constant(params)
+        sums, fields[:, n:] = softplus(fields[:, n:])
         energies += sums
-        normal = (fields[:, :n] + even[:n]) * spread
-        sides = np.hstack([normal, means]), states
+        sides = fields, states
     log_sum = float(logsumexp(energies))
     shares = np.exp(energies - log_sum)
     squares = None
     if layout.gaussian:
-        squares = sides[0][:, : layout.n_visible] ** 2 + spread
+        squares = sides[0][:, : layout.n_normal] ** 2 + 1 / layout.precisions(params)
     values = layers.mean_statistics(*sides, squares, shares=shares)
     return log_sum + constant, values
 
@@ -50,12 +47,12 @@ def row_sums(layers: LayerStates, params, X, shares=None) -> tuple[float, np.nda
     """Return means over rows of a restricted machine, its hidden units summed out."""
     shares = np.full(len(X), 1 / len(X)) if shares is None else shares
     fields = layers.odd_fields(params, X)
-    sums, means = _softplus(fields + layers.layout.odd_biases(params))
+    sums, means = softplus(fields + layers.layout.odd_biases(params))
     values = layers.mean_statistics(X, means, shares=shares)
     return float(shares @ (sums + layers.visible_part(params, X))), values
 
 
-def _softplus(fields):
+def softplus(fields):
     """Return the row sums of ``log(1 + exp(fields))``, and the means of the units."""
     small = np.exp(-np.abs(fields))
     sums = np.sum(np.maximum(fields, 0.0) + np.log1p(small), axis=1)

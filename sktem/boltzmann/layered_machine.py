@@ -35,8 +35,8 @@ class LayeredMachine(BoltzmannModel):
     ----------
     sizes : sequence of int
         Units per layer, the visible one first.
-    gaussian : bool, default=False
-        Whether the visible units are real-valued.
+    gaussian : bool or int, default=False
+        Whether the visible units are real-valued, or how many of them, the first ones.
     n_jobs : int or None, default=None
         Threads.
     variance_floor : float, default=0.01
@@ -44,6 +44,8 @@ class LayeredMachine(BoltzmannModel):
     eliminates : bool, default=True
         Whether the hidden units of a narrow deep machine may be summed out, by compiled
         loops that work on NumPy arrays only.
+    groups : sequence of int, default=()
+        Sizes of groups of visible units of which one is 1, see `LayerLayout`.
 
     Attributes
     ----------
@@ -62,12 +64,13 @@ class LayeredMachine(BoltzmannModel):
         n_jobs=None,
         variance_floor=0.01,
         eliminates=True,
+        groups=(),
     ):
-        self.layout = layout = LayerLayout(sizes, gaussian)
+        self.layout = layout = LayerLayout(sizes, gaussian, groups)
         self.states = LayerStates(layout)
         self.n_jobs = n_jobs
         self.variance_floor = variance_floor
-        self.sizes, self.gaussian = layout.sizes, gaussian
+        self.sizes, self.gaussian = layout.sizes, layout.gaussian
         self.n_visible, self.n_hidden = layout.n_visible, layout.n_hidden
         self.n_parameters, self.weights_from = layout.n_parameters, layout.weights_from
         self.largest_degree = layout.largest_degree
@@ -177,7 +180,7 @@ class LayeredMachine(BoltzmannModel):
 
     def chains_of(self, units):
         """Return chains from states of the binary units, layer by layer."""
-        first = self.n_visible if self.gaussian else 0
+        first = self.layout.n_normal
         padded = np.concatenate([np.zeros((first, units.shape[1]), units.dtype), units])
         _, odd = self.layout.to_even_odd(
             padded[: self.n_visible].T, padded[self.n_visible :].T
@@ -278,13 +281,14 @@ class LayeredMachine(BoltzmannModel):
         even, odd = self.mean_field(params, X, observed, n_iterations)
         squares = None
         if self.gaussian:
-            squares = even[:, : self.n_visible] ** 2
+            n = self.layout.n_normal
+            squares = even[:, :n] ** 2
             if observed is not None:
                 arrays = arrays_of(params)
                 precisions = arrays.astype(
                     self.layout.precisions(params), squares.dtype
                 )
-                unseen = arrays.astype(~observed, squares.dtype)
+                unseen = arrays.astype(~observed[:, :n], squares.dtype)
                 squares += unseen / precisions
         return Moments(self.states.mean_statistics(even, odd, squares), means=odd)
 
@@ -317,11 +321,9 @@ class LayeredMachine(BoltzmannModel):
 
     def exact_cost(self, n_rows) -> float:
         """Return the approximate cost of the exact likelihood and gradient in ns."""
-        width = (
-            self.layout.n_odd
-            if self.gaussian
-            else min(self.layout.n_even, self.layout.n_odd)
-        )
+        width = self.layout.n_odd
+        if not self.layout.visible_blocks:
+            width = min(width, self.layout.n_even)
         if width > WIDEST_ENUMERATION:
             return np.inf
         states = n_rows + 2.0**width
@@ -429,12 +431,12 @@ class LayeredMachine(BoltzmannModel):
         out += entropy(arrays.concat([hidden, odd], axis=1).T)
         if observed is None:
             return out
-        xp, unseen = arrays.xp, arrays.astype(~observed, wide)
-        if self.gaussian:
-            spread = 0.5 * xp.log(2 * np.pi / self.layout.precisions(params))
-            return out + unseen @ arrays.astype(spread, wide)
         # What is observed has no entropy.
-        return out + entropy((unseen * arrays.astype(visible, wide)).T)
+        unseen, visible = arrays.astype(~observed, wide), arrays.astype(visible, wide)
+        for block in self.layout.visible_blocks:
+            out += block.entropies(params, visible, unseen)
+        n = self.layout.first_binary
+        return out + entropy((unseen[:, n:] * visible[:, n:]).T)
 
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z."""

@@ -9,7 +9,7 @@ from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.loop import has_missing, taken
-from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.partition import exact_partition
 from sktem.boltzmann.row_weights import mean_of, thinned
 from sktem.boltzmann.tracking import PartitionTrack
 from sktem.rows.checked import CheckedRows
@@ -94,7 +94,7 @@ class Objective:
         if settings.binarize:
             X = self._drawn(arrays, X, rng)
         self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
-        self.partition = ExactPartition(self.model, OPERATIONS)
+        self.partition = exact_partition(self.model, OPERATIONS)
         self.base = self._independent(arrays)
         self.normal = self._one_normal() if self.model.gaussian else None
 

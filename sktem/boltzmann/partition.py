@@ -19,9 +19,10 @@ from sktem.boltzmann.brackets import (
 )
 from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.elimination import plan_elimination
+from sktem.boltzmann.odd_enumeration import OddEnumeration
 from sktem.exceptions import FitWarning
 
-__all__ = ["METHODS", "ExactPartition", "LogPartition"]
+__all__ = ["METHODS", "ExactPartition", "LogPartition", "exact_partition"]
 
 #: Ways to log Z.
 METHODS = ("auto", "exact", "ais", "reverse_ais", "bracket")
@@ -219,6 +220,18 @@ class ExactPartition:
         return width > LARGEST_WIDTH or PER_ENTRY * entries > self.n_operations
 
 
+def exact_partition(model, n_operations=float("inf")):
+    """Return the exact sums of a machine: by elimination, or by enumeration.
+
+    Machines with visible units of several kinds are no pairwise models of binary units.
+    """
+    layout = getattr(model, "layout", None)
+    several = layout is not None and (
+        layout.groups or 0 < layout.n_normal < layout.n_visible
+    )
+    return (OddEnumeration if several else ExactPartition)(model, n_operations)
+
+
 class LogPartition:
     """Log Z of a machine: exact where that is cheap, sampled elsewhere, remembered.
 
@@ -231,8 +244,8 @@ class LogPartition:
     def __init__(self, model):
         self.model = model
         self.plans = {
-            "exact": ExactPartition(model),
-            "auto": ExactPartition(model, OPERATIONS),
+            "exact": exact_partition(model),
+            "auto": exact_partition(model, OPERATIONS),
         }
         self.known: dict = {}
 
