@@ -79,7 +79,8 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
     """Call scikit-learn's function of this name, after a look at the columns of X."""
     if kwargs.get("reset") is False and not args and _is_valid(estimator, X, kwargs):
         return X
-    if found := text_columns(X):
+    text_is_meant = kwargs.get("skip_check_array", False)
+    if not text_is_meant and (found := text_columns(X)):
         grouped = "groups" in inspect.signature(estimator.fit).parameters
         advice = ", or pass the labels of subjects as groups" if grouped else ""
         raise ValueError(

@@ -9,12 +9,14 @@ from scipy import sparse
 
 from sktem.arrays import arrays_of, input_arrays
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
+from sktem.boltzmann.tables import COLUMN_KINDS, Table, is_tabular
 from sktem.choices import check_choice, check_number
 from sktem.validation import validate_data
 
-__all__ = ["check_parameters", "check_rows"]
+__all__ = ["check_parameters", "check_rows", "table_of_fit"]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
+VISIBLE = ("binary", "spin", "gaussian", "categorical", "auto")
 #: Parameters that are positive integers.
 COUNTS = ("n_chains", "n_chains_e", "n_replicas", "n_gibbs_e", "n_gibbs_m",
           "n_mean_field", "batch_size", "verbose_interval")  # fmt: skip
@@ -46,7 +48,7 @@ def check_parameters(machine) -> None:
                 "binarize must be None, 'sample' or a threshold, got "
                 f"{machine.binarize!r}"
             )
-    check_choice("visible", machine.visible, ("binary", "spin", "gaussian"))
+    _check_visible(machine)
     check_choice("solver", machine.solver, CONTRASTIVE_SOLVERS)
     check_choice("e_step", machine.e_step, E_STEPS)
     for name in ("centering", "averaging"):
@@ -61,15 +63,44 @@ def check_parameters(machine) -> None:
             "hidden says which units of graph are hidden: "
             + (meant if number else "give graph")
         )
-    if machine.visible == "gaussian":
-        if machine.graph is not None:
-            raise ValueError("visible='gaussian' needs layers, not a graph")
-        if machine.binarize is not None:
-            raise ValueError("binarize needs visible='binary' or 'spin'")
+
+
+def _check_visible(machine):
+    """Raise if the kinds of the columns are unknown, or do not suit the machine."""
+    visible = machine.visible
+    if isinstance(visible, str):
+        check_choice("visible", visible, VISIBLE)
+        if visible in ("binary", "spin"):
+            return
+    else:
+        for kind in visible:
+            check_choice("visible", kind, ("auto", *COLUMN_KINDS))
+    if machine.graph is not None:
+        raise ValueError(f"visible={visible!r} needs layers, not a graph")
+    if machine.binarize is not None:
+        raise ValueError("binarize needs visible='binary' or 'spin'")
+
+
+def table_of_fit(machine, X):
+    """Return the columns of X and its encoded rows."""
+    validate_data(machine, X, skip_check_array=True)
+    table = Table.of(X, machine.visible)
+    return table, table.encode(X)
+
+
+def _table_rows(machine, X, allow_nan):
+    """Return encoded rows of a table whose columns are known."""
+    validate_data(machine, X, reset=False, skip_check_array=True)
+    X = machine.fitted_.units.table.encode(X)
+    if not allow_nan and np.isnan(X).any():
+        raise ValueError("Input X contains NaN, or other missing values.")
+    return X
 
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
     """Return X, checked; float32 and float64 stay."""
+    if is_tabular(machine.visible):
+        return _table_rows(machine, X, allow_nan)
     binary = machine.visible == "binary"
     arrays = input_arrays(X)
     if not arrays.is_numpy and machine.graph is not None:

@@ -14,7 +14,7 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.ais import AISResult
 from sktem.boltzmann.brackets import PartitionBracket
 from sktem.boltzmann.calls import one_blas_thread, query
-from sktem.boltzmann.checks import check_parameters, check_rows
+from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import METHODS, LogPartition
@@ -31,6 +31,7 @@ from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.spins import spin_parameters
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
+from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -41,8 +42,8 @@ from sktem.rows.sources import found_rows
 
 __all__ = ["LatentBoltzmannMachine"]
 
-#: Fitted attributes that one kind of visible units has.
-OF_KINDS = {"variances_": "gaussian", "fields_": "spin", "couplings_": "spin"}
+#: Fitted attributes of some kinds of visible units.
+OF_KINDS = ("variances_", "fields_", "couplings_", "unit_names_")
 
 
 class LatentBoltzmannMachine(
@@ -75,10 +76,15 @@ class LatentBoltzmannMachine(
     hidden_layer_sizes : int or tuple of int, default=None
         Layers in place of a graph: one is a restricted machine, two or more a deep
         one. None means (100,) unless there is a graph.
-    visible : {"binary", "spin", "gaussian"}, default="binary"
+    visible : str or list of str, default="binary"
+        "binary", "spin", "gaussian", "categorical", "auto", or a kind for each column.
         Binary units for X in [0, 1]; spins for X in {-1, 1}, and then all units are
         spins; Gaussian units (layers only) for real values, whose variances are
-        learned. Columns are centred and scaled inside.
+        learned. Columns are centred and scaled inside. "categorical" (layers only)
+        takes the distinct values of each column for its categories, one unit for each,
+        of which one is on. A list has the kind of each column of an array or data
+        frame: "binary" (two values of any kind), "categorical", "gaussian" or "auto",
+        which looks at type and values; alone, it does so for all columns.
     solver : {"apcd", "hapcd", "mfpcd", "pcd", "cd"}, default="apcd"
         "apcd": persistent chains in both steps, posterior statistics averaged with the
         step a_t. "mfpcd": mean field in the E-step. "hapcd": mean field in the first
@@ -195,8 +201,11 @@ class LatentBoltzmannMachine(
         Fields h and couplings J of spins (spins only): p(s) is proportional to
         ``exp(sum h_i s_i + sum J_ij s_i s_j)``. `biases_` and `weights_` are those of
         the same machine in zeros and ones.
-    variances_ : ndarray of shape (n_features,)
+    variances_ : ndarray of shape (n_gaussian_features,)
         Conditional variances of Gaussian units in units of the data (Gaussian only).
+    unit_names_ : list of str
+        Names of the visible units (kinds by column only): those of numbers come first,
+        then one for each category, then columns of two values.
     chains_ : ndarray
         Chains of the model at the end, one more thing to start sampling from; None for
         "cd".
@@ -318,7 +327,9 @@ class LatentBoltzmannMachine(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.visible == "binary"
         tags.input_tags.allow_nan = True
-        tags.array_api_support = self.graph is None
+        tabular = is_tabular(self.visible)
+        tags.input_tags.string = tags.input_tags.categorical = tabular
+        tags.array_api_support = self.graph is None and not tabular
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
@@ -357,14 +368,22 @@ class LatentBoltzmannMachine(
         """
         check_parameters(self)
         warm = self.warm_start and hasattr(self, "params_")
-        X, weights = weighted_rows(rows_of_fit(self, X, reset=not warm), sample_weight)
-        units = (
-            self.fitted_.units if warm else VisibleUnits.of(X, self.visible, weights)
-        )
+        table = None
+        if is_tabular(self.visible) and not warm:
+            table, X = table_of_fit(self, X)
+        else:
+            X = rows_of_fit(self, X, reset=not warm)
+        X, weights = weighted_rows(X, sample_weight)
+        if warm:
+            units = self.fitted_.units
+        elif table is not None:
+            units = VisibleUnits.of_table(X, table, weights)
+        else:
+            units = VisibleUnits.of(X, self.visible, weights)
         shares = shares_of(weights)
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
-        model = new_model(self, X.shape[1], arrays)
+        model = new_model(self, X.shape[1], arrays, units.table)
         settings = new_settings(self, model, has_missing(X), X.shape[0])
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
@@ -447,6 +466,11 @@ class LatentBoltzmannMachine(
         def is_fresh():
             return getattr(self, "_stream", None) is None
 
+        if is_fresh() and is_tabular(self.visible):
+            raise ValueError(
+                "a stream cannot begin with a table, whose categories it does not "
+                "know: use fit first"
+            )
         if is_fresh() and self.pretrain:
             raise ValueError("pretrain needs several passes over the data: use fit")
         by_chunks = hasattr(X, "__next__") or found_rows(X) is not None
@@ -458,16 +482,15 @@ class LatentBoltzmannMachine(
             weights = check_weights(sample_weight, chunk.shape[0])
             seed = seed_sequence(self.random_state) if is_fresh() else None
             stream = BoltzmannStream(seed) if is_fresh() else self._stream
-            self._partial_fit(stream, chunk, weights)
             self._forget()
+            self._partial_fit(stream, chunk, weights)
             warn_of_events(stream.events)
         return self
 
     def _forget(self):
         """Remove the attributes that belong to the fit before."""
         for name in ("log_partition_", *OF_KINDS):
-            if OF_KINDS.get(name) != self.visible:
-                self.__dict__.pop(name, None)
+            self.__dict__.pop(name, None)
 
     def _machine_attributes(self, model, units, state):
         """Return the fitted attributes of the machine."""
@@ -478,10 +501,13 @@ class LatentBoltzmannMachine(
             "chains_": chains,
             "biases_": model.biases_by_unit(params),
             "weights_": model.weights_by_unit(params),
-            "n_features_in_": model.n_visible,
+            "n_features_in_": units.n_columns,
         }
         if model.gaussian:
-            found["variances_"] = units.scale**2 / model.layout.precisions(params)
+            squares = units.scale[: model.layout.n_normal] ** 2
+            found["variances_"] = squares / model.layout.precisions(params)
+        if units.table is not None:
+            found["unit_names_"] = units.table.labels()
         if units.kind == "spin":
             in_spins = spin_parameters(model, params)
             found["fields_"] = model.biases_by_unit(in_spins)
@@ -704,7 +730,7 @@ class LatentBoltzmannMachine(
         ndarray of shape (n_samples,) or iterator
             Pseudo-log-likelihoods in nats.
         """
-        if self.visible == "gaussian":
+        if self.visible not in ("binary", "spin"):
             raise ValueError("pseudo_log_likelihood needs visible='binary' or 'spin'")
         check_is_fitted(self)
         function = self._machine().pseudo_log_likelihoods
@@ -774,8 +800,10 @@ class LatentBoltzmannMachine(
             laid out as `weights_`.
         """
         check_is_fitted(self)
-        if self.visible == "gaussian":
-            raise ValueError("marginals needs visible='binary' or 'spin'")
+        if self.fitted_.model.gaussian:
+            raise ValueError(
+                "marginals needs visible='binary', 'spin' or 'categorical'"
+            )
         if n_steps is not None:
             check_number("n_steps", n_steps, Integral, 1)
         return self._machine().marginals(n_steps, self._generator())
@@ -802,8 +830,10 @@ class LatentBoltzmannMachine(
         """
         if n_steps is not None:
             check_number("n_steps", n_steps, Integral, 1)
-        X = self._checked(X, "sample_conditional", allow_nan=True)
-        return self._machine().draw_missing(X, n_steps, self._generator())
+        rows = self._checked(X, "sample_conditional", allow_nan=True)
+        drawn = self._machine().draw_missing(rows, n_steps, self._generator())
+        table = self.fitted_.units.table
+        return drawn if table is None else table.filled(X, drawn)
 
     @query
     def impute(self, X, n_steps=None, n_chains=1):
@@ -833,5 +863,8 @@ class LatentBoltzmannMachine(
         if n_steps is not None:
             check_number("n_steps", n_steps, Integral, 1)
         check_number("n_chains", n_chains, Integral, 1)
-        X = self._checked(X, "impute", allow_nan=True)
-        return self._machine().expect_missing(X, n_steps, n_chains, self._generator())
+        rows = self._checked(X, "impute", allow_nan=True)
+        machine, rng = self._machine(), self._generator()
+        found = machine.expect_missing(rows, n_steps, n_chains, rng)
+        table = self.fitted_.units.table
+        return found if table is None else table.filled(X, found)

@@ -9,6 +9,8 @@ for up to three layers a sweep is thus two matrix products.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sktem.arrays import arrays_of
@@ -63,7 +65,9 @@ class LayerLayout:
         self.groups = tuple(int(size) for size in groups)
         self.first_binary = self.n_normal + sum(self.groups)
         kinds = [(self.gaussian, NormalBlock), (self.groups, GroupBlock)]
-        self.visible_blocks = [block(self) for present, block in kinds if present]
+        self.visible_blocks: list[Any] = [
+            block(self) for present, block in kinds if present
+        ]
         self.n_units = sum(self.sizes)
         padded = [0, *self.sizes, 0]
         pairs = zip(padded, padded[2:], strict=False)

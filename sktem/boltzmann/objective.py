@@ -96,7 +96,9 @@ class Objective:
         self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
         self.partition = exact_partition(self.model, OPERATIONS)
         self.base = self._independent(arrays)
-        self.normal = self._one_normal() if self.model.gaussian else None
+        self.normal = None
+        if units.kind == "gaussian":
+            self.normal = self._one_normal()
 
     def _drawn(self, arrays, X, rng):
         """Return draws of binary values from their means, NaN as it is."""
@@ -109,11 +111,7 @@ class Objective:
     def _independent(self, arrays):
         """Return the log-likelihood of independent units."""
         xp, X = arrays.xp, self.X
-        if self.model.gaussian:
-            values = -0.5 * X**2 - 0.5 * float(np.log(2 * np.pi))
-        else:
-            logits = arrays.astype(self.units.logits, xp.float64)
-            values = X * logits - xp.logaddexp(xp.zeros_like(logits), logits)
+        values = self.units.independent(X)
         values = xp.where(xp.isnan(X), xp.zeros_like(X), values)
         if self.shares is None:
             total = float(xp.sum(values)) / X.shape[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.boltzmann.checks import check_rows, visible_values
+from sktem.boltzmann.tables import is_tabular
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.mapped import MappedRows
 from sktem.rows.sources import as_chunk, found_rows
@@ -41,7 +42,8 @@ def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False)
     """Yield X checked: at once, or block by block where it is read so."""
     options = {"method": method, "allow_nan": allow_nan}
     iterated = hasattr(X, "__next__")
-    source = None if iterated else found_rows(X)
+    in_memory = iterated or is_tabular(machine.visible)
+    source = None if in_memory else found_rows(X)
     if source is None:
         for chunk in map(as_chunk, X) if iterated else [X]:
             yield check_rows(machine, chunk, reset=is_fresh(), **options)

@@ -17,6 +17,7 @@ from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveSettings
+from sktem.boltzmann.tables import is_tabular
 from sktem.graphs import as_graph
 
 __all__ = ["new_model", "new_settings"]
@@ -35,16 +36,17 @@ UPDATES_PER_PARAMETER = 160
 UPDATES_TIMES_PARAMETERS = 6.6e8
 
 
-def new_model(machine, n_features, arrays=NUMPY):
+def new_model(machine, n_features, arrays=NUMPY, table=None):
     """Return the model that the parameters of an estimator mean."""
     if machine.graph is None:
         sizes = _layer_sizes(machine.hidden_layer_sizes)
         return LayeredMachine(
             (n_features, *sizes),
-            machine.visible == "gaussian",
+            table.n_normal if table else machine.visible == "gaussian",
             machine.n_jobs,
             float(machine.variance_floor),
             eliminates=arrays.is_numpy,
+            groups=table.groups if table else (),
         )
     graph = as_graph(machine.graph)
     hidden = _hidden_units(machine.hidden, graph.n_units)
@@ -139,6 +141,8 @@ def _n_epochs(machine, model, n_rows):
 
 def new_settings(machine, model, missing, n_rows=None):
     """Return the settings of a run that the parameters of an estimator mean."""
+    if machine.pretrain and is_tabular(machine.visible):
+        raise ValueError("pretrain needs visible='binary', 'spin' or 'gaussian'")
     if machine.pretrain and (machine.graph is not None or len(model.sizes) < 3):
         raise ValueError("pretrain needs at least two hidden layers")
     posterior = _posterior(machine, model, missing)

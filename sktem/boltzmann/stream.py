@@ -94,7 +94,8 @@ class BoltzmannStream(StreamRunner):
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
-        fresh = new_model(estimator, X.shape[1], _arrays_of(X))
+        table = None if self.units is None else self.units.table
+        fresh = new_model(estimator, X.shape[1], _arrays_of(X), table)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model

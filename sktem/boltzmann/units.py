@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import expit
 
 from sktem.arrays import NUMPY, arrays_of
+from sktem.boltzmann.tables import Table
 from sktem.rows.checked import CheckedRows, aligned_blocks
 from sktem.rows.mapped import MappedRows
 
@@ -21,7 +23,7 @@ class VisibleUnits:
 
     Attributes
     ----------
-    kind : {"binary", "spin", "gaussian"}
+    kind : {"binary", "spin", "gaussian", "table"}
         Whether the units are real-valued.
     centre, scale : array of shape (n_features,)
         Of Gaussian units; -1 and 2 of spins; 0 and 1 otherwise.
@@ -33,6 +35,7 @@ class VisibleUnits:
     centre: Any
     scale: Any
     logits: Any
+    table: Table | None = None
 
     @classmethod
     def of(cls, X, kind, weights=None):
@@ -73,6 +76,43 @@ class VisibleUnits:
         scale = xp.where(scale > rounding, scale, zeros + least)
         return cls(kind, centre, scale, zeros)
 
+    @classmethod
+    def of_table(cls, X, table, weights=None):
+        """Return the units of an encoded table."""
+        n, m = table.n_normal, X.shape[1]
+        centre, scale, logits = np.zeros(m), np.ones(m), np.zeros(m)
+        if n:
+            normal = cls.of(X[:, :n], "gaussian", weights)
+            centre[:n], scale[:n] = normal.centre, normal.scale
+        if n < m:
+            logits[n:] = cls.of(X[:, n:], "binary", weights).logits
+        for size in table.groups:
+            group = slice(n, n + size)
+            rates = expit(logits[group])
+            logits[group] = np.log(rates / rates.sum())
+            n += size
+        return cls("table", centre, scale, logits, table)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of X."""
+        return len(self.table.columns) if self.table else self.logits.shape[0]
+
+    def independent(self, X):
+        """Return the log-likelihood of each value under units without edges."""
+        if self.table is not None:
+            n, first = self.table.n_normal, self.table.first_binary
+            values = X * self.logits
+            values[:, :n] = -0.5 * X[:, :n] ** 2 - 0.5 * np.log(2 * np.pi)
+            values[:, first:] -= np.logaddexp(0, self.logits[first:])
+            return values
+        arrays = arrays_of(X)
+        xp = arrays.xp
+        if self.kind == "gaussian":
+            return -0.5 * X**2 - 0.5 * float(np.log(2 * np.pi))
+        logits = arrays.astype(self.logits, xp.float64)
+        return X * logits - xp.logaddexp(xp.zeros_like(logits), logits)
+
     def __sklearn_array_api_convert__(self, converter):
         """Return the units with arrays that a converter has moved."""
         names = ("centre", "scale", "logits")
@@ -98,12 +138,13 @@ class VisibleUnits:
         if self.kind == "binary":
             return values
         arrays = arrays_of(values)
-        return arrays.astype(values, arrays.xp.float64) * self.scale + self.centre
+        values = arrays.astype(values, arrays.xp.float64) * self.scale + self.centre
+        return values if self.table is None else self.table.decode(values)
 
     @property
     def log_scale(self):
         """Sum of the logarithms of the scales of densities."""
-        if self.kind != "gaussian":
+        if self.kind not in ("gaussian", "table"):
             return 0.0
         xp = arrays_of(self.scale).xp
         return float(xp.sum(xp.log(self.scale)))

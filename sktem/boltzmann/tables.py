@@ -1,0 +1,314 @@
+"""Columns of tables as visible units: numbers, truth values, and categories."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["COLUMN_KINDS", "Table", "is_tabular"]
+
+
+def is_tabular(visible) -> bool:
+    """Return whether columns of a table are meant, each of its own kind."""
+    return not isinstance(visible, str) or visible in ("auto", "categorical")
+
+
+class BinaryColumn:
+    """A column of two values; the second one is 1."""
+
+    kind = "binary"
+
+    def __init__(self, name, values):
+        known = _distinct(values)
+        if len(known) > 2:
+            raise ValueError(
+                f"column {name!r} has {len(known)} values, and a binary one has two"
+            )
+        if len(known) == 1:
+            # The other of two numbers or truth values.
+            other = [v for v in (False, True) if v != known[0]]
+            known = [*other[:1], known[0]] if known[0] else [known[0], *other[-1:]]
+        self.name, self.known = name, known
+        self.width = 1
+
+    def encode(self, values):
+        """Return units of values, NaN where a value is missing."""
+        return _positions(self, values)[:, None]
+
+    def decode(self, units):
+        """Return the values of units, or the most probable ones for means."""
+        return _taken(self.known, (units[:, 0] > 0.5).astype(int))
+
+    def labels(self):
+        """Return names of the units."""
+        return [str(self.name)]
+
+
+class CategoricalColumn:
+    """A column of categories, one unit for each."""
+
+    kind = "categorical"
+
+    def __init__(self, name, values):
+        self.name, self.known = name, _distinct(values)
+        self.width = len(self.known)
+
+    def encode(self, values):
+        """Return units of values, NaN where a value is missing."""
+        places = _positions(self, values)
+        units = np.full((len(places), self.width), np.nan)
+        seen = ~np.isnan(places)
+        units[seen] = np.eye(self.width)[places[seen].astype(int)]
+        return units
+
+    def decode(self, units):
+        """Return the values of units, or the most probable ones for means."""
+        return _taken(self.known, units.argmax(axis=1))
+
+    def labels(self):
+        """Return names of the units."""
+        return [f"{self.name}={value}" for value in self.known]
+
+
+class GaussianColumn:
+    """A column of numbers."""
+
+    kind = "gaussian"
+    width = 1
+
+    def __init__(self, name, values):
+        self.name = name
+
+    def encode(self, values):
+        """Return the numbers, NaN where a value is missing."""
+        missing = _is_missing(values)
+        numbers = np.where(missing, np.nan, values).astype(np.float64)
+        if np.isinf(numbers).any():
+            raise ValueError(f"column {self.name!r} contains infinity")
+        return numbers[:, None]
+
+    def decode(self, units):
+        """Return the numbers."""
+        return units[:, 0]
+
+    def labels(self):
+        """Return names of the units."""
+        return [str(self.name)]
+
+
+COLUMN_KINDS: dict[str, Any] = {
+    column.kind: column for column in (GaussianColumn, CategoricalColumn, BinaryColumn)
+}
+
+
+@dataclass
+class Table:
+    """The columns of a table, and where their units are.
+
+    Units of numbers come first, then groups of categories, then binary ones.
+
+    Attributes
+    ----------
+    columns : list
+        Columns in the order of the table.
+    frame : str
+        Package of the frame, "" for an array.
+    dtypes : list
+        Types of the columns of a frame.
+    """
+
+    columns: list
+    frame: str
+    dtypes: list
+
+    @classmethod
+    def of(cls, X, visible):
+        """Return the table that X is, with kinds that are given or found."""
+        names, values, dtypes = _columns_of(X)
+        if isinstance(visible, str):
+            kinds = [visible] * len(names)
+        else:
+            kinds = list(visible)
+        if len(kinds) != len(names):
+            raise ValueError(
+                f"visible has {len(kinds)} kinds, and X has {len(names)} columns"
+            )
+        columns = []
+        for name, given, dtype, kind in zip(names, values, dtypes, kinds, strict=True):
+            if kind == "auto":
+                kind = _kind_of(given, dtype)
+            if kind != "gaussian" and not len(_distinct(given)):
+                raise ValueError(f"column {name!r} has no value")
+            columns.append(COLUMN_KINDS[kind](name, given))
+        return cls(columns, _frame_of(X), dtypes)
+
+    def _ordered(self):
+        """Return the columns in the order of their units."""
+        return [
+            column
+            for kind in COLUMN_KINDS
+            for column in self.columns
+            if column.kind == kind
+        ]
+
+    @property
+    def groups(self) -> tuple:
+        """Numbers of categories."""
+        return tuple(c.width for c in self.columns if c.kind == "categorical")
+
+    @property
+    def n_normal(self) -> int:
+        """Number of columns of numbers."""
+        return sum(column.kind == "gaussian" for column in self.columns)
+
+    @property
+    def first_binary(self) -> int:
+        """Where the binary units begin."""
+        return self.n_normal + sum(self.groups)
+
+    def labels(self) -> list:
+        """Return the names of the units."""
+        return [label for column in self._ordered() for label in column.labels()]
+
+    def encode(self, X):
+        """Return the units of rows, float64; NaN where a value is missing."""
+        _, values, _ = _columns_of(X)
+        if len(values) != len(self.columns):
+            raise ValueError(
+                f"X has {len(values)} columns, and {len(self.columns)} were fitted"
+            )
+        by_name = {
+            id(column): column.encode(given)
+            for column, given in zip(self.columns, values, strict=True)
+        }
+        return np.hstack([by_name[id(column)] for column in self._ordered()])
+
+    def filled(self, X, found):
+        """Return rows with what was found in the place of missing values only."""
+        values = []
+        for old, new in zip(_columns_of(X)[1], _columns_of(found)[1], strict=True):
+            values.append(np.where(_is_missing(old), new, old))
+        return self._built(values)
+
+    def decode(self, units):
+        """Return rows of the kind that were fitted from units or means of them."""
+        found, begin = {}, 0
+        for column in self._ordered():
+            found[id(column)] = column.decode(units[:, begin : begin + column.width])
+            begin += column.width
+        return self._built([found[id(column)] for column in self.columns])
+
+    def _built(self, values):
+        """Return rows from values of columns."""
+        values = [
+            value.astype(np.float64) if column.kind == "gaussian" else value
+            for value, column in zip(values, self.columns, strict=True)
+        ]
+        if not self.frame:
+            numbers = all(dtype.kind in "biuf" for dtype in self.dtypes)
+            as_one = np.float64 if numbers else object
+            return np.column_stack([value.astype(as_one) for value in values])
+        package = importlib.import_module(self.frame)
+        names = [column.name for column in self.columns]
+        if self.frame == "polars":
+            series = [
+                package.Series(name, value.tolist())
+                for name, value in zip(names, values, strict=True)
+            ]
+            kinds = zip(series, self.dtypes, self.columns, strict=True)
+            return package.DataFrame(
+                [s if c.kind == "gaussian" else s.cast(dtype) for s, dtype, c in kinds]
+            )
+        frame = package.DataFrame(dict(zip(names, values, strict=True)))
+        for name, dtype, column in zip(names, self.dtypes, self.columns, strict=True):
+            if column.kind != "gaussian":
+                frame[name] = frame[name].astype(dtype)
+        return frame
+
+
+def _frame_of(X):
+    """Return the package of a frame, "" for arrays and lists."""
+    package = type(X).__module__.partition(".")[0]
+    return package if package in ("pandas", "polars") else ""
+
+
+def _columns_of(X):
+    """Return names, values and types of columns."""
+    if _frame_of(X):
+        if not hasattr(X, "shape"):
+            raise TypeError("a lazy frame has no rows in memory: collect it first")
+        names = list(X.columns)
+        columns = [X[name] for name in names]
+        dtypes = [column.dtype for column in columns]
+        return names, [_values_of(column) for column in columns], dtypes
+    X = np.asarray(X, None if hasattr(X, "dtype") else object)
+    if X.ndim != 2 or not X.shape[0]:
+        raise ValueError(f"Expected 2D array with rows, got shape {X.shape}")
+    names = [f"x{k}" for k in range(X.shape[1])]
+    return names, list(X.T), [X.dtype] * X.shape[1]
+
+
+def _values_of(column):
+    """Return the values of a column of a frame as a NumPy array."""
+    if type(column).__module__.startswith("polars"):
+        return np.array(column.to_list(), dtype=object)
+    return column.to_numpy(dtype=object)
+
+
+def _is_missing(values):
+    """Return where values are None, NaN or another mark of what is missing."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), bool)
+    # NaN is not equal to itself, and pandas.NA refuses to say.
+    marks = [v is None or type(v).__name__ == "NAType" or v != v for v in values]
+    return np.array(marks, bool)
+
+
+def _distinct(values):
+    """Return the distinct values, sorted if they can be."""
+    seen = values[~_is_missing(values)].tolist()
+    found = set(seen)
+    try:
+        return sorted(found)
+    except TypeError:
+        return sorted(found, key=str)
+
+
+def _kind_of(values, dtype):
+    """Return the kind of a column from its type and its values."""
+    if str(dtype).lower().startswith(("category", "categorical", "enum")):
+        return "categorical"
+    seen = values[~_is_missing(values)].tolist()
+    if not all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in seen):
+        return "categorical"
+    return "binary" if seen and set(seen) <= {0, 1} else "gaussian"
+
+
+def _positions(column, values):
+    """Return the places of values among those that are known, NaN where missing."""
+    missing = _is_missing(values)
+    places = {value: k for k, value in enumerate(column.known)}
+    out = np.full(len(values), np.nan)
+    for k in np.flatnonzero(~missing):
+        value = values[k]
+        value = value.item() if isinstance(value, np.generic) else value
+        if value not in places:
+            raise ValueError(
+                f"column {column.name!r} has the value {value!r}, which was not there "
+                "in fit"
+            )
+        out[k] = places[value]
+    return out
+
+
+def _taken(known, places):
+    """Return known values by their places."""
+    values = np.empty(len(known), object)
+    values[:] = known
+    plain = np.array(known)
+    return (plain if plain.dtype.kind in "biuf" else values)[places]
