@@ -5,10 +5,10 @@ left: the mean or the most frequent category of a column; scikit-learn's
 ``IterativeImputer`` on columns that are encoded by a dummy for each category but one
 (Bayesian ridge regressions in turn, ten times or once, and the largest of a column);
 gradient boosting of each column on all others, ``HistGradientBoosting``, which takes
-missing values as they are; and the expectation under a restricted Boltzmann machine with Gaussian, categorical and binary units. The
-error of numbers is the root mean squared one in standard deviations of the column;
-that of categories is the share of wrong ones. Mean over three draws of what is missing,
-with its standard error.
+missing values as they are; and the expectation under a restricted Boltzmann machine
+with Gaussian, categorical and binary units. The error of numbers is the root mean
+squared one in standard deviations of the column; that of categories is the share of
+wrong ones. Mean over three draws of what is missing, with its standard error.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/mixed_imputation.py [--small]``; the table is
 written to ``doc/tables`` without ``--small``. Takes about three minutes.
 """
