@@ -18,6 +18,9 @@ __all__ = ["LayerStates"]
 class LayerStates:
     """Fields, draws, means and mean statistics of layers."""
 
+    #: Factors of the fields of the odd and of the even units.
+    up = down = 1.0
+
     def __init__(self, layout: LayerLayout):
         self.layout = layout
 
@@ -249,6 +252,20 @@ class LayerStates:
                 out += block.log_sums(exact, fields)
                 out += block.constant(exact)
         return out
+
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre."""
+        operations, layout = operations_of(step), self.layout
+        even, odd = layout.even_biases(centre), layout.odd_biases(centre)
+        even_step, odd_step = layout.even_biases(step), layout.odd_biases(step)
+        along_even, along_odd = operations.copy(even_step), operations.copy(odd_step)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            to_even, to_odd = operations.centre_step(
+                layout.matrix(step, block), even[rows], odd[columns], along_even[rows],
+                along_odd[columns],
+            )  # fmt: skip
+            even_step[rows] -= self.down * to_even
+            odd_step[columns] -= self.up * to_odd
 
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""

@@ -357,6 +357,10 @@ class LayeredMachine(BoltzmannModel):
         """Return values of chains as one column."""
         return values[:, None]
 
+    def centred(self, step, centre) -> None:
+        """Turn a step along the gradient into one about a centre."""
+        self.states.centred(step, centre)
+
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         self.states.centre_weights(gradient, centre)

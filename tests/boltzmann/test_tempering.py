@@ -80,6 +80,41 @@ def test_modes_are_visited_in_their_proportions():
     assert error(1) > 4
 
 
+def clustered():
+    """A restricted machine that has learned three clusters of unequal size."""
+    rng = np.random.default_rng(0)
+    centres = np.repeat(np.eye(3), 8, axis=1)
+    cluster = rng.choice(3, 600, p=[0.6, 0.3, 0.1])
+    X = (rng.random((600, 24)) < 0.04 + 0.92 * centres[cluster]).astype(float)
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=6, random_state=0).fit(X)
+    return machine, X, centres
+
+
+def test_clusters_are_visited_in_their_proportions():
+    machine, X, centres = clustered()
+
+    def shares(draws):
+        return np.bincount(np.argmax(draws @ centres.T, axis=1), minlength=3) / len(
+            draws
+        )
+
+    exact = shares(machine.sample(20000))
+    np.testing.assert_allclose(exact, shares(X), atol=0.05)
+    # All chains begin in the first cluster.
+    model, params = machine.fitted_.model, machine.params_
+    means = model.hidden_means(params, centres[:1].astype(np.float32), 1)
+    machine.chains_ = (means > 0.5).astype(np.float32)
+
+    def scores(n_replicas):
+        machine.set_params(n_replicas=n_replicas)
+        found = shares(machine.sample(300, n_steps=100))
+        return np.abs(found - exact) / np.sqrt(exact * (1 - exact) / 300)
+
+    assert scores(10).max() < 4
+    # Plain chains hardly leave it.
+    assert scores(1).max() > 6
+
+
 @pytest.mark.parametrize(
     "kind", [{"graph": grid_graph(3, 2)}, {"hidden_layer_sizes": 3}]
 )
