@@ -9,6 +9,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "BoltzmannMachineClassifier": "sktem.boltzmann.classifier",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import (
 
 from sktem import (
     ARDLogisticClassifier,
+    BoltzmannMachineClassifier,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
 )
@@ -29,6 +30,7 @@ REGRESSORS = [
     ),
 ]
 CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
+MACHINE = BoltzmannMachineClassifier(n_hidden=4)
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
@@ -42,7 +44,9 @@ def names_of(estimator):
 
 
 @parametrize_with_checks(
-    [*REGRESSORS, CLASSIFIER], expected_failed_checks=lambda estimator: {}, **STRICT
+    [*REGRESSORS, CLASSIFIER, MACHINE],
+    expected_failed_checks=lambda estimator: {},
+    **STRICT,
 )
 def test_estimator_check(estimator, check):
     check(estimator)
@@ -50,7 +54,11 @@ def test_estimator_check(estimator, check):
 
 @pytest.mark.parametrize(
     "estimator, peer",
-    [*((one, PoissonRegressor()) for one in REGRESSORS), (CLASSIFIER, None)],
+    [
+        *((one, PoissonRegressor()) for one in REGRESSORS),
+        (CLASSIFIER, None),
+        (MACHINE, LogisticRegression()),
+    ],
     ids=lambda part: type(part).__name__,
 )
 def test_no_check_is_dropped(estimator, peer):

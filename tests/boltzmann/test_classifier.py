@@ -1,0 +1,108 @@
+"""BoltzmannMachineClassifier: exact conditionals, their gradient, what is learned."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from sktem import BoltzmannMachineClassifier
+from sktem.boltzmann.classifier import _Problem
+from sktem.boltzmann.layered_machine import LayeredMachine
+from sktem.evaluation import enumerate_states
+
+X, y = load_iris(return_X_y=True)
+
+
+def fitted(**options):
+    given = {"n_hidden": 3, "random_state": 0, **options}
+    return BoltzmannMachineClassifier(**given).fit(X, y)
+
+
+def test_probabilities_are_those_of_all_states():
+    machine = fitted()
+    hidden = enumerate_states(3)
+    fields = X @ machine.weights_ + machine.hidden_biases_
+    exponents = np.stack(
+        [
+            (fields + U) @ hidden.T + d
+            for U, d in zip(machine.label_weights_, machine.class_biases_, strict=True)
+        ],
+        axis=1,
+    )
+    sums = logsumexp(exponents, axis=2)
+    expected = np.exp(sums - logsumexp(sums, axis=1, keepdims=True))
+    np.testing.assert_allclose(machine.predict_proba(X), expected, atol=1e-12)
+    np.testing.assert_array_equal(machine.predict(X), expected.argmax(axis=1))
+
+
+def test_conditional_of_the_joint_machine():
+    """The label of a machine that models inputs as well has the same conditional."""
+    machine = fitted()
+    model = LayeredMachine((4 + 3, 3), 4, groups=(3,))
+    params = np.zeros(model.n_parameters)
+    weights = np.vstack([machine.weights_, machine.label_weights_])
+    model.layout.weights_between(params, 0)[:] = weights
+    model.layout.layer_biases(params, 0)[4:] = machine.class_biases_
+    model.layout.layer_biases(params, 1)[:] = machine.hidden_biases_
+    model.layout.precisions(params)[:] = 1.0
+    joint = np.stack(
+        [
+            model.log_unnormalised(params, np.hstack([X, np.tile(row, (len(X), 1))]))
+            for row in np.eye(3)
+        ],
+        axis=1,
+    )
+    expected = joint - logsumexp(joint, axis=1, keepdims=True)
+    np.testing.assert_allclose(machine.predict_log_proba(X), expected, atol=1e-9)
+
+
+def test_gradient():
+    rng = np.random.default_rng(0)
+    shares = rng.random(150)
+    problem = _Problem(X, y, shares / shares.sum(), 3, 2, 0.1)
+    params = rng.normal(0, 0.5, len(problem.start(rng)))
+    gradient = problem.loss(params)[1]
+    for k in range(len(params)):
+        side = 1e-6 * np.eye(len(params))[k]
+        above, below = (problem.loss(params + s * side)[0] for s in (1, -1))
+        assert gradient[k] == pytest.approx((above - below) / 2e-6, abs=1e-7)
+
+
+def test_classes_that_no_line_parts():
+    moons, side = make_moons(400, noise=0.2, random_state=0)
+    machine = BoltzmannMachineClassifier(8, weight_decay=1e-4, random_state=0)
+    ours = cross_val_score(machine, moons, side).mean()
+    assert ours > cross_val_score(LogisticRegression(), moons, side).mean() + 0.05
+
+
+def test_weights_and_units_of_columns():
+    weights = np.random.default_rng(0).integers(0, 3, 150)
+    machine = BoltzmannMachineClassifier(n_hidden=3, random_state=0, tol=1e-7)
+    weighted = machine.fit(X, y, sample_weight=weights).predict_proba(X)
+    repeated = np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    again = machine.fit(*repeated).predict_proba(X)
+    np.testing.assert_allclose(weighted, again, atol=1e-4)
+    assert np.abs(weighted - machine.fit(X, y).predict_proba(X)).max() > 1e-3
+    before = machine.predict_proba(X)
+    scaled = X * [1, 1e3, 1e-3, 1] + [0, 5, 0, 100]
+    np.testing.assert_allclose(
+        machine.fit(scaled, y).predict_proba(scaled), before, atol=1e-4
+    )
+
+
+def test_convergence():
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        assert not fitted(max_iter=3).converged_
+    assert fitted().converged_
+    assert fitted(tol=1.0, max_iter=1).n_iter_ <= 1
+
+
+@pytest.mark.parametrize(
+    "options", [dict(n_hidden=0), dict(weight_decay=-1), dict(max_iter=0), dict(tol=0)]
+)
+def test_bad_parameters(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        fitted(**options)
