@@ -51,7 +51,7 @@ class History:
         How often a numerical problem was repaired: ``"infeasible"`` (proxies that no
         data can produce, replaced for that step), ``"degenerate"`` (parts of
         the parameters that were floored or frozen in M-steps) and what samplers
-        report.
+        report; on a cluster of Dask also ``"lost workers"`` and ``"new workers"``.
     """
 
     solver: str = ""
