@@ -94,43 +94,45 @@ METHODS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--noise", type=float, nargs="+", default=[1.0, 4.0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--strengths", type=float, nargs="+", default=[0.1])
+    parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--curves", type=int, default=40)
     parser.add_argument("--dry-run", action="store_true", help="write no table")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS))
     options = parser.parse_args()
     report = Report(None if options.dry_run else "signals")
     report(describe())
     report()
     report(
-        f"{options.curves} warped curves of {N_POINTS} points, errors of the mean "
-        f"curve, mean (sd) of {options.seeds} seeds; CPU seconds a fit"
+        f"{options.curves} warped curves of {N_POINTS} points: errors of the mean "
+        f"curve for seeds 0 to {options.seeds - 1}, median CPU seconds a fit"
     )
-    report()
-    header = "".join(f"   noise sd {noise:g}   CPU s" for noise in options.noise)
-    report(f"{'':30s}{header}")
-    for name in options.methods:
-        line = f"{name:30s}"
+    for strength in options.strengths:
         for noise in options.noise:
-            errors, seconds = [], []
-            for seed in range(options.seeds):
-                mean, X = curves(options.curves, noise, seed)
-                began = time.process_time()
-                try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        found = METHODS[name](X)
-                except ImportError:
-                    break
-                seconds.append(time.process_time() - began)
-                errors.append(np.sqrt(((found - mean) ** 2).mean()))
-            if not errors:
-                line += "   not installed"
-                continue
-            spread = np.std(errors, ddof=1) if len(errors) > 1 else np.nan
-            # The median: the first fit compiles.
-            line += f"{np.mean(errors):8.2f} ({spread:.2f}){np.median(seconds):8.2f}"
-        report(line)
+            report()
+            report(f"warps of strength {strength:g}, noise sd {noise:g}")
+            data = [
+                curves(options.curves, noise, seed, strength)
+                for seed in range(options.seeds)
+            ]
+            for name, method in METHODS.items():
+                report(f"  {name:30s}" + figures(data, method))
+
+
+def figures(data, method):
+    """Return the errors of a method and its time."""
+    errors, seconds = [], []
+    for mean, X in data:
+        began = time.process_time()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = method(X)
+        except ImportError:
+            return "not installed"
+        seconds.append(time.process_time() - began)
+        errors.append(np.sqrt(((found - mean) ** 2).mean()))
+    # The median: the first fit may compile.
+    return "".join(f"{e:7.2f}" for e in errors) + f"{np.median(seconds):9.1f} s"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ share the warp. Parts of some recordings are missing.
 # %%
 # The data
 # --------
-# Forty steps of two angles in degrees: the pace within a step varies smoothly, and
+# Twenty steps of two angles in degrees: the pace within a step varies smoothly, and
 # sensors drop out for a fifth of some steps.
 
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ from scipy.ndimage import gaussian_filter1d
 from sktem import DeformableTemplateEstimator
 
 rng = np.random.default_rng(0)
-n_steps, n_points = 40, 101
+n_steps, n_points = 20, 101
 t = np.linspace(0, 1, n_points)
 
 
@@ -88,7 +88,7 @@ for step in range(0, 8, 2):
     (line,) = axes[0].plot(steps[step, :, 1], linewidth=0.8)
     axes[0].axvline(times[step], color=line.get_color(), linestyle=":")
 axes[0].set(title="highest bend of four steps", xlabel="share of the step [%]")
-axes[1].plot(np.arange(n_points) + displacements.T, color="C0", linewidth=0.5)
+axes[1].plot(np.arange(n_points)[:, None] + displacements.T, color="C0", linewidth=0.5)
 axes[1].set(title="warps", xlabel="time of the template", ylabel="time of the step")
 axes[2].plot(estimator.register(steps)[:, :, 1].T, color="C0", linewidth=0.5)
 axes[2].set(title="knee, registered", xlabel="share of the step [%]")
