@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 
 def is_flat(X):
     """Return whether images are given as rows."""
-    return getattr(X, "ndim", None) == 2 or np.ndim(X) == 2
+    return getattr(X, "ndim", None) == 2 or np.asarray(X).ndim == 2
 
 
 def rows_of(X, given, channel_axis=None):
