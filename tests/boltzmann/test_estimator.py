@@ -568,7 +568,7 @@ def test_bad_input(params, data, message):
     "params, data, message",
     [
         ({"hidden": 100}, X, "did you mean hidden_layer_sizes=100"),
-        ({}, 2 * X - 1, r"pass \(X \+ 1\) / 2"),
+        ({}, 2 * X - 1, "use visible=.spin"),
         ({}, 6 * X, r"MinMaxScaler\(clip=True\)"),
         ({"graph": [(0, 1), (1, 1)]}, X, "self-loop at unit 1"),
         ({"graph": [(0, 1), (1, -1)]}, X, "numbered from 0"),
