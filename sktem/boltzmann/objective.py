@@ -144,7 +144,7 @@ class Objective:
         number : int
             Updates so far.
         state : ContrastiveState or None, default=None
-            Of the run, whose track of log Z is begun or goes on.
+            Of the run, whose track of log Z is begun or continued.
 
         Returns
         -------

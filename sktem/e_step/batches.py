@@ -250,7 +250,7 @@ class SharedRows:
         return self.count
 
     def of(self, first: int, length: int) -> np.ndarray:
-        """Return positions in a partition, given its first row number and length."""
+        """Return positions in a partition, given its first row index and length."""
         start, stop = self.edges(first, length)
         order = np.random.default_rng((self.seed, first)).permutation(length)
         return order[start:stop]
@@ -271,7 +271,7 @@ class ShareSelector:
     Parameters
     ----------
     starts, lengths : ndarray of int
-        Row number of the first row of each partition, and number of its rows.
+        Row index of the first row of each partition, and number of its rows.
     batch_size : int
         Rows per batch, about.
     """

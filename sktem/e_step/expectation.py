@@ -360,7 +360,7 @@ class Expectation:
         params : object
             Parameters.
         iteration : int
-            Iteration number.
+            Iteration index.
 
         Returns
         -------
@@ -384,7 +384,7 @@ class Expectation:
         params : object
             Parameters.
         iteration : int
-            Iteration number.
+            Iteration index.
 
         Returns
         -------

@@ -316,7 +316,7 @@ class LocalExpectation(Expectation):
     block : ndarray of shape (n, n_features)
         The rows.
     first : int
-        Row number of the first.
+        Row index of the first.
     visit : Visit
         What the tasks of the visit have in common.
     kept : Kept

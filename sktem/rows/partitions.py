@@ -49,7 +49,7 @@ class PartSum(NamedTuple):
     Attributes
     ----------
     first, stop : int
-        Row number of the first row, and of the one after the last.
+        Row index of the first row, and of the one after the last.
     values : tuple
         Arrays and numbers.
     """
@@ -283,7 +283,7 @@ class PartitionedRows(CheckedRows):
         Parameters
         ----------
         function : callable
-            Called with the rows, the row number of the first, the arguments of the
+            Called with the rows, the row index of the first, the arguments of the
             partition if ``each`` is given, and the others.
         *arguments : object
             Arguments that are the same for all partitions.
@@ -343,7 +343,7 @@ class PartitionedRows(CheckedRows):
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.
 
         The blocks begin at multiples of their size, and their sums are added in an
-        order that depends on row numbers alone. A block that two partitions share is
+        order that depends on row indices alone. A block that two partitions share is
         the sum of two parts.
 
         Parameters
@@ -383,7 +383,7 @@ class PartitionedRows(CheckedRows):
         return self._weights[1]
 
     def split(self, indices: np.ndarray) -> dict[int, np.ndarray]:
-        """Return positions in an array of row numbers, by partition."""
+        """Return positions in an array of row indices, by partition."""
         which = np.searchsorted(self.starts[self.used], indices, side="right") - 1
         order = np.argsort(which, kind="stable")
         present, starts = np.unique(which[order], return_index=True)
@@ -419,7 +419,7 @@ class PartitionedRows(CheckedRows):
 
 
 def joined_sums(size: int, *parts: list[PartSum]) -> list[PartSum]:
-    """Add up sums over neighbouring rows as far as row numbers allow.
+    """Add up sums over neighbouring rows as far as row indices allow.
 
     What is added to what, and in which order, does not depend on how the rows are cut
     into partitions: blocks are made whole first, and whole blocks are added to those

@@ -1,4 +1,4 @@
-"""Copies of images under new deformations, drawn from the common law of classes."""
+"""Copies of images under new deformations, as all classes together have them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel, TemplateParams
 from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
 
-__all__ = ["DeformationLaw", "pooled_covariance"]
+__all__ = ["PooledDeformations", "pooled_covariance"]
 
 #: Prior of the deformations that all classes share: the size of a smooth field, in
 #: sixteenths of the longest side, and its weight in images; passes of EM over modes,
@@ -28,7 +28,7 @@ SCALE, SHEAR, TRANSLATION = 0.13, 0.25, 0.04
 IMAGES_AT_ONCE = 256
 
 
-class DeformationLaw(NamedTuple):
+class PooledDeformations(NamedTuple):
     """Law of random deformations: landmarks' displacements and a linear map.
 
     Attributes

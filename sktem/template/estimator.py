@@ -475,7 +475,7 @@ class DeformableTemplateEstimator(
         component; they are fitted like a data set. Afterwards each batch of images
         changes the averaged statistics by a step: see :class:`sktem.loop.stream.Stream`
         for what each solver means on a stream. Chains of new images start at a mode of
-        their posterior; their draws, though not the law of these, depend on how the
+        their posterior; their draws, though not their distribution, depend on how the
         stream is cut.
 
         Parameters

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from sktem.progress import counted
 from sktem.template.classes import best_temperature
-from sktem.template.copies import DeformationLaw, pooled_covariance
+from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.features import OrientationFeatures
 
 __all__ = [
@@ -271,8 +271,9 @@ def images_and_copies(models, parts, units, rng, n_jobs=None):
         turns = np.resize(rng.permutation(count), wanted)
         sources.append(np.flatnonzero(labels == label)[turns])
     rows = np.concatenate(sources)
-    law = DeformationLaw(models[0].grid_, pooled_covariance(models, parts, n_jobs))
-    copies = law.copies(originals[rows[len(originals) :]], rng)
+    covariance = pooled_covariance(models, parts, n_jobs)
+    deformations = PooledDeformations(models[0].grid_, covariance)
+    copies = deformations.copies(originals[rows[len(originals) :]], rng)
     return np.concatenate([originals, copies]), labels[rows], rows, masses[rows]
 
 

@@ -139,9 +139,9 @@ class DeformationMALA(_Stepping):
 class DeformationULA(_Stepping):
     """Unadjusted Langevin with the preconditioner of :class:`DeformationMALA`.
 
-    Its stationary law is biased by an amount that shrinks with the step. A proposal
-    that is not finite leaves the chain where it was and halves its step; it is counted
-    as ``"ula_restored"``.
+    Its stationary distribution is biased by an amount that shrinks with the step. A
+    proposal that is not finite leaves the chain where it was and halves its step; it is
+    counted as ``"ula_restored"``.
 
     Parameters
     ----------

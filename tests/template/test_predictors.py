@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.models import ImageGrid
 from sktem.template import copies, predictors
-from sktem.template.copies import DeformationLaw, pooled_covariance
+from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.predictors import Likelihoods, has_holes, noise_share
 from tests.oracles import LIMIT
 from tests.template.oracles import SMALL, grid_of, two_kinds
@@ -51,7 +51,7 @@ def fitted(data):
 def test_fields_have_the_covariance_of_their_law(shape):
     grid, rng = grid_of(shape), np.random.default_rng(0)
     root = rng.normal(size=(grid.n_latents, grid.n_latents))
-    law = DeformationLaw(grid, 0.01 * (root @ root.T + np.eye(grid.n_latents)))
+    law = PooledDeformations(grid, 0.01 * (root @ root.T + np.eye(grid.n_latents)))
     n = 4000
     fields = law.fields(n, rng).reshape(n, -1)
     kernel = grid.field(np.eye(grid.n_latents)).reshape(grid.n_latents, -1)
@@ -74,7 +74,7 @@ def test_fields_have_the_covariance_of_their_law(shape):
 def test_copies_show_the_image_elsewhere(monkeypatch):
     """A ramp, read at x - Phi(x), differs from itself by the displacement."""
     grid = ImageGrid((12, 12), (6, 6), (3, 3), 2.0, 4.0)
-    law = DeformationLaw(grid, 0.01 * np.eye(18))
+    law = PooledDeformations(grid, 0.01 * np.eye(18))
     ramp = np.add.outer(np.arange(12.0), np.zeros(12)).ravel()
     found = law.copies(np.stack([ramp] * 5), np.random.default_rng(1))
     shift = law.fields(5, np.random.default_rng(1))[:, 0]
@@ -84,7 +84,7 @@ def test_copies_show_the_image_elsewhere(monkeypatch):
     np.testing.assert_allclose(found[:, inside], (ramp - shift)[:, inside], atol=1e-9)
     for name in ("SCALE", "SHEAR", "TRANSLATION"):
         monkeypatch.setattr(copies, name, 0.0)
-    still = DeformationLaw(grid, 1e-20 * np.eye(18))
+    still = PooledDeformations(grid, 1e-20 * np.eye(18))
     images = np.random.default_rng(0).normal(size=(300, 144))
     np.testing.assert_allclose(
         still.copies(images, np.random.default_rng(0)), images, atol=1e-6
