@@ -51,7 +51,8 @@ class History:
         How often a numerical problem was repaired: ``"infeasible"`` (proxies that no
         data can produce, replaced for that step), ``"degenerate"`` (parts of
         the parameters that were floored or frozen in M-steps) and what samplers
-        report; on a cluster of Dask also ``"lost workers"`` and ``"new workers"``.
+        report; on a cluster of Dask also ``"lost workers"`` and ``"new workers"``,
+        as seen between two visits of the rows.
     """
 
     solver: str = ""

@@ -30,10 +30,8 @@ MOST_DIFFERENCES = 4_000_000
 #: Importance draws per subject where there would be more quadrature points.
 N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
-#: least gain in log-likelihood for which it continues; the gain that rounding lets one
-#: see, as a share of the log-likelihood.
+#: least gain in log-likelihood for which it continues.
 MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
-RESOLUTION = 1e-12
 #: Curvature, in units of that of the complete data, which counts as none, and the least
 #: that it gets then.
 LEAST_CURVATURE, SHIFT = 1e-4, 0.05
@@ -130,7 +128,6 @@ def ascend(
     modes = model.prior_moments(rows, params)[0] if start is None else start
     here = likelihood_at(model, rows, params, modes, seed, most_points)
     first, promise, found = here.value, np.inf, None
-    least_gain = max(least_gain, RESOLUTION * abs(first))
     for _ in range(most_steps if np.isfinite(first) else 0):
         found = louis_information(model, rows, params, here.draws, here.log_joint)
         if not np.isfinite(found.observed).all():

@@ -34,7 +34,7 @@ SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 MOST_CLIMBS = 2
 #: Newton steps at the end, at most, on how many points of a subject at most, and the
 #: gain for which they continue; the gain another one may promise at a maximum.
-MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-9, 0.01
+MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6, 0.01
 #: Information about a parameter, in its own units, that counts as none.
 FLAT = 1e-9
 #: By how much the likelihood that is reached from the start must be larger.

@@ -91,9 +91,9 @@ def test_units_do_not_matter_to_a_proportional_error(model, factor):
         (other.residual_error_, plain.residual_error_),
     ):
         assert found == pytest.approx(expected, rel=1e-4)
-    # Rounding may part the chains, and the last Newton step leaves up to 1e-9 nats,
-    # which are sqrt(2e-9) standard errors.
-    assert other.standard_errors() == pytest.approx(plain.standard_errors(), rel=1e-4)
+    # Rounding may part the chains, and the last Newton step leaves up to 1e-6 nats,
+    # which are sqrt(2e-6) standard errors.
+    assert other.standard_errors() == pytest.approx(plain.standard_errors(), rel=1.5e-3)
     change = len(y) * np.log(factor)
     assert other.log_likelihood() == pytest.approx(
         plain.log_likelihood() - change, abs=0.01
