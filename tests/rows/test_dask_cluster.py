@@ -128,8 +128,8 @@ def test_two_workers_are_killed(two_workers, tmp_path, solver):
     )
     assert_same(found, expected)
     assert_same(found, mixture(**settings).fit(X))
-    # The cluster is looked at between visits: a worker that is killed, comes back and is
-    # killed again within one counts once.
+    # The cluster is looked at between visits: a worker that is killed, comes back and
+    # is killed again within one counts once.
     assert found.history_.events["lost workers"] in (1, 2)
     # Each loss costs the visits since the last snapshot, at most.
     most = 2 * 3 * (snapshots.VISITS_PER_SNAPSHOT + 2)
