@@ -115,7 +115,7 @@ def test_the_choice_does_not_show(order, share):
 
 def test_other_kinds_are_left_to_blas():
     a, b = problem(*SIZES)
-    out = np.empty((len(a), b.shape[1]), np.float32)
+    out = np.zeros((len(a), b.shape[1]), np.float32)
     for x, y, z in (
         (a[:-1], b, out[:-1]),
         (a.astype(float), b, out),
