@@ -69,7 +69,7 @@ class LatentBoltzmannMachine(
     ----------
     graph : sparse matrix, array-like, Graph or networkx.Graph, default=None
         Symmetric adjacency matrix of all units, see :func:`sktem.graphs.grid_graph`, or
-        a list of edges, pairs of numbers of units. The visible units, in increasing
+        a list of edges, pairs of indices of units. The visible units, in increasing
         order, are the columns of X.
     hidden : array-like of int or bool, default=None
         Hidden units of the graph; None means none.
@@ -113,7 +113,7 @@ class LatentBoltzmannMachine(
         exact.
     step_size_e : "auto", float, (float, float), schedule or callable, default="auto"
         a_t in (0, 1] of "apcd" and "hapcd". A pair goes linearly from the first epoch
-        to the last; a schedule of :mod:`sktem.schedules` or a callable gets the number
+        to the last; a schedule of :mod:`sktem.schedules` or a callable gets the index
         of the update. "auto" is (1, 0.05) where draws are averaged, 1 where
         expectations are exact.
     step_size_m : "auto", float, (float, float), schedule or callable, default="auto"

@@ -51,7 +51,7 @@ class LayerStates:
         return out
 
     def even_fields(self, params, odd, first=0):
-        """Return the fields of the even units from a number on, without biases."""
+        """Return the fields of the even units from an index on, without biases."""
         arrays = operations_of(params)
         if len(self.layout.blocks) == 1:
             return arrays.product(odd, self.layout.matrix(params, 0)[first:, :].T)
@@ -63,7 +63,7 @@ class LayerStates:
         return arrays.contiguous(out[:, first:])
 
     def draw_even(self, params, odd, draws, first=0):
-        """Return draws of the even units from a number on, given the odd ones."""
+        """Return draws of the even units from an index on, given the odd ones."""
         fields = self.even_fields(params, odd, first)
         biases = self.layout.even_biases(params)[first:]
         if first:
@@ -192,7 +192,7 @@ class LayerStates:
         return operations.concat([X, upper], axis=1), odd
 
     def even_means(self, params, fields, first=0):
-        """Turn fields of the even units from a number on into means, in place."""
+        """Turn fields of the even units from an index on into means, in place."""
         operations, biases = (
             operations_of(params),
             self.layout.even_biases(params)[first:],

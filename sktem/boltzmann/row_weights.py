@@ -65,7 +65,7 @@ def mean_of(values, shares) -> float:
 
 
 def thinned(shares, n, rng):
-    """Return n numbers of rows, each as often as its share says, but for rounding."""
+    """Return n indices of rows, each as often as its share says, but for rounding."""
     ends = np.floor(np.cumsum(shares) * n + rng.random()).astype(np.int64)
     ends[-1] = n
     return np.repeat(np.arange(len(shares)), np.diff(ends, prepend=0))
@@ -83,7 +83,7 @@ class RowOrder:
         self.n_rows, self.shares = n_rows, shares
 
     def draw(self, rng):
-        """Return the numbers of the rows of an epoch."""
+        """Return the indices of the rows of an epoch."""
         if self.shares is None:
             return rng.permutation(self.n_rows)
         return rng.permutation(thinned(self.shares, self.n_rows, rng))

@@ -49,7 +49,7 @@ class StepRule:
     ----------
     step_size : float, pair of float or callable
         A constant; a step that goes linearly from the first epoch of the run to the
-        last; or a function of the number of the update, counted from 1, such as a
+        last; or a function of the index of the update, counted from 1, such as a
         schedule.
     name : str
         Its name in errors.

@@ -139,7 +139,7 @@ class BoltzmannStream(StreamRunner):
         self.events.update(self.state.history.events)
 
     def _repeated(self, weights):
-        """Return numbers of rows, each as often as its weight; fractions are drawn."""
+        """Return indices of rows, each as often as its weight; fractions are drawn."""
         counts = np.floor(weights)
         counts += self.repeats.random(len(weights)) < weights - counts
         return np.repeat(np.arange(len(weights)), counts.astype(np.int64))

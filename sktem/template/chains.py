@@ -208,7 +208,7 @@ class Chains(NamedTuple):
         return -pulls / part.noise_variance - Z @ part.precision
 
     def _slow(self, X, Z, part, with_pull):
-        """Yield square sums of residuals and pulls, image by image."""
+        """Yield sums of squared residuals and pulls, image by image."""
         grid = self.grid
         work = new_work(grid.compiled, grid.n_axes)
         for y, z in zip(X, np.ascontiguousarray(Z, dtype=float), strict=True):

@@ -29,7 +29,7 @@ IMAGES_AT_ONCE = 256
 
 
 class PooledDeformations(NamedTuple):
-    """Law of random deformations: landmarks' displacements and a linear map.
+    """Distribution of random deformations: landmarks' displacements and a linear map.
 
     Attributes
     ----------

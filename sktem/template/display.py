@@ -67,7 +67,7 @@ class TemplateDisplay:
     samples : ndarray of shape (n_samples, ...)
         Images drawn from the model.
     sample_labels : ndarray of shape (n_samples,)
-        Numbers of their templates.
+        Indices of their templates.
     images : ndarray of shape (n_images, ...) or None, default=None
         Given images.
     fits : ndarray of shape (n_images, ...) or None, default=None
@@ -75,7 +75,7 @@ class TemplateDisplay:
     fields : ndarray of shape (n_images, n_axes, ...) or None, default=None
         Their displacements, in pixels.
     labels : ndarray of shape (n_images,) or None, default=None
-        Numbers of their templates.
+        Indices of their templates.
 
     Attributes
     ----------
@@ -176,7 +176,7 @@ class TemplateDisplay:
         noise : bool, default=False
             Whether samples have noise.
         component : int, default=0
-            Number of the template whose deformations "modes" shows.
+            Index of the template whose deformations "modes" shows.
         cmap : str or Colormap, default="gray"
             Colours of images.
         ax : Axes, array-like of Axes or None, default=None
@@ -209,7 +209,7 @@ class TemplateDisplay:
             the image, the deformed template with its lattice, and the difference; for
             curves the first two share a panel.
         component : int, default=0
-            Number of the template whose deformations "modes" shows.
+            Index of the template whose deformations "modes" shows.
         cmap : str or Colormap, default="gray"
             Colours of images; differences are blue and red.
         ax : Axes, array-like of Axes or None, default=None

@@ -16,9 +16,9 @@ __all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 #: Factors of the noise variance on the way to a mode of a new image.
 ANNEALING = 4.0 ** np.arange(4, -1, -1)
 
-#: Further searches of images with more than so much rest per pixel, in noise variances:
-#: one by other levels, and some from principal deformations of this many standard
-#: deviations, by the levels after them.
+#: Further searches of images with larger squared residuals per pixel, in noise
+#: variances: one by other levels, and some from principal deformations of this many
+#: standard deviations, by the levels after them.
 POOR = 1.2
 OTHER_LEVELS = np.array([128.0, 32.0, 8.0, 2.0, 1.0])
 PRINCIPAL, DEVIATIONS = 2, 1.5
@@ -118,8 +118,8 @@ class ModeFinder(NamedTuple):
         """Return the best posterior modes that several searches find.
 
         The posterior of an image has several modes. Images that the first search
-        leaves with much more rest than noise are searched again, by other levels of
-        noise and from the principal deformations to both sides.
+        leaves with residuals much larger than the noise are searched again, by other
+        levels of noise and from the principal deformations to both sides.
 
         Parameters
         ----------

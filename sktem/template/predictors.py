@@ -38,7 +38,7 @@ TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
 ROWS_PER_CLASS, ROWS_PER_IMAGE, MOST_ROWS = 300, 3, 5000
 
 #: Width of the Gaussian kernel between features of unit norm (the factor of their
-#: square distance), and ridge.
+#: squared distance), and ridge.
 GAMMA, RIDGE = 3.0, 0.1
 
 #: Pixels around a missing one that count, as the standard deviation of a window, and

@@ -276,7 +276,7 @@ def spline(table, n_axes, t0, t1, t2):
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def residuals(y, table, grid, work):
-    """Fill residuals ``y - I(x - field)`` and slopes of I; return their square sum.
+    """Fill residuals ``y - I(x - field)`` and slopes of I; return their sum of squares.
 
     Slopes are per pixel. A pixel that is NaN counts nothing: its residual and slopes
     are zero.
@@ -316,6 +316,6 @@ def residuals(y, table, grid, work):
 
 @njit(cache=True, nogil=True)
 def rss_of(y, z, table, grid, work):
-    """Return the square sum of the residuals at given landmarks; fill ``work``."""
+    """Return the sum of squared residuals at given landmarks; fill ``work``."""
     displace(z, grid, work)
     return residuals(y, table, grid, work)

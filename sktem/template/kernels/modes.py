@@ -13,7 +13,7 @@ from sktem.template.kernels.flow import add_products, pull_back
 __all__ = ["Pairs", "curvature", "importance_terms", "modes"]
 
 #: Products of the kernels of two landmarks, ``P0`` (pixels, pairs), ``P1`` (pixels,
-#: pairs), ``P2`` (pairs, pixels), and for each axis the number of a pair of landmarks.
+#: pairs), ``P2`` (pairs, pixels), and for each axis the index of a pair of landmarks.
 Pairs = namedtuple("Pairs", "P0 P1 P2 index0 index1 index2")
 
 #: Damping of the first step, its factors after a success and a failure, its limit.
@@ -222,7 +222,7 @@ def modes(
     pairs : Pairs
     n_axes : int
     rss : ndarray of shape (n,)
-        Filled with the square sum of the residuals at the mode.
+        Filled with the sum of squared residuals at the mode.
     log_det : ndarray of shape (n,)
         Filled with the log-determinant of the Gauss-Newton Hessian there.
     lowers : ndarray of shape (n or 0, n_landmarks, n_landmarks)
