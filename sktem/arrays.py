@@ -153,6 +153,9 @@ class NamespaceArrays:
             values = values.cpu()
         elif hasattr(values, "get"):  # cupy
             values = values.get()
+        elif hasattr(self.xp, "Device"):  # array-api-strict
+            host = self.xp.Device("CPU_DEVICE")
+            values = self.xp.asarray(values, device=host)
         return np.asarray(values)
 
     def put(self, table, rows, values):

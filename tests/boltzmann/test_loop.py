@@ -232,11 +232,14 @@ class Watch:
         return self.values.pop(0), 0.0
 
 
-def test_a_round_that_loses_likelihood_is_taken_back():
-    """400 rows in batches of 10: rounds of 6, 18, 54 and 162 epochs."""
+def test_a_round_that_loses_likelihood_is_taken_back(monkeypatch):
+    """Of a tenth of their usual updates: rounds of 6, 18, 54 and 162 epochs."""
+    monkeypatch.setattr("sktem.boltzmann.rounds.FIRST_UPDATES", 25)
+    monkeypatch.setattr("sktem.boltzmann.loop.FEWEST_UPDATES", {False: 300})
     run = settings(
-        "pcd", ExactPosterior(), adaptive=True, tol=0.02, momentum=0.9, n_epochs=240
-    )
+        "pcd", ExactPosterior(), adaptive=True, tol=0.02, momentum=0.9, n_epochs=240,
+        batch_size=100,
+    )  # fmt: skip
     rows, ends = np.tile(X, (14, 1))[:400], []
 
     def on_epoch(state):

@@ -48,33 +48,76 @@ def draw(graph, params, n, rng):
     return states[rng.choice(len(states), n, p=mass / mass.sum())]
 
 
-def maximum(graph, hidden, X, n_starts=4):
-    """Return the largest mean log-likelihood of a machine, by enumeration."""
-    states = enumerate_states(graph.n_units)
-    phi = potentials(graph, states)
-    visible = np.setdiff1d(np.arange(graph.n_units), hidden)
-    powers = 2.0 ** np.arange(len(visible))
-    code = (states[:, visible] @ powers).astype(int)
-    weights = np.bincount((X @ powers).astype(int), minlength=2 ** len(visible))
-    weights = weights / len(X)
+class Enumerated:
+    """The mean log-likelihood of rows and its gradient, by sums over all states.
 
-    def loss(params):
-        energy = phi @ params
+    The energies are those of the visible states, of the hidden states, and of the edges
+    between both, so that no array has a row for each state of all units.
+    """
+
+    def __init__(self, graph, hidden, X):
+        self.hidden = np.asarray(hidden, int)
+        self.visible = np.setdiff1d(np.arange(graph.n_units), self.hidden)
+        self.parts = [self.part(graph, units) for units in (self.visible, self.hidden)]
+        place = np.zeros(graph.n_units, int)
+        for units in (self.visible, self.hidden):
+            place[units] = np.arange(len(units))
+        is_hidden = np.isin(np.arange(graph.n_units), self.hidden)
+        first, second = graph.first, graph.second
+        between = np.flatnonzero(is_hidden[first] != is_hidden[second])
+        turned = is_hidden[first[between]]
+        ends = place[first[between]], place[second[between]]
+        self.ends = np.where(turned, ends[1], ends[0]), np.where(turned, *ends)
+        self.between = graph.n_units + between
+        powers = 2.0 ** np.arange(len(self.visible))
+        states = self.parts[0][0]
+        codes = {code: k for k, code in enumerate((states @ powers).astype(int))}
+        rows = [codes[code] for code in (X @ powers).astype(int)]
+        self.shares = np.bincount(rows, minlength=len(states)) / len(X)
+
+    @staticmethod
+    def part(graph, units):
+        """Return states of some units, their statistics, and where these stand."""
+        subgraph, edges = graph.subgraph(units)
+        states = enumerate_states(len(units)) if len(units) else np.zeros((1, 0))
+        return (
+            states,
+            potentials(subgraph, states),
+            np.concatenate([units, graph.n_units + edges]),
+        )
+
+    def loss(self, params):
+        """Return minus the mean log-likelihood, and its gradient."""
+        (of_visible, phi, places), (of_hidden, psi, others) = self.parts
+        weights = np.zeros((of_visible.shape[1], of_hidden.shape[1]))
+        weights[self.ends] = params[self.between]
+        energy = of_visible @ weights @ of_hidden.T
+        energy += (phi @ params[places])[:, None] + psi @ params[others]
         mass = np.exp(energy - energy.max())
         mass /= mass.sum()
-        marginal = np.bincount(code, mass, len(weights))
-        seen = weights > 0
-        share = np.zeros_like(weights)
-        share[seen] = weights[seen] / np.maximum(marginal[seen], 1e-300)
-        value = weights[seen] @ np.log(np.maximum(marginal[seen], 1e-300))
-        return -value, -(mass * (share[code] - 1.0)) @ phi
+        marginal = mass.sum(axis=1)
+        seen = self.shares > 0
+        ratio = np.zeros_like(marginal)
+        ratio[seen] = self.shares[seen] / np.maximum(marginal[seen], 1e-300)
+        value = self.shares[seen] @ np.log(np.maximum(marginal[seen], 1e-300))
+        mass *= (ratio - 1.0)[:, None]
+        gradient = np.empty_like(params)
+        gradient[places] = mass.sum(axis=1) @ phi
+        gradient[others] = mass.sum(axis=0) @ psi
+        gradient[self.between] = (of_visible.T @ mass @ of_hidden)[self.ends]
+        return -value, -gradient
 
+
+def maximum(graph, hidden, X, n_starts=4):
+    """Return the largest mean log-likelihood of a machine, by enumeration."""
+    enumerated = Enumerated(graph, hidden, X)
     rng = np.random.default_rng(0)
-    bounds = [(-LARGEST, LARGEST)] * phi.shape[1]
+    n_parameters = graph.n_units + graph.n_edges
+    bounds = [(-LARGEST, LARGEST)] * n_parameters
     found = [
         optimize.minimize(
-            loss,
-            rng.normal(0, 0.5, phi.shape[1]),
+            enumerated.loss,
+            rng.normal(0, 0.5, n_parameters),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
@@ -85,12 +128,18 @@ def maximum(graph, hidden, X, n_starts=4):
     return -min(result.fun for result in found)
 
 
+@functools.cache
+def rows_and_maximum(data, seed):
+    """Return rows, the settings of their machine, and the largest log-likelihood."""
+    graph, hidden, X, settings = data(np.random.default_rng(seed))
+    return X, settings, maximum(graph, hidden, X, n_starts=4 if len(hidden) else 1)
+
+
 def share_left(data, seed, solver="apcd"):
     """Return the share of the possible rise that a default fit leaves."""
-    graph, hidden, X, settings = data(np.random.default_rng(seed))
+    X, settings, best = rows_and_maximum(data, seed)
     fitted = LatentBoltzmannMachine(**settings, solver=solver, random_state=seed)
     value = fitted.fit(X).score(X)
-    best = maximum(graph, hidden, X, n_starts=4 if len(hidden) else 1)
     return (best - value) / (best - independent(X))
 
 
