@@ -102,8 +102,10 @@ class LatentBoltzmannMachine(
         Temperatures of the chains of the model, evenly from independent units to the
         machine. With more than one, replicas of each chain change places (parallel
         tempering), so that the chains visit modes in their proportions, also in
-        :meth:`sample`; the cost of the chains rises by that factor. Neighbours change
-        places often enough with about the root of the number of units.
+        :meth:`sample` and given some of the units, in :meth:`sample_conditional`,
+        :meth:`impute` and :meth:`gibbs`; the cost of the chains rises by that factor.
+        Neighbours change places often enough with about the root of the number of
+        units.
     n_gibbs_e : int, default=10
         Transitions of posterior chains at each visit ("gibbs", and the start of "cd").
     n_gibbs_m : int, default=5

@@ -214,12 +214,17 @@ class FittedMachine:
             packed = model.pack(self.chains)
             rows = rng.integers(packed.shape[0], size=n)
             chains = model.unpack(arrays_of(packed).take(packed, rows))
-        replicas = None
-        if self.n_replicas > 1:
-            replicas = Replicas.of(model, self.params, self.n_replicas, n, rng)
         return free_moments(
-            model, self.params, chains, replicas, n_steps, rng, False
+            model, self.params, chains, self._replicas(n, rng), n_steps, rng, False
         ).chains
+
+    def _replicas(self, n, rng, X=None, observed=None):
+        """Return the warmer replicas of n chains, None if there are none."""
+        if self.n_replicas == 1:
+            return None
+        return Replicas.of(
+            self.model, self.params, self.n_replicas, n, rng, X, observed
+        )
 
     def sample(self, n_samples, n_steps, rng):
         """Return rows, see `new_chains`."""
@@ -287,24 +292,28 @@ class FittedMachine:
     def _conditional_chains(self, X, observed, n_sweeps, rng):
         """Return chains of the unobserved units after sweeps from mean field."""
         chains = posterior_start(self.model, self.params, X, observed, rng)
-        return self._moved(chains, X, observed, n_sweeps, rng)
+        replicas = self._replicas(X.shape[0], rng, X, observed)
+        return self._moved(chains, replicas, X, observed, n_sweeps, rng)
 
-    def _moved(self, chains, X, observed, n_sweeps, rng):
+    def _moved(self, chains, replicas, X, observed, n_sweeps, rng):
         """Return chains of the unobserved units after sweeps."""
-        return self.model.posterior_gibbs(
-            self.params, X, observed, chains, n_sweeps, draw_seed(rng), False
-        ).chains
+        model, params = self.model, self.params
+        if replicas is not None:
+            return replicas.move(model, params, chains, n_sweeps, rng)
+        seed = draw_seed(rng)
+        return model.moved(params, chains, n_sweeps, seed, X, observed)
 
     def _chain_means(self, X, observed, n_steps, rng):
         """Return the mean over the second half of a chain of each row, in float64."""
         chains = posterior_start(self.model, self.params, X, observed, rng)
+        replicas = self._replicas(X.shape[0], rng, X, observed)
         burn_in = n_steps // 2
         if burn_in:
-            chains = self._moved(chains, X, observed, burn_in, rng)
+            chains = self._moved(chains, replicas, X, observed, burn_in, rng)
         arrays = arrays_of(X)
         total = arrays.full(X.shape, 0.0, arrays.xp.float64)
         for _ in counted(range(n_steps - burn_in), "Sweeps of unobserved units"):
-            chains = self._moved(chains, X, observed, 1, rng)
+            chains = self._moved(chains, replicas, X, observed, 1, rng)
             total += self.model.visible_means(self.params, X, observed, chains)
         return total / (n_steps - burn_in)
 

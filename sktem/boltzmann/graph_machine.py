@@ -332,10 +332,16 @@ class GraphMachine(BoltzmannModel):
         means = self.conditional_means(params, chains) if rao_blackwell else None
         return Moments(self.mean_statistics(chains, means), chains)
 
-    def moved(self, params, chains, n_sweeps, seed) -> np.ndarray:
-        """Return chains of the model after transitions."""
-        self.sweep(params, chains, n_sweeps, seed)
-        return chains
+    def moved(
+        self, params, chains, n_sweeps, seed, X=None, observed=None
+    ) -> np.ndarray:
+        """Return chains after transitions, of the model or with some units clamped."""
+        if X is None:
+            self.sweep(params, chains, n_sweeps, seed)
+            return chains
+        states, clamped, order, _ = self._clamp(X, observed, chains)
+        self.sweep(params, states, n_sweeps, seed, order, clamped)
+        return states
 
     def independent(self, params) -> np.ndarray:
         """Return biases with neighbours on half the time, and no weights."""
@@ -346,8 +352,8 @@ class GraphMachine(BoltzmannModel):
         start[: self.n_units] += 0.5 * np.bincount(self.second, weights, self.n_units)
         return start
 
-    def log_densities(self, params, chains) -> np.ndarray:
-        """Return the log of the unnormalised probability of each chain."""
+    def log_densities(self, params, chains, X=None, observed=None) -> np.ndarray:
+        """Return the log of the unnormalised probability of each chain, X included."""
         return self.log_potentials(params, chains)
 
     def by_chain(self, values) -> np.ndarray:

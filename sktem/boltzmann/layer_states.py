@@ -235,7 +235,7 @@ class LayerStates:
         layout.odd_biases(start)[:] += self.odd_fields(params, half)[0, :]
         return start
 
-    def log_densities(self, params, chains):
+    def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
         arrays, layout = operations_of(params), self.layout
         wide, n = arrays.xp.float64, layout.first_binary
@@ -246,12 +246,29 @@ class LayerStates:
         out += rest.shape[1] * float(np.log(2.0))
         fields = arrays.astype(fields, wide)
         out += arrays.astype(chains @ layout.odd_biases(params), wide)
-        if n:
-            exact = arrays.astype(params, wide)
-            for block in layout.visible_blocks:
-                out += block.log_sums(exact, fields)
-                out += block.constant(exact)
+        exact = arrays.astype(params, wide)
+        for block in layout.visible_blocks:
+            out += block.log_sums(exact, fields)
+            out += block.constant(exact)
+        if X is not None:
+            out += self._clamping(exact, fields, arrays.astype(X, wide), observed)
         return out
+
+    def _clamping(self, params, fields, X, observed):
+        """Return how a chain's log-density changes as visible units are clamped."""
+        xp, layout = arrays_of(params).xp, self.layout
+        fields = fields[:, : layout.n_visible]
+        sums = xp.logaddexp(xp.zeros_like(fields), fields)
+        for block in layout.visible_blocks:
+            sums[:, block.columns] = block.log_sums_by_unit(params, fields)
+        values = X * fields
+        if layout.gaussian:
+            n = layout.n_normal
+            values[:, :n] -= 0.5 * X[:, :n] ** 2 * layout.precisions(params)
+        change = values - sums
+        if observed is not None:
+            change = xp.where(observed, change, xp.zeros_like(change))
+        return xp.sum(change, axis=1)
 
     def centred(self, step, centre) -> None:
         """Turn a step along the gradient into one about a centre."""

@@ -349,9 +349,9 @@ class LayeredMachine(BoltzmannModel):
         """Return biases with neighbours on half the time, and no weights."""
         return self.states.independent(params)
 
-    def log_densities(self, params, chains):
+    def log_densities(self, params, chains, X=None, observed=None):
         """Return the log of the unnormalised probability of each chain."""
-        return self.states.log_densities(params, chains)
+        return self.states.log_densities(params, chains, X, observed)
 
     def by_chain(self, values):
         """Return values of chains as one column."""

@@ -393,8 +393,10 @@ class BoltzmannModel(ABC):
             Mean statistics and the chains.
         """
 
-    def moved(self, params, chains, n_sweeps, seed) -> Any:
-        """Return chains of the model after transitions, as `free_gibbs` without means.
+    def moved(self, params, chains, n_sweeps, seed, X=None, observed=None) -> Any:
+        """Return chains after transitions, of the model or with some units clamped.
+
+        As `free_gibbs`, or with X as `posterior_gibbs`, without means.
 
         Parameters
         ----------
@@ -406,13 +408,19 @@ class BoltzmannModel(ABC):
             Transitions.
         seed : numpy.uint64
             Seed of the draws.
+        X, observed : ndarray of shape (n, n_visible) or None, default=None
+            Visible values, and which are observed.
 
         Returns
         -------
         ndarray
             Chains.
         """
-        return self.free_gibbs(params, chains, n_sweeps, seed, False).chains
+        if X is None:
+            return self.free_gibbs(params, chains, n_sweeps, seed, False).chains
+        return self.posterior_gibbs(
+            params, X, observed, chains, n_sweeps, seed, False
+        ).chains
 
     @abstractmethod
     def independent(self, params) -> Any:
@@ -430,7 +438,7 @@ class BoltzmannModel(ABC):
         """
 
     @abstractmethod
-    def log_densities(self, params, chains) -> Any:
+    def log_densities(self, params, chains, X=None, observed=None) -> Any:
         """Return the log of the unnormalised probability of each chain.
 
         Parameters
@@ -438,7 +446,9 @@ class BoltzmannModel(ABC):
         params : array of shape (n_parameters,)
             Parameters.
         chains : array
-            n chains.
+            n chains, of the model or with the units clamped that are observed.
+        X, observed : array of shape (n, n_visible) or None, default=None
+            Visible values, and which are observed.
 
         Returns
         -------

@@ -31,14 +31,21 @@ class Replicas:
         Chains of each temperature, the warmest first, without those of the machine.
     n_swaps, n_tries : ndarray of float
         Chains that have changed places with the next temperature, and that might have.
+    X, observed : array of shape (n, n_visible) or None
+        Visible values that all replicas of a chain share, and which are observed.
+    n_moves : int
+        Transitions so far.
     """
 
     chains: list[Any]
     n_swaps: np.ndarray
     n_tries: np.ndarray
+    X: Any = None
+    observed: Any = None
+    n_moves: int = 0
 
     @classmethod
-    def of(cls, model, params, n_replicas, n, rng) -> Replicas:
+    def of(cls, model, params, n_replicas, n, rng, X=None, observed=None) -> Replicas:
         """Return replicas of n chains, at fair coins.
 
         Parameters
@@ -53,6 +60,8 @@ class Replicas:
             Chains.
         rng : numpy.random.Generator
             Source of randomness.
+        X, observed : array of shape (n, n_visible) or None, default=None
+            Visible values, and which are observed; None for chains of the model.
 
         Returns
         -------
@@ -61,7 +70,7 @@ class Replicas:
         """
         warm = n_replicas - 1
         chains = [model.new_chains(n, rng, params) for _ in range(warm)]
-        return cls(chains, np.zeros(warm), np.zeros(warm))
+        return cls(chains, np.zeros(warm), np.zeros(warm), X, observed)
 
     def move(self, model, params, cold, n_sweeps, rng) -> Any:
         """Move the replicas and the chains of the machine, and let them change places.
@@ -88,22 +97,29 @@ class Replicas:
         betas = np.linspace(0.0, 1.0, len(self.chains) + 1).tolist()
         rungs = [start + beta * (params - start) for beta in betas[:-1]] + [params]
         chains = [*self.chains, cold]
-        for sweep in range(n_sweeps):
+        given = self.X, self.observed
+        for _ in range(n_sweeps):
             for k, rung in enumerate(rungs):
-                seed = draw_seed(rng)
-                chains[k] = model.moved(rung, chains[k], 1, seed)
+                chains[k] = model.moved(rung, chains[k], 1, draw_seed(rng), *given)
             # Even pairs and odd pairs in turn: no chain is in two at once.
             for k, (warm, cool) in enumerate(pairwise(rungs)):
-                if k % 2 == sweep % 2:
+                if k % 2 == self.n_moves % 2:
                     self._swap(model, warm, cool, chains, k, rng)
+            self.n_moves += 1
         self.chains = chains[:-1]
         return chains[-1]
 
     def _swap(self, model, warm, cool, chains, k, rng):
         """Let chains of one temperature change places with those of the next."""
         one, two = chains[k], chains[k + 1]
-        gain = model.log_densities(warm, two) + model.log_densities(cool, one)
-        gain = gain - model.log_densities(warm, one) - model.log_densities(cool, two)
+
+        def rise(rung):
+            given = self.X, self.observed
+            return model.log_densities(rung, two, *given) - model.log_densities(
+                rung, one, *given
+            )
+
+        gain = rise(warm) - rise(cool)
         arrays = arrays_of(gain)
         uniforms = arrays.asarray(rng.random(gain.shape[0]))
         # NaN rejects.
@@ -143,7 +159,6 @@ def free_moments(
         Mean statistics and the chains.
     """
     if replicas is not None:
-        if n_sweeps > 1:
-            cold = replicas.move(model, params, cold, n_sweeps - 1, rng)
+        cold = replicas.move(model, params, cold, max(n_sweeps - 1, 1), rng)
         n_sweeps = 1
     return model.free_gibbs(params, cold, n_sweeps, draw_seed(rng), rao_blackwell)

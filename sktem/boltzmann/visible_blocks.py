@@ -50,7 +50,7 @@ class NormalBlock:
         """Return the logarithm of the integral over each unit, in its column."""
         precisions = self.layout.precisions(params)
         squares = fields[:, self.columns] ** 2 / precisions
-        return 0.5 * (squares + np.log(2 * np.pi) - np.log(precisions))
+        return 0.5 * (squares + arrays_of(params).xp.log(2 * np.pi / precisions))
 
     def constant(self, params) -> float:
         """Return the part of the logarithms that does not depend on fields."""

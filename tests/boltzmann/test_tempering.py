@@ -9,6 +9,7 @@ from sktem.boltzmann.tempering import Replicas
 from sktem.evaluation import enumerate_states
 from sktem.graphs import Graph, grid_graph
 from tests.boltzmann.test_ais import KINDS, problem
+from tests.boltzmann.test_exact_answers import KINDS as SMALL
 from tests.boltzmann.test_exact_answers import close, fitted
 
 
@@ -20,6 +21,33 @@ def test_densities_of_chains_sum_to_the_partition_function(kind):
     chains = states if hasattr(model, "layout") else np.ascontiguousarray(states.T)
     found = logsumexp(model.log_densities(params, chains))
     assert found == pytest.approx(exact, abs=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["restricted", "deep", "gaussian"])
+def test_densities_of_chains_given_rows_sum_to_those_of_the_rows(kind):
+    model, params, exact = problem(kind)
+    chains = enumerate_states(model.layout.n_odd).astype(np.float32)
+
+    def log_sum(row, observed):
+        X = np.tile(row, (len(chains), 1)).astype(np.float32)
+        seen = None if observed is None else np.tile(observed, (len(chains), 1))
+        return logsumexp(model.log_densities(params, chains, X, seen))
+
+    row = np.array([1.0, 0, 1, 1, 0, 1, 0])[: model.n_visible]
+    if kind == "gaussian":
+        row = np.array([0.3, -2.0, 1.5, 0.7])
+        values = np.linspace(-12, 12, 961)[:, None]
+        weight = np.log(values[1, 0] - values[0, 0])
+    else:
+        values, weight = np.array([[0.0], [1.0]]), 0.0
+    seen = np.arange(model.n_visible) != 1
+    of_rows = np.where(seen, row, values)
+    expected = logsumexp(model.log_unnormalised(params, of_rows)) + weight
+    assert log_sum(row, seen) == pytest.approx(expected, abs=1e-4)
+    everything = model.log_unnormalised(params, row[None, :])[0]
+    assert log_sum(row, None) == pytest.approx(everything, abs=1e-4)
+    assert log_sum(row, np.zeros(len(row), bool)) == pytest.approx(exact, abs=1e-4)
+    assert abs(log_sum(row, seen) - everything) > 1e-2
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,6 +65,23 @@ def test_the_law_of_the_chains(kind):
     draws = machine.sample(4000, n_steps=40)
     assert close(draws, states, mass)
     assert not close(1 - draws, states, mass)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_the_law_of_chains_given_a_part(kind):
+    machine, states, mass = fitted(kind, scale=1.0)
+    machine.set_params(n_replicas=4)
+    row = np.array([1.0, np.nan, np.nan, 0.0, np.nan, np.nan])
+    seen = ~np.isnan(row)
+    conditional = mass * (states[:, seen] == row[seen]).all(axis=1)
+    conditional /= conditional.sum()
+    rows = np.tile(row, (4000, 1))
+    draws = machine.sample_conditional(rows, n_steps=40)
+    assert (draws[:, seen] == row[seen]).all()
+    assert close(draws, states, conditional)
+    assert not close(np.where(seen, draws, 1 - draws), states, conditional)
+    means = machine.impute(rows, n_steps=40).mean(axis=0)
+    np.testing.assert_allclose(means, conditional @ states, atol=0.02)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,6 +123,62 @@ def test_modes_are_visited_in_their_proportions():
     assert abs(error(12)) < 4
     # All chains begin in one mode, and plain ones stay there.
     assert error(1) > 4
+
+
+def test_modes_given_a_part_are_visited_in_their_proportions():
+    """Three units of a corner are off, and a field is for all units to be on."""
+    machine = ising(6, 0.8, 0.06)
+    row = np.full(36, np.nan)
+    row[[0, 1, 6]] = 0.0
+    draws = machine.sample_conditional(np.tile(row, (20000, 1)))
+    exact, mean = np.mean(draws.mean(axis=1) > 0.5), machine.impute(row[None, :]).mean()
+    assert 0.1 < exact < 0.4
+    rows = np.tile(row, (200, 1))
+    error = np.sqrt(exact * (1 - exact) / 200)
+
+    def scores(n_replicas):
+        machine.set_params(n_replicas=n_replicas)
+        share = np.mean(machine.sample_conditional(rows, 150).mean(axis=1) > 0.5)
+        # The mean over a chain is no noisier than a draw.
+        filled = machine.impute(rows, 150).mean()
+        return abs(share - exact) / error, abs(filled - mean) / error
+
+    assert max(scores(12)) < 4
+    # Plain chains choose a mode as they start, and stay there.
+    assert min(scores(1)) > 4
+
+
+@pytest.mark.parametrize("kind", ["grid", "deep"])
+def test_transitions_with_replicas(kind):
+    machine, states, _ = fitted(kind, scale=1.0)
+    row = states[37]
+    rows = np.tile(row, (3000, 1))
+    machine.set_params(n_gibbs_e=30)
+    plain = machine.gibbs(rows).mean(axis=0)
+    tempered = machine.set_params(n_replicas=4).gibbs(rows).mean(axis=0)
+    error = np.sqrt(2 * (plain * (1 - plain) + 1e-4) / 3000)
+    assert (np.abs(tempered - plain) < 4.5 * error).all()
+    other = machine.gibbs(np.tile(1 - row, (3000, 1))).mean(axis=0)
+    assert (np.abs(other - plain) > 4.5 * error).any()
+
+
+def test_replicas_move_at_every_update():
+    """Also where an update has one transition only."""
+    machine, _, _ = fitted("visible grid", scale=1.0)
+    X = machine.sample(200)
+    options = {"graph": grid_graph(2, 3), "n_gibbs_m": 1, "max_iter": 2, "tol": None}
+    options |= {"step_size_m": 0.1, "random_state": 0}
+    params = [
+        LatentBoltzmannMachine(**options, n_replicas=k).fit(X).params_ for k in (1, 3)
+    ]
+    assert (params[0] != params[1]).any()
+    model = machine.fitted_.model
+    rng = np.random.default_rng(0)
+    replicas = Replicas.of(model, machine.params_, 3, 50, rng)
+    cold = model.new_chains(50, rng)
+    for _ in range(6):
+        cold = replicas.move(model, machine.params_, cold, 1, rng)
+    np.testing.assert_array_equal(replicas.n_tries, [150, 150])
 
 
 def clustered():
