@@ -25,7 +25,7 @@ from sktem.exceptions import FitWarning
 
 SETTINGS = {
     "defaults": {},
-    "prior five times as strong": {"prior_strength": 10.0},
+    "prior five times as strong": {"prior_strength": 250.0},
     "deformation_scale=0.15": {"deformation_scale": 0.15},
     "deformation_width=4": {"deformation_width": 4.0},
     "n_components=4": {"n_components": 4},
@@ -56,9 +56,6 @@ def determinants(estimator, X):
 def run(digit, n, settings, seed, n_held_out):
     """Return shares of folded images and pixels and the held-out log-likelihood."""
     X, held_out = of_digit(digit, n)
-    settings = dict(settings)
-    if "prior_strength" in settings:
-        settings["prior_strength"] *= max(len(X), 200)
     estimator = DeformableTemplateEstimator(SHAPE, random_state=seed, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)

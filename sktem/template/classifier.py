@@ -27,10 +27,12 @@ from sktem.template.classes import (
 )
 from sktem.template.estimator import DeformableTemplateEstimator
 from sktem.template.predictors import (
+    LEAST_SD_OF_PIXEL,
     MOST_NOISE,
     TEMPERATURE_OF_PIXEL,
     Likelihoods,
     Samples,
+    Typical,
     has_holes,
     learn_samples,
     noise_share,
@@ -295,8 +297,9 @@ class DeformableTemplateClassifier(
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
         temperature = self._given_temperature()
+        typical = None
         if temperature is None and self.predictor_ == "likelihood":
-            temperature = self._held_out_temperature(X, labels, weights, seed)
+            temperature, typical = self._held_out(X, labels, weights, seed)
         context = None
         if hasattr(self, "_init_callback_context"):
             context = self._init_callback_context(max_subtasks=len(self.classes_))
@@ -311,11 +314,13 @@ class DeformableTemplateClassifier(
                 self._predictor, left_out = learn_samples(
                     self.estimators_, parts, rng, self.n_jobs
                 )
+            typical = left_out.typical()
             if temperature is None:
                 temperature = left_out.temperature(_log(self.class_prior_))
         else:
             self._predictor = Likelihoods(self.estimators_)
         self.temperature_ = temperature
+        self._typical = typical
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
@@ -349,19 +354,26 @@ class DeformableTemplateClassifier(
             raise ValueError(f'temperature must be "auto" or > 0, got {given!r}')
         return float(given)
 
-    def _held_out_temperature(self, X, labels, weights, seed):
-        """Return the best temperature of likelihoods of images that were left out."""
+    def _held_out(self, X, labels, weights, seed):
+        """Return the best temperature of likelihoods, and how far images left out are.
+
+        None take the place of the latter where a class has fewer than three images.
+        """
         if np.bincount(labels).min() < 3:
-            return 1.0
-        logs = np.empty((len(X), len(self.classes_)))
+            return 1.0, None
+        logs, distances = np.empty((len(X), len(self.classes_))), np.empty(len(X))
         folds = StratifiedKFold(3, shuffle=True, random_state=seed)
         for train, left_out in folds.split(X, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            logs[left_out] = Likelihoods(models).scores(X[left_out])
-        return best_temperature(logs, _log(self.class_prior_), labels, weights)
+            found = Likelihoods(models).judge(X[left_out])
+            logs[left_out], distances[left_out] = found
+        temperature = best_temperature(logs, _log(self.class_prior_), labels, weights)
+        return temperature, Typical.of(distances, weights, LEAST_SD_OF_PIXEL)
 
     def predict_joint_log_proba(self, X, *, out=None):
         """Return tempered log-likelihoods plus the logarithms of the priors.
+
+        These are of images as the classes have them: without :meth:`outlier_proba`.
 
         Parameters
         ----------
@@ -399,6 +411,9 @@ class DeformableTemplateClassifier(
     def predict_proba(self, X, *, out=None):
         """Return probabilities of the classes.
 
+        Images that are like none of the training images have the prior probabilities:
+        see :meth:`outlier_proba`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
@@ -432,9 +447,34 @@ class DeformableTemplateClassifier(
         """
 
         def labels(X):
-            return self.classes_[self._joint_logs(X).argmax(axis=1)]
+            return self.classes_[self._logs(X).argmax(axis=1)]
 
         return answer(self, X, labels, out)
+
+    def outlier_proba(self, X, *, out=None):
+        """Return probabilities that images are like none of the training images.
+
+        One in a thousand images is taken to be an outlier. The others have distances
+        that are normally distributed, as those of the training images that are left out
+        to find the temperature: from the nearest training image or copy of one, between
+        features; with ``predictor="likelihood"`` minus the largest log-likelihood per
+        pixel. Zero where nothing was left out: where a class has one image, and with
+        "likelihood" where a class has fewer than three or the temperature is given.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Probabilities.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: self._judged(X)[1], out)
 
     def score(self, X, y, sample_weight=None):
         """Return the share of images whose class is predicted.
@@ -461,18 +501,29 @@ class DeformableTemplateClassifier(
     def _checked(self, X):
         return self._validate(X, reset=False)
 
-    def _joint_logs(self, X):
-        logs = self._predictor.scores(X) / self.temperature_
+    def _judged(self, X):
+        """Return tempered scores plus log-priors, and probabilities of outliers."""
+        logs, distances = self._predictor.judge(X)
+        logs = logs / self.temperature_
         if isinstance(self._predictor, Samples):
             holes = has_holes(X, self._predictor.features.image_shape)
             if holes.any():
-                likelihoods = Likelihoods(self.estimators_).scores(X[holes])
+                likelihoods, _ = Likelihoods(self.estimators_).judge(X[holes])
                 logs[holes] = likelihoods / (TEMPERATURE_OF_PIXEL * X.shape[1])
-        return logs + _log(self.class_prior_)
+        odd = np.zeros(len(X))
+        if self._typical is not None:
+            odd = self._typical.outlier_proba(distances)
+        return logs + _log(self.class_prior_), odd
+
+    def _joint_logs(self, X):
+        return self._judged(X)[0]
 
     def _logs(self, X):
-        logs = self._joint_logs(X)
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+        logs, odd = self._judged(X)
+        logs = logs - logsumexp(logs, axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            shares = np.log1p(-odd)[:, None], np.log(odd)[:, None]
+        return np.logaddexp(logs + shares[0], _log(self.class_prior_) + shares[1])
 
 
 def _log(probabilities):

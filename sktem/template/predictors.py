@@ -18,6 +18,7 @@ from sktem.template.features import OrientationFeatures
 __all__ = [
     "Likelihoods",
     "Samples",
+    "Typical",
     "has_holes",
     "images_and_copies",
     "learn_samples",
@@ -56,6 +57,11 @@ MOST_NOISE = 0.25
 #: Median of the absolute value of a standard normal variable.
 NORMAL_MEDIAN = 0.6745
 
+#: Probability of an image that is like none of the training images, and least standard
+#: deviations of how far images are: of squared distances between features, and of
+#: log-likelihoods per pixel.
+RARE, LEAST_SD, LEAST_SD_OF_PIXEL = 1e-3, 0.05, 0.1
+
 #: Temperature, for each pixel, of log-likelihoods where samples have theirs, chosen on
 #: digits of 16 x 16 and 28 x 28 pixels.
 TEMPERATURE_OF_PIXEL = 0.5
@@ -86,6 +92,31 @@ def has_holes(X, image_shape) -> np.ndarray:
     return binary_erosion(missing, window).reshape(len(X), -1).any(axis=1)
 
 
+class Typical(NamedTuple):
+    """How far the images of the classes are from what was learned of their class.
+
+    Attributes
+    ----------
+    mean, sd : float
+        Moments over images that were left out.
+    """
+
+    mean: float
+    sd: float
+
+    @classmethod
+    def of(cls, distances, weights, least_sd) -> Typical:
+        """Return the moments of some distances."""
+        mean = np.average(distances, weights=weights)
+        variance = np.average((distances - mean) ** 2, weights=weights)
+        return cls(float(mean), max(float(np.sqrt(variance)), least_sd))
+
+    def outlier_proba(self, distances) -> np.ndarray:
+        """Return probabilities of being none of them: far beyond a normal tail."""
+        excess = np.maximum((distances - self.mean) / self.sd, 0.0)
+        return RARE / (RARE + np.exp(-0.5 * np.minimum(excess, 30.0) ** 2))
+
+
 class Likelihoods(NamedTuple):
     """Log-likelihoods under the templates of each class.
 
@@ -97,10 +128,11 @@ class Likelihoods(NamedTuple):
 
     models: list
 
-    def scores(self, X) -> np.ndarray:
-        """Return log-likelihoods, of shape (n, n_classes).
+    def judge(self, X):
+        """Return log-likelihoods, of shape (n, n_classes), and distances of images.
 
-        Modes of all classes are sought roughly, those of the best classes to the end.
+        A distance is minus the largest log-likelihood per pixel. Modes of all classes
+        are sought roughly, those of the best classes to the end.
         """
         models = counted(self.models, "Likelihoods of images: classes")
         searches = [_Search.of(model, X) for model in models]
@@ -110,7 +142,8 @@ class Likelihoods(NamedTuple):
             rows = np.flatnonzero(likely[:, label])
             if len(rows):
                 logs[rows, label] = search.finished(rows).log_likelihoods()
-        return logs
+        n_seen = np.maximum((~np.isnan(X)).sum(axis=1), 1)
+        return logs, -logs.max(axis=1) / n_seen
 
 
 class _Search(NamedTuple):
@@ -188,11 +221,15 @@ class Samples(NamedTuple):
             X[row] = np.where(seen, X[row], near)
         return X
 
-    def scores(self, X) -> np.ndarray:
-        """Return values near one for the class of an image, of shape (n, n_classes)."""
+    def judge(self, X):
+        """Return scores, near one for the class of an image, and distances of images.
+
+        A distance is the square of that between the features of an image and those of
+        the nearest row.
+        """
         X = self._filled((X - self.units[0]) / self.units[1])
         kernel = rbf_kernel(self.features.transform(X), self.rows, gamma=GAMMA)
-        return kernel @ self.coefficients + self.shares
+        return kernel @ self.coefficients + self.shares, _distances(kernel)
 
 
 class LeftOut(NamedTuple):
@@ -206,15 +243,28 @@ class LeftOut(NamedTuple):
         Classes.
     weights : ndarray of shape (n_images,)
         Weights.
+    distances : ndarray of shape (n_images,)
+        Distances to the nearest rows.
     """
 
     scores: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
+    distances: np.ndarray
+
+    @property
+    def _alone(self):
+        return np.bincount(self.labels).min() < 2
+
+    def typical(self) -> Typical | None:
+        """Return how far images are, unless a class has a single one."""
+        if self._alone:
+            return None
+        return Typical.of(self.distances, self.weights, LEAST_SD)
 
     def temperature(self, log_prior) -> float:
         """Return the divisor of scores that gives the least log-loss."""
-        if np.bincount(self.labels).min() < 2:
+        if self._alone:
             return TEMPERATURE
         return best_temperature(
             self.scores, log_prior, self.labels, self.weights, TEMPERATURES
@@ -306,10 +356,13 @@ def learn_samples(models, parts, rng, n_jobs=None):
     targets = np.eye(len(models))[labels]
     shares = targets.mean(axis=0)
     kernel = rbf_kernel(rows, gamma=GAMMA)
+    n_images = len(np.unique(sources))
+    distances = np.concatenate(
+        [_distances(kernel[[i]][:, sources != sources[i]]) for i in range(n_images)]
+    )
     kernel[np.diag_indices_from(kernel)] += RIDGE / weights
     factor = cho_factor(kernel, lower=True, overwrite_a=True, check_finite=False)
     coefficients = cho_solve(factor, targets - shares, check_finite=False)
-    n_images = len(np.unique(sources))
     mean_image = X[:n_images].mean(axis=0)
     samples = Samples(features, units, mean_image, rows, coefficients, shares)
     inverse = lapack.dpotri(factor[0], lower=1, overwrite_c=1)[0]
@@ -320,4 +373,10 @@ def learn_samples(models, parts, rng, n_jobs=None):
         # What an image and its copies add to their own fitted values.
         error = np.linalg.solve(inverse[np.ix_(own, own)], coefficients[own])
         scores[sources[own[0]]] = (targets[own] - error)[0]
-    return samples, LeftOut(scores, labels[:n_images], weights[:n_images])
+    found = LeftOut(scores, labels[:n_images], weights[:n_images], distances)
+    return samples, found
+
+
+def _distances(kernel):
+    """Return the squared distances to the nearest rows from kernels."""
+    return -np.log(np.maximum(kernel.max(axis=1), 1e-300)) / GAMMA

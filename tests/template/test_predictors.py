@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 from scipy.ndimage import gaussian_filter
+from scipy.special import logsumexp
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss
 
@@ -171,7 +173,7 @@ def test_machine_is_kernel_ridge_regression(data, monkeypatch):
         alpha=predictors.RIDGE, kernel="rbf", gamma=predictors.GAMMA
     ).fit(machine.features.transform(X), np.eye(2)[labels] - 0.5)
     expected = reference.predict(machine.features.transform((data[0] - offset) / scale))
-    np.testing.assert_allclose(machine.scores(data[0]), expected + 0.5, atol=1e-10)
+    np.testing.assert_allclose(machine.judge(data[0])[0], expected + 0.5, atol=1e-10)
 
 
 def test_left_out_scores_are_those_without_the_image(data, monkeypatch):
@@ -191,12 +193,12 @@ def test_left_out_scores_are_those_without_the_image(data, monkeypatch):
         ).fit(machine.features.transform(X[kept]), np.eye(2)[labels[kept]] - 0.5)
         expected = other.predict(machine.features.transform(X[[image]])) + 0.5
         np.testing.assert_allclose(left_out.scores[image], expected[0], atol=1e-8)
-        assert (
-            np.abs(
-                left_out.scores[image] - machine.scores(offset + scale * X[[image]])
-            ).max()
-            > 1e-3
-        )
+        scores, distances = machine.judge(offset + scale * X[[image]])
+        assert np.abs(left_out.scores[image] - scores).max() > 1e-3
+        assert distances[0] < 1e-10
+        rows = machine.features.transform(X[kept]), machine.features.transform(X[image])
+        nearest = ((rows[0] - rows[1]) ** 2).sum(axis=1).min()
+        np.testing.assert_allclose(left_out.distances[image], nearest, atol=1e-8)
 
 
 def test_many_images_are_thinned_out(data, monkeypatch):
@@ -284,9 +286,9 @@ def test_holes_have_likelihoods(fitted, data):
     part[::2, :18] = np.nan
     part[1, [3, 20]] = np.nan
     found = fitted.predict_joint_log_proba(part) - np.log(fitted.class_prior_)
-    logs = Likelihoods(fitted.estimators_).scores(part[::2])
+    logs = Likelihoods(fitted.estimators_).judge(part[::2])[0]
     np.testing.assert_allclose(found[::2], logs / 18)
-    scores = fitted._predictor.scores(part[1::2])
+    scores = fitted._predictor.judge(part[1::2])[0]
     np.testing.assert_allclose(found[1::2], scores / fitted.temperature_)
     alone = [fitted.predict_proba(part[k : k + 1])[0] for k in range(10)]
     np.testing.assert_allclose(alone, fitted.predict_proba(part), atol=1e-10)
@@ -363,3 +365,39 @@ def test_predictor_by_noise(data):
 def test_wrong_predictor(data):
     with pytest.raises(ValueError, match="predictor must be one of"):
         classifier(predictor="sample").fit(*data)
+
+
+def unlike_digits():
+    """Images like no digit: blank, one value, a huge one, stripes, and noise."""
+    stripes = np.tile([16.0, 0.0], 32)
+    rng = np.random.default_rng(0)
+    rows = [np.zeros(64), np.full(64, 8.0), np.full(64, 1e6), stripes]
+    return np.vstack([rows, rng.choice([0.0, 16.0], (2, 64))])
+
+
+@pytest.mark.parametrize("predictor", ["samples", "likelihood"])
+def test_images_like_none_have_prior_probabilities(predictor):
+    X, y = load_digits(n_class=3, return_X_y=True)
+    fitted = DeformableTemplateClassifier(
+        predictor=predictor, max_iter=8, template_landmarks=8, random_state=0,
+        class_prior=[0.2, 0.3, 0.5],
+    ).fit(X[:36], y[:36])  # fmt: skip
+    odd = unlike_digits()
+    assert fitted.outlier_proba(odd).min() > 0.9
+    np.testing.assert_allclose(
+        fitted.predict_proba(odd), np.tile(fitted.class_prior_, (len(odd), 1)), atol=0.1
+    )
+    # Negative control: without the outliers' share one of them is certain.
+    logs = fitted.predict_joint_log_proba(odd)
+    assert np.exp(logs - logsumexp(logs, axis=1, keepdims=True)).max() > 0.9
+    part = fitted.outlier_proba(X[36:136])
+    assert np.median(part) < 0.01
+    assert (part > 0.5).mean() < 0.06
+    proba = fitted.predict_proba(X[36:136])
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    labels = fitted.classes_[proba.argmax(axis=1)]
+    np.testing.assert_array_equal(labels, fitted.predict(X[36:136]))
+    joint = fitted.predict_joint_log_proba(X[36:136])
+    shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    mixed = shares + part[:, None] * (fitted.class_prior_ - shares)
+    np.testing.assert_allclose(proba, mixed, atol=1e-12)
