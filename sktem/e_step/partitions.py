@@ -21,14 +21,15 @@ from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.random import spawn_generators
 from sktem.e_step.row_random import PASS, START
-from sktem.e_step.snapshots import Snapshots
+from sktem.e_step.snapshots import Snapshots, save
 from sktem.rows.partitions import (
     PartSum,
     aligned_slices,
-    current_workers,
     joined_sums,
+    reduced,
     total_of,
 )
+from sktem.rows.tasks import Graph, Held, current_client
 
 __all__ = ["PartitionedExpectation"]
 
@@ -58,7 +59,7 @@ class Visit(NamedTuple):
     ----------
     method : str
         Method of :class:`LocalExpectation`.
-    model, sampler, params : LatentModel, Sampler, object
+    params : object
         What is computed with.
     n_rows, row_seed : int
         Rows of all partitions, and the seed of their draws.
@@ -73,8 +74,6 @@ class Visit(NamedTuple):
     """
 
     method: str
-    model: Any
-    sampler: Any
     params: Any
     n_rows: int
     row_seed: int
@@ -112,6 +111,21 @@ class Report(NamedTuple):
     shared: Any
 
 
+class Visited(NamedTuple):
+    """What a visit of a partition leaves.
+
+    Attributes
+    ----------
+    report : Report or None
+        What it has found.
+    kept : Kept
+        What is remembered from now on.
+    """
+
+    report: Report | None
+    kept: Kept
+
+
 class RemoteLatents:
     """Stands for the latents of all rows, which are with the partitions."""
 
@@ -131,11 +145,14 @@ class RemoteChains:
     ----------
     shared : object
         What the sampler has learned of all chains together.
+    brought : tuple or None
+        Row indices and a table of their states, until the next visit.
     """
 
     def __init__(self, expectation):
         self.expectation = expectation
         self.shared: Any = None
+        self.brought: tuple[np.ndarray, ChainTable] | None = None
 
     def __reduce__(self):
         raise TypeError("chains that are with the workers of Dask cannot be saved")
@@ -147,22 +164,26 @@ class RemoteChains:
         return positions(self.get(np.arange(count)))
 
     def get(self, rows) -> ChainState | np.ndarray:
-        """Bring the states of some chains here."""
-        expectation = self.expectation
-        parts = expectation.X.split(rows)
-        starts = expectation.X.starts
-        each = {
-            index: (expectation.kept[index], rows[part] - starts[index])
-            for index, part in parts.items()
-        }
-        tasks = expectation.X.tasks(_chain_states, each=each)
+        """Bring the states of some chains here, or those of all rows held here."""
+        held = self.expectation.X.held_with(np.asarray(rows))
+        if held is None:
+            return self._table(rows).get(np.arange(len(rows)))
+        numbers, _, places = held
+        if self.brought is None or self.brought[0] is not numbers:
+            self.brought = numbers, self._table(numbers)
+        return self.brought[1].get(places)
+
+    def _table(self, rows):
+        X, kept, graph = self.expectation.X, self.expectation.kept, Graph()
+        parts = X.split(rows)
+        each = {i: (kept[i], rows[part] - X.starts[i]) for i, part in parts.items()}
+        tasks = X.tasks(graph, _chain_states, each=each)
+        found, _ = graph.run([*tasks.values()])
         table = ChainTable(len(rows))
-        for index, found in zip(
-            tasks, expectation.X.compute(tasks.values()), strict=True
-        ):
-            table.put(parts[index], found)
+        for index, states in zip(tasks, found, strict=True):
+            table.put(parts[index], states)
         table.shared = self.shared
-        return table.get(np.arange(len(rows)))
+        return table
 
 
 class PartitionedExpectation(Expectation):
@@ -174,14 +195,16 @@ class PartitionedExpectation(Expectation):
     Attributes
     ----------
     kept : dict
-        What is remembered, by partition; empty for nothing.
+        What stands for the last :class:`Visited` of a partition, where that leaves
+        something to be remembered.
     """
 
     def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         super().__init__(model, sampler, X, sample_weight, generators, first_row)
-        self.kept: dict[int, Any] = {}
+        self.kept: dict[int, Held] = {}
         self.snapshots: Snapshots | None = None
         self.workers = current_workers()
+        self._sent: Held | None = None
 
     def start_chains(self, params):
         """Set up the chain states of all rows."""
@@ -270,8 +293,6 @@ class PartitionedExpectation(Expectation):
         keep = keep or chains is not None
         visit = Visit(
             method,
-            self.model,
-            self.sampler,
             params,
             self.n_rows,
             self.generators.row_seed,
@@ -281,21 +302,25 @@ class PartitionedExpectation(Expectation):
             self.checked,
             keep,
         )
+        parts, graph, fresh = self._parts(), Graph(), Visited(None, Kept())
         arguments = {
-            index: (self.kept.get(index, Kept()), *own) for index, own in each.items()
+            index: (parts, self.kept.get(index, fresh), *own)
+            for index, own in each.items()
         }
-        n_results = 2 if keep else 1
-        tasks = X.tasks(_visited, visit, each=arguments, n_results=n_results)
+        tasks = X.tasks(graph, _visited, visit, each=arguments)
         join = partial(_joined, ROWS_PER_CHUNK)
         if keep:
-            reports, left = map(list, zip(*tasks.values(), strict=True))
-            report, kept = X.reduced(reports, join, left)
-            self.kept.update(zip(tasks, kept, strict=True))
             if self.snapshots is None:
-                self.snapshots = Snapshots(X, self.folder)
-            self.kept = self.snapshots.taken(self.kept)
+                self.snapshots = Snapshots(self.folder)
+            paths = {index: self.snapshots.path(index) for index in tasks}
+            reports = [graph.add(_reported, tasks[i], paths[i]) for i in tasks]
+            report, kept = reduced(graph, reports, join, tasks.values())
+            for (index, path), held in zip(paths.items(), kept, strict=True):
+                if path is not None:
+                    held = self.snapshots.written(index, path)
+                self.kept[index] = held
         else:
-            report, _ = X.reduced(list(tasks.values()), join)
+            report, _ = reduced(graph, tasks.values(), join)
         self.checked = True
         self.rows_visited += report.n_rows if method != "started" else 0
         before = self.acceptance
@@ -304,8 +329,16 @@ class PartitionedExpectation(Expectation):
         ]
         self.events.update(report.events)
         if chains is not None:
-            chains.shared = report.shared
+            chains.shared, chains.brought = report.shared, None
         return report
+
+    def _parts(self):
+        """Return what stands for model and sampler, which are sent once."""
+        if self._sent is None:
+            graph = Graph()
+            common = graph.common(None, (self.model, self.sampler))
+            _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
+        return self._sent
 
 
 class LocalExpectation(Expectation):
@@ -317,18 +350,21 @@ class LocalExpectation(Expectation):
         The rows.
     first : int
         Row index of the first.
+    parts : tuple of LatentModel and Sampler
+        What is computed with.
     visit : Visit
         What the tasks of the visit have in common.
     kept : Kept
         What is remembered of the rows.
     """
 
-    def __init__(self, block, first, visit, kept):
+    def __init__(self, block, first, parts, visit, kept):
         # Draws whose first axis is not that of the rows have their own numbers, too.
         key = (visit.row_seed, visit.iteration, visit.purpose, first)
         generators = spawn_generators(np.random.SeedSequence(key))
         generators.row_seed = visit.row_seed
-        super().__init__(visit.model, visit.sampler, block, None, generators, first)
+        model, sampler = parts
+        super().__init__(model, sampler, block, None, generators, first)
         self.visit = visit
         self.n_all_rows = visit.n_rows
         self.checked = visit.checked
@@ -379,14 +415,36 @@ class LocalExpectation(Expectation):
         ]
 
 
-def _visited(block, first, kept, *arguments):
-    """Visit rows of a partition; return the report, and what is remembered then."""
+def current_workers() -> set[str]:
+    """Return the addresses of the workers of the current cluster."""
+    client = current_client()
+    return set() if client is None else set(client.nthreads())
+
+
+# Tasks ------------------------------------------------------------------------------
+
+
+def _visited(block, first, parts, before, *arguments):
+    """Visit rows of a partition; return the report, or all that is left."""
     *own, visit = arguments
-    if visit.keep:  # arguments of tasks are not changed
-        kept = deepcopy(kept)
-    local = LocalExpectation(block, first, visit, kept)
+    # Arguments of tasks are not changed.
+    kept = deepcopy(before.kept) if visit.keep else before.kept
+    local = LocalExpectation(block, first, parts, visit, kept)
     report = local.report(*own)
-    return (report, Kept(local.chains, local.latents)) if visit.keep else report
+    if not visit.keep:
+        return report
+    return Visited(report, Kept(local.chains, local.latents))
+
+
+def _reported(visited, path):
+    """Return the report of a visit, once what is to be remembered has been written."""
+    if path is not None:
+        save(Visited(None, visited.kept), path)
+    return visited.report
+
+
+def _opened(call):
+    return call.opened().arguments
 
 
 def _joined(size, *reports):
@@ -420,8 +478,8 @@ def _average(a, b, share):
     return a + share * (b - a)
 
 
-def _chain_states(block, first, kept, rows):
-    return kept.chains.get(rows)
+def _chain_states(block, first, visited, rows):
+    return visited.kept.chains.get(rows)
 
 
 def _expected_share(X, *, weights, model, params, n_rows):

@@ -8,34 +8,31 @@ import shutil
 import tempfile
 import warnings
 import weakref
-from typing import Any
+from collections import Counter
 
 from sktem.exceptions import FitWarning
-from sktem.rows.partitions import current_client
+from sktem.rows.tasks import Call, Held, current_client
 
-__all__ = ["Snapshots"]
+__all__ = ["Snapshots", "save"]
 
-#: Visits after which what is remembered is written to files.
+#: Visits of a partition after which what is remembered of it is written to a file.
 VISITS_PER_SNAPSHOT = 10
 
 
 class Snapshots:
-    """Writes results of tasks to files, which later tasks begin with.
+    """Where tasks write what is remembered of partitions, and later ones begin.
 
     A result that is an argument of the next task, and so on, would have to be computed
     from the first one again when a worker is lost, and Dask would remember all tasks.
 
     Parameters
     ----------
-    X : PartitionedRows
-        Whose tasks they are.
     folder : str or None
         A folder that all workers see; None is that for temporary files.
     """
 
-    def __init__(self, X, folder):
-        self.X = X
-        self.count = 0
+    def __init__(self, folder):
+        self.counts: Counter = Counter()
         self.folder: str | None = None
         client = current_client()
         if client is None:  # results are in this process, which is not lost alone
@@ -55,26 +52,24 @@ class Snapshots:
                 stacklevel=2,
             )
 
-    def taken(self, kept: dict[int, Any]) -> dict[int, Any]:
-        """Count a visit; return results, which come from files after some visits."""
-        self.count += 1
-        if self.folder is None or self.count % VISITS_PER_SNAPSHOT:
-            return kept
-        number = self.count // VISITS_PER_SNAPSHOT
-        paths = {index: self._path(index, number) for index in kept}
-        save, load = self.X.delayed(_save), self.X.delayed(_load)
-        self.X.compute([save(kept[index], path) for index, path in paths.items()])
-        _, loaded = self.X.compute([], [load(path) for path in paths.values()])
-        for index in kept:
-            if os.path.exists(before := self._path(index, number - 1)):
-                os.remove(before)
-        return dict(zip(paths, loaded, strict=True))
+    def path(self, index: int) -> str | None:
+        """Count a visit of a partition; return where it writes, None for nowhere."""
+        self.counts[index] += 1
+        number, rest = divmod(self.counts[index], VISITS_PER_SNAPSHOT)
+        return None if rest or self.folder is None else self._path(index, number)
+
+    def written(self, index: int, path: str) -> Held:
+        """Return what stands for what has been written, and remove what was before."""
+        number = self.counts[index] // VISITS_PER_SNAPSHOT
+        if os.path.exists(before := self._path(index, number - 1)):
+            os.remove(before)
+        return Held(f"sktem-{path}", Call(load, (path,)))
 
     def _path(self, index, number):
         return os.path.join(str(self.folder), f"partition-{index}-{number}.pickle")
 
 
-def _save(value, path):
+def save(value, path):
     """Write a file, whole or not at all."""
     part = f"{path}.{os.getpid()}"
     try:
@@ -86,6 +81,7 @@ def _save(value, path):
         raise OSError(error.errno, why, path) from error
 
 
-def _load(path):
+def load(path):
+    """Read what was written."""
     with open(path, "rb") as file:
         return pickle.load(file)

@@ -145,14 +145,19 @@ class CheckedRows:
             content.update(block.data)
         return content.hexdigest()
 
+    def held_with(self, indices):
+        """Return held row indices and rows, and where the given ones are, or None."""
+        for numbers, rows in self.held.values():
+            places = np.searchsorted(numbers, indices)
+            inside = places < len(numbers)
+            if inside.all() and (numbers[places] == indices).all():
+                return numbers, rows, places
+        return None
+
     def _held_rows(self, indices):
         """Return rows if all of them are held under one name, else None."""
-        for numbers, rows in self.held.values():
-            positions = np.searchsorted(numbers, indices)
-            inside = positions < len(numbers)
-            if inside.all() and (numbers[positions] == indices).all():
-                return rows.take(positions, axis=0)
-        return None
+        held = self.held_with(indices)
+        return None if held is None else held[1].take(held[2], axis=0)
 
     def _gathered(self, indices):
         """Return chosen rows by a pass over all."""

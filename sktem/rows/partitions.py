@@ -1,13 +1,7 @@
-"""Rows of Dask collections: tasks go to the partitions, sums come back.
-
-Dask is imported on first use. Whatever scheduler is current runs the tasks: that of a
-``distributed.Client``, or the threads of this process. A task is a pure function of a
-partition and of its arguments, so that Dask may run it anywhere, and again.
-"""
+"""Rows of Dask collections: tasks go to the partitions, sums come back."""
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -23,15 +17,15 @@ from sktem.rows.checked import (
     numbers_of_chunk,
 )
 from sktem.rows.chunks import as_array, names_of
+from sktem.rows.tasks import Graph, Held, graphs_of
 
 __all__ = [
     "DaskRows",
     "PartSum",
     "PartitionedRows",
     "aligned_slices",
-    "current_client",
-    "current_workers",
     "joined_sums",
+    "reduced",
     "total_of",
 ]
 
@@ -79,8 +73,8 @@ class DaskRows(Rows):
             lengths = collection.chunks[0]
             self.n_rows = None if np.isnan(lengths).any() else int(sum(lengths))
         self.collection = collection
-        self.partitions = list(np.ravel(collection.to_delayed(optimize_graph=True)))
-        self.n_pieces = len(self.partitions)
+        self.graphs = graphs_of(collection)
+        self.n_pieces = len(self.graphs)
 
     @property
     def n_columns(self):
@@ -93,7 +87,8 @@ class DaskRows(Rows):
 
     def piece(self, index):
         """Bring a partition here."""
-        chunk = self.partitions[index].compute()
+        graph = Graph()
+        (chunk,), _ = graph.run([graph.source(*self.graphs[index])])
         yield as_array(chunk, self.names, self.where(index))
 
     def mapped(self, function, check=None):
@@ -195,9 +190,6 @@ class PartitionedRows(CheckedRows):
     """
 
     def __init__(self, source: DaskRows, check=None, allow_nan=False):
-        from dask.delayed import delayed
-
-        self.delayed = partial(delayed, pure=False, traverse=False)
         self.source: DaskRows = source
         self.names = source.names
         self.can_take = True
@@ -206,11 +198,12 @@ class PartitionedRows(CheckedRows):
             Partition(source.names, source.where(index), source.n_columns)
             for index in range(source.n_pieces)
         ]
-        examine = self.delayed(_examined)
-        found = self.compute(
-            examine(raw, loader, check, allow_nan)
-            for raw, loader in zip(source.partitions, self.loaders, strict=True)
-        )
+        graph = Graph()
+        examined = [
+            graph.add(_examined, graph.source(*raw), loader, check, allow_nan)
+            for raw, loader in zip(source.graphs, self.loaders, strict=True)
+        ]
+        found, _ = graph.run(examined)
         self.lengths = np.array([n_rows for n_rows, *_ in found], dtype=np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.used = np.flatnonzero(self.lengths)
@@ -250,94 +243,42 @@ class PartitionedRows(CheckedRows):
         """Bring the rows here, partition by partition."""
         for index in self.used if order is None else order:
             if self.lengths[index]:
-                task = self.tasks(_itself, each={index: ()})[int(index)]
-                yield int(self.starts[index]), self.compute([task])[0]
+                graph = Graph()
+                tasks = self.tasks(graph, _itself, each={index: ()})
+                yield int(self.starts[index]), graph.run([*tasks.values()])[0][0]
 
-    def compute(self, tasks, keep=None):
-        """Run tasks, wherever Dask chooses to.
-
-        Parameters
-        ----------
-        tasks : iterable
-            Tasks whose results are wanted here.
-        keep : list or None, default=None
-            Tasks whose results stay where they are, as arguments of later tasks.
-
-        Returns
-        -------
-        list or tuple of (list, list)
-            The results; if ``keep`` is given, also what stands for the others.
-        """
-        from dask.base import compute, persist
-
-        if keep is None:
-            return list(compute(*tasks, traverse=False))
-        tasks = list(tasks)
-        held = persist(*tasks, *keep, traverse=False)
-        found = compute(*held[: len(tasks)], traverse=False)
-        return list(found), list(held[len(tasks) :])
-
-    def tasks(self, function, *arguments, each=None, n_results=1) -> dict[int, Any]:
-        """Return a task for each partition, or for those that have an argument.
+    def tasks(self, graph, function, *arguments, each=None) -> dict[int, Any]:
+        """Add a task for each partition, or for those that have an argument.
 
         Parameters
         ----------
+        graph : Graph
+            Where to.
         function : callable
             Called with the rows, the row index of the first, the arguments of the
             partition if ``each`` is given, and the others.
         *arguments : object
             Arguments that are the same for all partitions.
         each : dict or None, default=None
-            Tuples of arguments by the number of the partition; a task stands for its
-            result.
-        n_results : int, default=1
-            Length of the tuple that the function returns; 1 for any one result.
+            Tuples of arguments by the number of the partition.
 
         Returns
         -------
         dict
-            Tasks by the number of the partition; tuples of them for several results.
+            What stands for the results, by the number of the partition.
         """
-        call = self.delayed(_on_partition)
-        common = self.delayed((function, arguments))
-        tasks: dict[int, Any] = {}
+        common = graph.common(function, arguments)
+        tasks = {}
         for index in map(int, self.used if each is None else each):
             loader = self.loaders[index]._replace(
                 n_rows=int(self.lengths[index]), dtype=self.dtype
             )
             own = () if each is None else each[index]
-            raw, first = self.source.partitions[index], int(self.starts[index])
-            task = call(raw, loader, common, first, *own)
-            tasks[index] = task
-            if n_results > 1:
-                tasks[index] = tuple(task[k] for k in range(n_results))
+            raw, first = graph.source(*self.source.graphs[index]), self.starts[index]
+            tasks[index] = graph.add(
+                _on_partition, raw, loader, common, int(first), *own
+            )
         return tasks
-
-    def reduced(self, tasks: list, join, keep=()) -> tuple[Any, list]:
-        """Run tasks, and join their results in a tree.
-
-        Parameters
-        ----------
-        tasks : list
-            Tasks, in the order of the rows.
-        join : callable
-            Makes one of several consecutive results.
-        keep : list, default=()
-            Further tasks, whose results stay where they are.
-
-        Returns
-        -------
-        result : object
-            The result that all were joined to.
-        kept : list
-            What stands for the results of the further tasks.
-        """
-        joined = self.delayed(join)
-        while len(tasks) > BRANCHES:
-            cuts = range(0, len(tasks), BRANCHES)
-            tasks = [joined(*tasks[cut : cut + BRANCHES]) for cut in cuts]
-        found, kept = self.compute(tasks, keep) if keep else (self.compute(tasks), [])
-        return join(*found), kept
 
     def summed(self, function, size: int, weights=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.
@@ -363,23 +304,22 @@ class PartitionedRows(CheckedRows):
         each = None
         if weights is not None:
             each = {index: (part,) for index, part in self.weights_of(weights).items()}
-        tasks = self.tasks(_block_sums, size, function, each=each)
-        sums, _ = self.reduced(list(tasks.values()), partial(joined_sums, size))
+        graph = Graph()
+        tasks = self.tasks(graph, _block_sums, size, function, each=each)
+        sums, _ = reduced(graph, tasks.values(), partial(joined_sums, size))
         return total_of(sums, size, len(self))
 
     def weights_of(self, weights: np.ndarray) -> dict[int, Any]:
         """Return weights by partition; they are sent once."""
-        from dask.base import persist
-
         if self._weights[0] is not weights:
+            graph, used = Graph(), self.used
+            stops = self.starts[used] + self.lengths[used]
             parts = [
-                self.delayed(weights[start : start + length])
-                for start, length in zip(
-                    self.starts[self.used], self.lengths[self.used], strict=True
-                )
+                graph.add(np.asarray, weights[start:stop])
+                for start, stop in zip(self.starts[used], stops, strict=True)
             ]
-            parts = persist(*parts, traverse=False)
-            self._weights = (weights, dict(zip(self.used.tolist(), parts, strict=True)))
+            _, held = graph.run([], parts)
+            self._weights = (weights, dict(zip(used.tolist(), held, strict=True)))
         return self._weights[1]
 
     def split(self, indices: np.ndarray) -> dict[int, np.ndarray]:
@@ -395,8 +335,9 @@ class PartitionedRows(CheckedRows):
         rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         parts = self.split(indices)
         local = {i: (indices[part] - self.starts[i],) for i, part in parts.items()}
-        tasks = self.tasks(_taken, each=local)
-        found = self.compute(tasks.values())
+        graph = Graph()
+        tasks = self.tasks(graph, _taken, each=local)
+        found, _ = graph.run([*tasks.values()])
         for index, values in zip(tasks, found, strict=True):
             rows[parts[index]] = values
         return rows
@@ -416,6 +357,35 @@ class PartitionedRows(CheckedRows):
         before = self.held.get(name)
         if before is None or not np.array_equal(before[0], indices):
             self.held[name] = (indices, self._gathered(indices))
+
+
+def reduced(graph: Graph, tasks, join, keep=()) -> tuple[Any, list[Held]]:
+    """Run tasks, and join their results in a tree.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where the tasks are.
+    tasks : iterable of TaskRef
+        The tasks, in the order of the rows.
+    join : callable
+        Makes one of several consecutive results.
+    keep : iterable of TaskRef, default=()
+        Further tasks, whose results stay where they are.
+
+    Returns
+    -------
+    result : object
+        The result that all were joined to.
+    kept : list of Held
+        What stands for the results of the further tasks.
+    """
+    tasks = list(tasks)
+    while len(tasks) > BRANCHES:
+        cuts = range(0, len(tasks), BRANCHES)
+        tasks = [graph.add(join, *tasks[cut : cut + BRANCHES]) for cut in cuts]
+    found, kept = graph.run(tasks, list(keep))
+    return join(*found), kept
 
 
 def joined_sums(size: int, *parts: list[PartSum]) -> list[PartSum]:
@@ -479,23 +449,6 @@ def _added(left, right):
     return PartSum(left.first, right.stop, tuple(a + b for a, b in values))
 
 
-def current_client():
-    """Return the client that runs tasks, None if this process does."""
-    if "distributed" not in sys.modules:
-        return None
-    from dask.base import get_scheduler
-
-    scheduler = get_scheduler()
-    client = getattr(scheduler, "__self__", None)
-    return client if hasattr(client, "get_events") else None
-
-
-def current_workers() -> set[str]:
-    """Return the addresses of the workers of the current cluster."""
-    client = current_client()
-    return set() if client is None else set(client.nthreads())
-
-
 # Tasks ------------------------------------------------------------------------------
 
 
@@ -524,7 +477,7 @@ def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
 
 
 def _on_partition(raw, loader, common, first, *own):
-    function, arguments = common
+    function, arguments = common.opened()
     return function(loader.load(raw), first, *own, *arguments)
 
 
