@@ -432,6 +432,9 @@ class DeformableTemplateClassifier(
     def predict(self, X, *, out=None):
         """Return the most probable class of each image.
 
+        Images that are like none of the training images are labelled as if they were of
+        one of the classes; see :meth:`outlier_proba`.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
@@ -447,7 +450,7 @@ class DeformableTemplateClassifier(
         """
 
         def labels(X):
-            return self.classes_[self._logs(X).argmax(axis=1)]
+            return self.classes_[self._joint_logs(X).argmax(axis=1)]
 
         return answer(self, X, labels, out)
 

@@ -401,3 +401,17 @@ def test_images_like_none_have_prior_probabilities(predictor):
     shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
     mixed = shares + part[:, None] * (fitted.class_prior_ - shares)
     np.testing.assert_allclose(proba, mixed, atol=1e-12)
+
+
+def test_labels_of_images_from_elsewhere():
+    """Where images lie far off, the nearest class is still the best answer."""
+    X, y = load_digits(n_class=3, return_X_y=True)
+    fitted = DeformableTemplateClassifier(
+        predictor="samples", max_iter=8, template_landmarks=8, random_state=0
+    ).fit(X[:36], y[:36])
+    far = np.flatnonzero(fitted.outlier_proba(3 * X[36:336] + 5) > 0.9) + 36
+    assert len(far) > 50
+    images, labels = 3 * X[far] + 5, y[far]
+    assert fitted.score(images, labels) > 0.85
+    # Negative control: by the probabilities, most of which are those of the classes.
+    assert (fitted.predict_proba(images).argmax(axis=1) == labels).mean() < 0.8
