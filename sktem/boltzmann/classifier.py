@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
-from scipy import optimize
-from scipy.special import expit, log_softmax
+from scipy import optimize, sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from sktem.boltzmann.calls import one_blas_thread
+from sktem.boltzmann.conditional_machines import (
+    ConditionalMachine,
+    conditional_machine,
+)
+from sktem.boltzmann.labels import Labels
 from sktem.boltzmann.row_weights import shares_of, weighted_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
@@ -24,12 +30,18 @@ __all__ = ["BoltzmannMachineClassifier"]
 
 #: Pairs that L-BFGS remembers.
 MEMORY = 20
+#: Rows of an update of a stream, the step of each parameter times the root of the
+#: number of inputs, and the shares of the past in the averages of the gradient and of
+#: its square (Kingma and Ba 2015).
+BATCH = 50
+STEP = 0.15
+PAST, PAST_SQUARES = 0.9, 0.999
 
 
 class BoltzmannMachineClassifier(
     ClassifierMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
 ):
-    """Restricted Boltzmann machine of a label and hidden units, given inputs.
+    """Restricted Boltzmann machine of labels and hidden units, given inputs.
 
     ``p(y, h | x)`` is proportional to ``exp(d_y + sum_j h_j (c_j + sum_i W_ij x_i +
     U_yj))`` with binary hidden units h. Inputs are given and not modelled, so that they
@@ -37,6 +49,13 @@ class BoltzmannMachineClassifier(
     ``p(y | x)`` is proportional to ``exp(d_y + sum_j log(1 + exp(c_j + (x W)_j +
     U_yj)))``, exactly, and the machine is learned by its log-likelihood (Larochelle and
     Bengio 2008), with L-BFGS and without any sampling.
+
+    With several outputs, y of shape (n_samples, n_outputs), such as several labels of
+    an image, d and U are sums over the outputs, and the hidden units make the outputs
+    depend on each other given x. Everything stays exact with up to 12 hidden units, or
+    where outputs are few (about 2,000 labels of all outputs together times hidden
+    units). Elsewhere each output is learned given the others (pseudo-likelihood), and
+    probabilities are averages along Gibbs chains.
 
     Parameters
     ----------
@@ -54,22 +73,31 @@ class BoltzmannMachineClassifier(
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
+    classes_ : ndarray of shape (n_classes,) or list of ndarray
+        Labels; of several outputs, a list with those of each.
     weights_ : ndarray of shape (n_features, n_hidden)
         W, for inputs as they are given.
-    label_weights_ : ndarray of shape (n_classes, n_hidden)
+    label_weights_ : ndarray of shape (n_classes, n_hidden) or list of ndarray
         U.
     hidden_biases_ : ndarray of shape (n_hidden,)
         c, for inputs as they are given.
-    class_biases_ : ndarray of shape (n_classes,)
+    class_biases_ : ndarray of shape (n_classes,) or list of ndarray
         d.
+    n_outputs_ : int
+        Outputs.
+    is_exact_ : bool
+        Whether likelihoods and probabilities are exact.
     objective_ : float
-        Mean log-likelihood of a label, less the penalty.
+        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only).
+        The sum of those of each output given the others where it is not exact.
     n_iter_ : int
-        Iterations.
+        Iterations (``fit`` only).
     converged_ : bool
-        Whether the gradient is as small as `tol`.
+        Whether the gradient is as small as `tol` (``fit`` only).
+    n_samples_seen_ : int
+        Rows seen by ``partial_fit``.
+    fitted_ : FittedConditional
+        The machine that the methods ask.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : ndarray of str
@@ -83,6 +111,9 @@ class BoltzmannMachineClassifier(
     ----------
     H. Larochelle and Y. Bengio, Classification using Discriminative Restricted
     Boltzmann Machines, 2008.
+
+    V. Mnih, H. Larochelle and G. E. Hinton, Conditional Restricted Boltzmann Machines
+    for Structured Output Prediction, 2011.
 
     Examples
     --------
@@ -109,6 +140,13 @@ class BoltzmannMachineClassifier(
         self.tol = tol
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: y may have several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
     @one_blas_thread
     def fit(self, X, y, sample_weight=None):
         """Learn the machine.
@@ -117,7 +155,7 @@ class BoltzmannMachineClassifier(
         ----------
         X : array-like of shape (n_samples, n_features)
             Inputs.
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Labels.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows: 2 counts as two equal rows.
@@ -128,29 +166,20 @@ class BoltzmannMachineClassifier(
             The fitted estimator.
         """
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
-        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
-        X = X[places]
-        self.classes_, labels = np.unique(y[places], return_inverse=True)
-        shares = np.full(len(X), 1 / len(X)) if weights is None else shares_of(weights)
-        centre, scale = _scaling(X, shares)
-        problem = _Problem(
-            (X - centre) / scale, labels, shares, len(self.classes_), self.n_hidden,
-            self.weight_decay,
-        )  # fmt: skip
+        X, y, shares = self._checked(X, y, sample_weight, reset=True)
+        labels, (centre, scale) = Labels.of(y), _scaling(X, shares)
+        machine = self._new_machine(labels)
+        rows = ((X - centre) / scale, labels.codes(y), shares)
         rng = np.random.default_rng(seed_sequence(self.random_state))
+        start = machine.start(*rows[1:], rng)
         found = optimize.minimize(
-            problem.loss, problem.start(rng), jac=True, method="L-BFGS-B",
+            machine.loss, start, args=rows, jac=True, method="L-BFGS-B",
             options={
                 "maxiter": self.max_iter, "maxfun": 20 * self.max_iter,
                 "maxcor": MEMORY, "gtol": self.tol, "ftol": 1e-14,
             },
         )  # fmt: skip
-        W, U, c, d = problem.parts(found.x)
-        self.weights_ = W / scale[:, None]
-        self.hidden_biases_ = c - centre @ self.weights_
-        self.label_weights_, self.class_biases_ = U.copy(), d.copy()
+        self._learned(machine, found.x, centre, scale, int(rng.integers(2**31)))
         self.objective_, self.n_iter_ = -float(found.fun), int(found.nit)
         self.converged_ = bool(np.abs(found.jac).max() <= self.tol)
         if not self.converged_:
@@ -160,13 +189,108 @@ class BoltzmannMachineClassifier(
                 "Increase max_iter, or tol to accept it.",
                 ConvergenceWarning,
             )
+        self._moments = None
         return self
+
+    @one_blas_thread
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from more rows, by one adapted step for each fifty of them.
+
+        The first rows also say how columns are centred and scaled, if there was no
+        ``fit`` before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        classes : array-like of shape (n_classes,) or list of array-like, default=None
+            All labels that will be met; of several outputs, a list with those of each.
+            The first call needs it.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        BoltzmannMachineClassifier
+            The fitted estimator.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "fitted_")
+        X, y, shares = self._checked(X, y, sample_weight, reset=first)
+        if first:
+            machine = self._new_machine(_given_classes(classes, y))
+            codes = machine.labels.codes(y)
+            centre, scale = _scaling(X, shares)
+            rng = np.random.default_rng(seed_sequence(self.random_state))
+            params = machine.start(codes, shares, rng)
+            seed = int(rng.integers(2**31))
+        else:
+            known = self.fitted_
+            machine, params, centre = known.machine, known.params.copy(), known.centre
+            scale, seed = known.scale, known.seed
+            codes = machine.labels.codes(y)
+        moments = getattr(self, "_moments", None)
+        if moments is None:
+            moments = _Moments(np.zeros_like(params), np.zeros_like(params))
+            self._moments, self.n_samples_seen_ = moments, 0
+        rows = (X - centre) / scale
+        for begin in range(0, len(rows), BATCH):
+            part = slice(begin, begin + BATCH)
+            batch = rows[part], codes[part], shares_of(shares[part])
+            gradient = machine.loss(params, *batch)[1]
+            params -= STEP / X.shape[1] ** 0.5 * moments.direction(gradient)
+        self._learned(machine, params, centre, scale, seed)
+        self.n_samples_seen_ += len(rows)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        """Return rows of positive weight, their labels, and shares."""
+        X, y = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True
+        )
+        y = y.toarray() if sparse.issparse(y) else y
+        check_classification_targets(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
+        n = len(places)
+        shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
+        return X[places], y[places], shares
+
+    def _new_machine(self, labels):
+        """Return the machine of labels for as many inputs as there are."""
+        return conditional_machine(
+            labels, self.n_features_in_, int(self.n_hidden), float(self.weight_decay)
+        )
+
+    def _learned(self, machine, params, centre, scale, seed):
+        """Set the attributes that parameters mean."""
+        labels = machine.labels
+        self.fitted_ = FittedConditional(machine, params, centre, scale, seed)
+        W, U, c, d = machine.parts(params)
+        self.weights_ = W / scale[:, None]
+        self.hidden_biases_ = c - centre @ self.weights_
+        self.label_weights_ = [U[columns].copy() for columns in labels.columns]
+        self.class_biases_ = [d[columns].copy() for columns in labels.columns]
+        self.classes_, self.n_outputs_ = list(labels.classes), len(labels.classes)
+        if not labels.several:
+            (self.classes_,) = self.classes_
+            (self.label_weights_,) = self.label_weights_
+            (self.class_biases_,) = self.class_biases_
+        self.is_exact_ = machine.is_exact
 
     def _check_parameters(self):
         check_number("n_hidden", self.n_hidden, Integral, 1)
         check_number("weight_decay", self.weight_decay, Real, 0)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0, strict=True)
+
+    def _inputs(self, X):
+        """Return checked inputs."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)
 
     def predict_log_proba(self, X):
         """Return the logarithms of the probabilities of the classes.
@@ -178,15 +302,11 @@ class BoltzmannMachineClassifier(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
-            Log-probabilities, exact.
+        ndarray of shape (n_samples, n_classes) or list of ndarray
+            Log-probabilities, see `predict_proba`.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        fields = X @ self.weights_ + self.hidden_biases_
-        return log_softmax(
-            _free_energies(fields, self.label_weights_, self.class_biases_), axis=1
-        )
+        X = self._inputs(X)
+        return self.fitted_.machine.labels.split(self.fitted_.log_columns(X))
 
     def predict_proba(self, X):
         """Return the probabilities of the classes.
@@ -198,13 +318,15 @@ class BoltzmannMachineClassifier(
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
-            Probabilities, exact.
+        ndarray of shape (n_samples, n_classes) or list of ndarray
+            Probabilities; of several outputs, a list with those of each output, the
+            others summed out. Exact if `is_exact_`.
         """
-        return np.exp(self.predict_log_proba(X))
+        logs = self.predict_log_proba(X)
+        return [np.exp(x) for x in logs] if isinstance(logs, list) else np.exp(logs)
 
     def predict(self, X):
-        """Return the most probable class.
+        """Return the most probable class, of each output.
 
         Parameters
         ----------
@@ -213,68 +335,144 @@ class BoltzmannMachineClassifier(
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Labels.
         """
-        best = self.predict_log_proba(X).argmax(axis=1)
-        return self.classes_[best]
+        X = self._inputs(X)
+        logs, labels = self.fitted_.log_columns(X), self.fitted_.machine.labels
+        best = [c.start + logs[:, c].argmax(axis=1) for c in labels.columns]
+        return labels.decoded(np.stack(best, axis=1))
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows whose labels, of all outputs, are predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Accuracy.
+        """
+        predicted = self.predict(X)
+        if predicted.ndim == 1:
+            return super().score(X, y, sample_weight)
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        right = (predicted == y).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
+
+    def log_likelihood(self, X, y):
+        """Return the log-likelihood of labels given inputs, all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+
+        Returns
+        -------
+        float
+            Sum over the rows, exact; out of reach where `is_exact_` is False.
+        """
+        X = self._inputs(X)
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        return float(self.fitted_.log_likelihoods(X, y).sum())
+
+    def sample(self, X):
+        """Draw labels given inputs, those of all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Labels: exact and independent draws if `is_exact_`, otherwise the ends of
+            Gibbs chains.
+        """
+        X = self._inputs(X)
+        rng = np.random.default_rng(seed_sequence(self.random_state))
+        return self.fitted_.draws(X, rng)
 
 
-class _Problem:
-    """The penalised mean log-loss of labels and its gradient."""
+@dataclass(frozen=True)
+class FittedConditional:
+    """A machine with its parameters, for inputs as they are given.
 
-    def __init__(self, X, labels, shares, n_classes, n_hidden, weight_decay):
-        self.X, self.shares, self.weight_decay = X, shares, weight_decay
-        self.targets = np.zeros((len(X), n_classes))
-        self.targets[np.arange(len(X)), labels] = 1.0
-        self.shapes = [
-            (X.shape[1], n_hidden), (n_classes, n_hidden), (n_hidden,), (n_classes,),
-        ]  # fmt: skip
+    Attributes
+    ----------
+    machine : ConditionalMachine
+        The machine, of centred and scaled inputs.
+    params : ndarray
+        Its parameters.
+    centre, scale : ndarray of shape (n_features,)
+        Of the inputs.
+    seed : int
+        Seed of chains, so that probabilities are always the same.
+    """
 
-    def parts(self, params):
-        """Return W, U, c and d as views."""
-        ends = np.cumsum([np.prod(shape) for shape in self.shapes])
-        pieces = np.split(params, ends[:-1])
-        return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
+    machine: ConditionalMachine
+    params: Any
+    centre: Any
+    scale: Any
+    seed: int
 
-    def start(self, rng):
-        """Return small weights, and class biases at the base rates."""
-        params = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes))
-        W, U, _, d = self.parts(params)
-        for weights in (W, U):
-            scale = 0.5 / np.sqrt(max(weights.shape))
-            weights[:] = scale * rng.standard_normal(weights.shape)
-        d[:] = np.log(self.shares @ self.targets)
-        return params
+    def _fields(self, X):
+        """Return the fields of the hidden units."""
+        W, _, c, _ = self.machine.parts(self.params)
+        return ((X - self.centre) / self.scale) @ W + c
 
-    def loss(self, params):
-        """Return the loss and its gradient."""
-        W, U, c, d = self.parts(params)
-        fields = self.X @ W + c
-        logs = log_softmax(_free_energies(fields, U, d), axis=1)
-        value = -float(self.shares @ np.sum(self.targets * logs, axis=1))
-        value += 0.5 * self.weight_decay * float(np.sum(W**2) + np.sum(U**2))
-        slopes = (np.exp(logs) - self.targets) * self.shares[:, None]
-        gradient = np.empty_like(params)
-        to_W, to_U, to_c, to_d = self.parts(gradient)
-        along = np.zeros_like(fields)
-        for k, of_label in enumerate(U):
-            means = expit(fields + of_label)
-            means *= slopes[:, [k]]
-            along += means
-            to_U[k] = means.sum(axis=0)
-        to_W[:] = self.X.T @ along + self.weight_decay * W
-        to_U += self.weight_decay * U
-        to_c[:], to_d[:] = along.sum(axis=0), slopes.sum(axis=0)
-        return value, gradient
+    def log_columns(self, X):
+        """Return log-probabilities of all classes, by column of the labels."""
+        rng = np.random.default_rng(self.seed)
+        return self.machine.log_columns(self.params, self._fields(X), rng)
+
+    def log_likelihoods(self, X, y):
+        """Return the log-probability of the labels of each row."""
+        codes = self.machine.labels.codes(y)
+        return self.machine.log_likelihoods(self.params, self._fields(X), codes)
+
+    def draws(self, X, rng):
+        """Return labels drawn given inputs."""
+        drawn = self.machine.draws(self.params, self._fields(X), rng)
+        return self.machine.labels.decoded(drawn)
 
 
-def _free_energies(fields, U, d):
-    """Return the logarithm of the sum over hidden units for each row and label."""
-    out = np.empty((len(fields), len(d)))
-    for k, of_label in enumerate(U):
-        out[:, k] = np.logaddexp(0, fields + of_label).sum(axis=1)
-    return out + d
+@dataclass
+class _Moments:
+    """Averages of the gradient and of its square."""
+
+    first: Any
+    second: Any
+    n_updates: int = 0
+
+    def direction(self, gradient):
+        """Return about the mean gradient, with entries of about one size."""
+        self.n_updates += 1
+        self.first += (1 - PAST) * (gradient - self.first)
+        self.second += (1 - PAST_SQUARES) * (gradient**2 - self.second)
+        first = self.first / (1 - PAST**self.n_updates)
+        second = self.second / (1 - PAST_SQUARES**self.n_updates)
+        return first / (np.sqrt(second) + 1e-8)
+
+
+def _given_classes(classes, y):
+    """Return the labels that the first call of `partial_fit` names."""
+    if classes is None:
+        raise ValueError("classes must be given at the first call of partial_fit")
+    if y.ndim == 1:
+        return Labels((np.unique(classes),), False)
+    return Labels(tuple(np.unique(part) for part in classes), True)
 
 
 def _scaling(X, shares):

@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sktem import BoltzmannMachineClassifier
-from sktem.boltzmann.classifier import _Problem
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.evaluation import enumerate_states
 
@@ -57,18 +56,6 @@ def test_conditional_of_the_joint_machine():
     )
     expected = joint - logsumexp(joint, axis=1, keepdims=True)
     np.testing.assert_allclose(machine.predict_log_proba(X), expected, atol=1e-9)
-
-
-def test_gradient():
-    rng = np.random.default_rng(0)
-    shares = rng.random(150)
-    problem = _Problem(X, y, shares / shares.sum(), 3, 2, 0.1)
-    params = rng.normal(0, 0.5, len(problem.start(rng)))
-    gradient = problem.loss(params)[1]
-    for k in range(len(params)):
-        side = 1e-6 * np.eye(len(params))[k]
-        above, below = (problem.loss(params + s * side)[0] for s in (1, -1))
-        assert gradient[k] == pytest.approx((above - below) / 2e-6, abs=1e-7)
 
 
 def test_classes_that_no_line_parts():
