@@ -102,11 +102,12 @@ class RowSelector:
             )
         return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
 
-    def singles(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draw shuffled batches of one: the next rows, at most to the end of a pass."""
-        rows = self._pass(rng)[self.position : self.position + count]
-        self.position += len(rows)
-        return rows
+    def several(self, rng: np.random.Generator, count: int) -> tuple:
+        """Draw shuffled batches, at most to the end of a pass: rows, and edges."""
+        order = self._pass(rng)
+        edges = self.edges[self.position : self.position + count + 1]
+        self.position += len(edges) - 1
+        return order[edges[0] : edges[-1]], edges - edges[0]
 
     def _pass(self, rng):
         """Return the order of a pass, of a new one where the last is at its end."""
@@ -177,13 +178,14 @@ class BufferedSelector:
         """Mean number of rows of a batch."""
         return self.edges[-1] / self.n_batches
 
-    def singles(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        """Draw batches of one: the next rows, at most to the end of a buffer."""
+    def several(self, rng: np.random.Generator, count: int) -> tuple:
+        """Draw batches, at most to the end of a buffer: rows, and edges."""
         buffer, first = self._begin_buffer(rng)
         stop = min(self.position + count, self.cuts[buffer + 1])
-        places = self.permutation[self.position - first : stop - first]
+        edges = self.edges[self.position : stop + 1] - first
+        places = self.permutation[edges[0] : edges[-1]]
         self.position = int(stop)
-        return self.X.held[self.name][0][places]
+        return self.X.held[self.name][0][places], edges - edges[0]
 
     def next(self, rng: np.random.Generator) -> Batch:
         """Draw the next batch."""

@@ -145,8 +145,8 @@ def fill_row_normals(seed, iteration, purpose, rows, counter, out):
 
 
 @njit(cache=True, nogil=True)
-def fill_visit_uniforms(seed, iteration, purpose, rows, out):
-    """Fill the uniforms of batches of one, the same as `fill_row_uniforms` would.
+def fill_visit_uniforms(seed, iteration, purpose, rows, edges, out):
+    """Fill the uniforms of the batches of iterations, as `fill_row_uniforms` would.
 
     Parameters
     ----------
@@ -155,13 +155,16 @@ def fill_visit_uniforms(seed, iteration, purpose, rows, out):
         Number of the first iteration.
     purpose : int
         Purpose of the first index set; the others follow.
-    rows : ndarray of int64 of shape (n_iterations, n_index_sets)
+    rows : ndarray of int64 of shape (n,)
         Row indices.
-    out : ndarray of shape (n_iterations, n_index_sets, n_draws)
+    edges : ndarray of int64 of shape (n_index_sets, n_iterations + 1)
+        Where the rows of each batch begin, and the last ones end.
+    out : ndarray of shape (n, n_draws)
     """
-    for t in range(rows.shape[0]):
-        for side in range(rows.shape[1]):
+    for side in range(edges.shape[0]):
+        for t in range(edges.shape[1] - 1):
             base = combined(seed, iteration + t, purpose + side, 0)
-            key = stream_key(base, rows[t, side])
-            for j in range(out.shape[2]):
-                out[t, side, j] = uniform(key, j)
+            for i in range(edges[side, t], edges[side, t + 1]):
+                key = stream_key(base, rows[i])
+                for j in range(out.shape[1]):
+                    out[i, j] = uniform(key, j)

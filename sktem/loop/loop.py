@@ -91,12 +91,14 @@ class _Loop:
         self.rho = solver.step_rho(self.n, size)
         self.period = solver.iterations_per_anchor(self.n, settings.batch_size)
         self.cost = solver.rows_per_iteration(self.n, size, settings.sampler)
+        # Of a row in a batch; exact differences are taken from the row twice.
+        self.visits_of_row = round(self.cost / (size * max(1, solver.n_index_sets)))
         self.epoch_length = 1 if self.full_batch else -(-self.n // settings.batch_size)
         # A sweep hands back sums of iterates, which the tail average cannot use.
-        shuffled = settings.sampling == "shuffle" and self.n > 1
-        plain = settings.batch_size == 1 and (settings.sampling == "fixed" or shuffled)
-        plain = plain and settings.average != "tail"
-        plain = plain and sample_weight is None and merge is None
+        plain = settings.sampling != "inclusion" and (
+            settings.batch_size < self.n or settings.sampling == "fixed"
+        )
+        plain = plain and settings.average != "tail" and merge is None
         plain = plain and isinstance(X, (np.ndarray, CheckedRows))
         plain = plain and not isinstance(X, PartitionedRows)
         parts = (settings.model, settings.sampler, solver)
@@ -223,9 +225,9 @@ class _Loop:
                 done = 1
                 self.iterate(gammas[0])
             else:
-                if visits is None or len(visits.rows) == 0:
+                if visits is None or not visits.n_iterations:
                     visits = self.visits(len(gammas))
-                steps = gammas[: len(visits.rows)]
+                steps = gammas[: visits.n_iterations]
                 done = self.swept(sweep, visits, steps, averaging)
                 visits = visits.after(done)
             if averaging:
@@ -239,8 +241,9 @@ class _Loop:
         n_draws = 0
         if not sampler.deterministic:
             n_draws = sampler.draws_at(iteration)
+        size = settings.batch_size
         return draw_visits(
-            self.expectation, selectors, n_draws, iteration, n_iterations
+            self.expectation, selectors, size, n_draws, iteration, n_iterations
         )
 
     def swept(self, sweep, visits, gammas: np.ndarray, averaging: bool) -> int:
@@ -249,7 +252,8 @@ class _Loop:
         done, proxy, total = sweep(
             self.settings, state.params, state.solver, visits, gammas, self.rho
         )
-        self.expectation.rows_visited += done * self.cost
+        n_visits = int((visits.edges[:, done] - visits.edges[:, 0]).sum())
+        self.expectation.rows_visited += n_visits * self.visits_of_row
         if averaging and done > 1:
             state.iterates.add(total, done - 1)
         self.update(proxy, gammas[done - 1])

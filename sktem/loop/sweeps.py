@@ -24,7 +24,7 @@ SWEEPS: dict[tuple[str, str, str], tuple[str, str]] = {
         "sweep",
     )
     for covariance_type, sampler, solver in product(
-        ("unit", "spherical", "diag"),
+        ("unit", "spherical", "diag", "tied", "full"),
         ("exact", "mc"),
         ("isaem", "vrttem", "fittem", "online"),
     )
@@ -32,52 +32,91 @@ SWEEPS: dict[tuple[str, str, str], tuple[str, str]] = {
 
 
 class SweepVisits(NamedTuple):
-    """Visits of iterations with batches of one; the second axis is the index set.
+    """Visits of iterations: a batch of rows for each index set of each iteration.
 
     Attributes
     ----------
-    rows : ndarray of int of shape (n_iterations, n_index_sets)
+    rows : ndarray of int of shape (n_visits,)
         Row indices.
-    values : ndarray of shape (n_iterations, n_index_sets, n_features)
-        The rows.
-    uniforms : ndarray of shape (n_iterations, n_index_sets, n_draws)
+    values : ndarray of shape (n_visits, n_features)
+        The rows, in double precision.
+    uniforms : ndarray of shape (n_visits, n_draws)
         Uniforms of the draws; none for exact expectations.
+    edges : ndarray of int of shape (n_index_sets, n_iterations + 1)
+        Where the visits of each batch begin, and those of the last end.
+    coefficients : ndarray of shape (n_visits,)
+        Those of the rows in their batch.
+    shares : ndarray of shape (n_visits,)
+        Shares of the rows in the mean over all rows.
     """
 
     rows: np.ndarray
     values: np.ndarray
     uniforms: np.ndarray
+    edges: np.ndarray
+    coefficients: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def n_iterations(self) -> int:
+        """Number of iterations."""
+        return self.edges.shape[1] - 1
 
     def after(self, n_iterations: int) -> SweepVisits:
         """Return the visits after the first iterations."""
-        return SweepVisits(*(part[n_iterations:] for part in self))
+        return self._replace(edges=self.edges[:, n_iterations:])
 
 
 def draw_visits(
-    expectation, selectors, n_draws: int, iteration: int, n_iterations: int
+    expectation, selectors, batch_size: int, n_draws: int, iteration: int, most: int
 ) -> SweepVisits:
-    """Draw the rows of iterations with a batch of one, and the uniforms they use.
+    """Draw the rows of the next iterations, and the uniforms they use.
 
     Blocks give the same numbers as drawing them iteration by iteration.
     """
     X, generators = expectation.X, expectation.generators
     n_sets = len(selectors)
-    width = (X.shape[1] + n_draws) * n_sets
-    size = min(n_iterations, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
-    if getattr(selectors[0], "scheme", "shuffle") == "shuffle":
-        drawn = [selector.singles(generators.indices, size) for selector in selectors]
-        rows = np.stack(drawn, axis=1)
-        size = len(rows)
-    else:
-        rows = generators.indices.integers(len(X), size=(size, n_sets))
-    uniforms = np.empty((size, n_sets, n_draws))
+    width = (X.shape[1] + n_draws) * n_sets * batch_size
+    size = min(most, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
+    rows, edges, coefficients = _draw_rows(
+        selectors, generators.indices, size, batch_size, len(X)
+    )
+    uniforms = np.empty((len(rows), n_draws))
     if n_draws:
         from sktem.kernels.counter_random import fill_visit_uniforms
 
         seed = np.uint64(generators.row_seed)
         numbers = expectation.first_row + rows
-        fill_visit_uniforms(seed, iteration, BATCH, numbers, uniforms)
-    return SweepVisits(rows, X.take(rows, axis=0), uniforms)
+        fill_visit_uniforms(seed, iteration, BATCH, numbers, edges, uniforms)
+    values = np.ascontiguousarray(X.take(rows, axis=0), dtype=np.float64)
+    shares = expectation.shares(rows)
+    return SweepVisits(rows, values, uniforms, edges, coefficients, shares)
+
+
+def _draw_rows(selectors, rng, size, batch_size, n_rows):
+    """Return rows, edges and coefficients of the next batches."""
+    weighted = getattr(selectors[0], "weights", None) is not None
+    if not weighted and getattr(selectors[0], "scheme", "shuffle") == "shuffle":
+        drawn = [one.several(rng, size) for one in selectors]
+        rows = np.concatenate([part for part, _ in drawn])
+        lengths = np.stack([np.diff(edges) for _, edges in drawn])
+    elif not weighted and batch_size == 1:
+        rows = rng.integers(n_rows, size=(size, len(selectors))).T.ravel()
+        lengths = np.ones((len(selectors), size), dtype=np.intp)
+    else:
+        batches = [[one.next(rng) for one in selectors] for _ in range(size)]
+        in_order = [batch for side in zip(*batches, strict=True) for batch in side]
+        rows = np.concatenate([batch.rows for batch in in_order])
+        coefficients = np.concatenate([batch.coefficients for batch in in_order])
+        lengths = np.array([len(batch.rows) for batch in in_order])
+        return rows, _edges(lengths.reshape(len(selectors), -1)), coefficients
+    return rows, _edges(lengths), np.repeat(1.0 / lengths, lengths.ravel())
+
+
+def _edges(lengths):
+    """Return where batches begin and end that follow each other, by index set."""
+    stops = np.cumsum(lengths).reshape(lengths.shape)
+    return np.concatenate([stops[:, :1] - lengths[:, :1], stops], axis=1)
 
 
 def find(model, sampler, solver):
@@ -94,9 +133,8 @@ def find(model, sampler, solver):
     -------
     callable or None
         ``sweep(settings, params, recursion, visits, gammas, rho)``, which does up to
-        ``len(gammas)`` iterations with batches of one and returns how many, the proxy
-        of the last one, and the sum of the iterates before it. It is imported on first
-        use.
+        ``len(gammas)`` iterations and returns how many, the proxy of the last one, and
+        the sum of the iterates before it. It is imported on first use.
     """
     parts = (model, sampler, solver)
     key = tuple(

@@ -137,12 +137,14 @@ def test_keys_of_four_integers_differ():
 
 
 def test_visits_have_the_uniforms_of_their_rows():
-    rows = np.random.default_rng(0).integers(50, size=(6, 2))
-    found = np.empty((6, 2, 3))
-    fill_visit_uniforms(np.uint64(5), 11, 8, rows, found)
-    for t, pair in enumerate(rows):
-        for side, row in enumerate(pair):
-            expected = np.empty((1, 3))
-            arguments = (np.uint64(5), 11 + t, 8 + side, np.array([row]), 0)
+    rows = np.random.default_rng(0).integers(50, size=13)
+    edges = np.array([[0, 2, 3, 6], [6, 10, 10, 13]])
+    found = np.empty((13, 3))
+    fill_visit_uniforms(np.uint64(5), 11, 8, rows, edges, found)
+    for side in range(2):
+        for t in range(3):
+            part = slice(*edges[side, t : t + 2])
+            expected = np.empty((len(rows[part]), 3))
+            arguments = (np.uint64(5), 11 + t, 8 + side, rows[part], 0)
             assert fill_row_uniforms(*arguments, expected) == 3
-            np.testing.assert_array_equal(found[t, side], expected[0])
+            np.testing.assert_array_equal(found[part], expected)

@@ -70,7 +70,7 @@ def n_statistics(covariance_type, n_components, n_features):
     return n_components * (1 + n_features) + second[covariance_type]
 
 
-def _plain(array):
+def plain(array):
     """Return a C-contiguous, writeable float64 array, itself where it is one.
 
     Read-only arrays have their own numba type, so they would be compiled for.
@@ -80,17 +80,17 @@ def _plain(array):
     return np.array(array, dtype=np.float64, order="C")
 
 
-def _width(n_features):
+def width_of(n_features):
     """Return the number of columns of a tile: 2 or a multiple of 4."""
     return 2 if n_features <= 2 else -(-n_features // 4) * 4
 
 
-def _prepare(params):
+def describe(params):
     """Return the arguments of `mixture_rows` that describe the parameters."""
     covariance_type = params.covariance_type
     n_components, n_features = params.means.shape
-    width = _width(n_features)
-    factors = _plain(params.precisions_cholesky)
+    width = width_of(n_features)
+    factors = plain(params.precisions_cholesky)
     constants = np.zeros(n_components)
     offsets = np.zeros((n_components, width))
     # Full covariances of one feature are diagonal ones, and cheaper so.
@@ -109,8 +109,8 @@ def _prepare(params):
         elif covariance_type != "spherical":
             steps = (n_features, 1)
     bound = prepare(
-        _plain(params.log_weights),
-        _plain(params.means),
+        plain(params.log_weights),
+        plain(params.means),
         factors.ravel(),
         steps,
         constants,
@@ -119,7 +119,7 @@ def _prepare(params):
         offsets,
     )
     transform = _NO_TRANSFORM if is_full else matrices
-    centre = _plain(params.centre)
+    centre = plain(params.centre)
     return centre, bound, constants, transform, precisions, offsets, is_full
 
 
@@ -146,11 +146,11 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
     sum_log_likelihood : float
         Sum of w log p(x).
     """
-    description = _prepare(params)
+    description = describe(params)
     n_rows, n_features = X.shape
     n_components = params.means.shape[0]
     covariance_type = params.covariance_type
-    width = _width(n_features)
+    width = width_of(n_features)
     tables = product_tables(covariance_type, n_components, n_features, width)
     length = n_statistics(covariance_type, n_components, n_features)
 
@@ -160,8 +160,8 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
         def sum_block(start, stop):
             sums = np.zeros(length)
             log_likelihood = mixture_rows(
-                _plain(X[start:stop]),
-                _NO_VECTOR if weights is None else _plain(weights[start:stop]),
+                plain(X[start:stop]),
+                _NO_VECTOR if weights is None else plain(weights[start:stop]),
                 *description,
                 *tables,
                 np.empty(work_size(width, n_components)),
@@ -208,17 +208,17 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
     """
     n_rows, n_features = X.shape
     n_components = Z.shape[1]
-    width = _width(n_features)
+    width = width_of(n_features)
     tables = product_tables(covariance_type, n_components, n_features, width)
     length = n_statistics(covariance_type, n_components, n_features)
-    centre = _plain(centre)
+    centre = plain(centre)
 
     def sum_block(start, stop):
         sums = np.zeros(length)
         latent_rows(
-            _plain(X[start:stop]),
-            _plain(Z[start:stop]),
-            _NO_VECTOR if weights is None else _plain(weights[start:stop]),
+            plain(X[start:stop]),
+            plain(Z[start:stop]),
+            _NO_VECTOR if weights is None else plain(weights[start:stop]),
             centre,
             width,
             *tables,
@@ -233,18 +233,18 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
 
 def _write_posterior(X, params, n_jobs, responsibilities, log_densities, labels):
     """Fill those outputs that have a length."""
-    description = _prepare(params)
+    description = describe(params)
     n_rows, n_features = X.shape
     n_components = params.means.shape[0]
 
     def write_block(start, stop):
         mixture_rows(
-            _plain(X[start:stop]),
+            plain(X[start:stop]),
             _NO_VECTOR,
             *description,
             _NO_TABLE,
             _NO_TABLE,
-            np.empty(work_size(_width(n_features), n_components)),
+            np.empty(work_size(width_of(n_features), n_components)),
             _NO_VECTOR,
             responsibilities[start:stop],
             log_densities[start:stop],
@@ -301,8 +301,8 @@ def draw_counts(responsibilities, uniforms, dtype):
     def draw_block(start, stop):
         block = np.empty((stop - start, n_components), dtype=np.int64)
         draw_counts_rows(
-            _plain(responsibilities[start:stop]),
-            _plain(uniforms[start:stop]),
+            plain(responsibilities[start:stop]),
+            plain(uniforms[start:stop]),
             np.empty(n_components),
             block,
         )

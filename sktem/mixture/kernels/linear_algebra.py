@@ -3,11 +3,11 @@
 import numpy as np
 from numba import njit
 
-__all__ = ["inverse_cholesky"]
+__all__ = ["factor_inverses", "inverse_cholesky"]
 
 
 @njit(cache=True, nogil=True)
-def _inverse_cholesky(matrices, factors):
+def factor_inverses(matrices, factors):
     """Fill ``factors[k] = inv(cholesky(matrices[k])).T``; False if one has none."""
     n_matrices, d, _ = matrices.shape
     lower = np.empty((d, d))
@@ -46,6 +46,6 @@ def inverse_cholesky(matrices):
     """
     matrices = np.ascontiguousarray(matrices, dtype=np.float64)
     factors = np.empty_like(matrices)
-    if not _inverse_cholesky(matrices, factors):
+    if not factor_inverses(matrices, factors):
         raise np.linalg.LinAlgError("a matrix is not positive definite")
     return factors

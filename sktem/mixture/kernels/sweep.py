@@ -1,66 +1,51 @@
-"""Many iterations with a batch of one row, for Gaussian mixtures.
+"""Many iterations with small batches, for Gaussian mixtures.
 
 One iteration of the general loop for a mixture of a few components costs
 far less than calling it: here the iterations between two M-steps of the model run in
-one compiled function.
+one compiled function, that of this module for batches of one row and covariances that
+are unit, spherical or diagonal.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
+from sktem.mixture.kernels.batch_sweep import Moments, TileParams, iterate_batches
+from sktem.mixture.kernels.e_step import describe, plain, width_of
+from sktem.mixture.kernels.rows import work_size
+from sktem.mixture.kernels.sums import product_tables
 from sktem.mixture.kernels.sweep_steps import (
     DIAGONAL,
+    FULL,
     LARGEST_VALUE,
     SPHERICAL,
+    TIED,
     UNIT,
     SweepParams,
     SweepPrior,
+    SweepRecipe,
+    SweepStatistics,
     add_statistics,
     draw_shares,
     is_feasible,
     maximize,
 )
 
-_KINDS = {"unit": UNIT, "spherical": SPHERICAL, "diag": DIAGONAL}
-
-
-class SweepStatistics(NamedTuple):
-    """Statistics that the iterations change in place.
-
-    Of the last iteration the averaged and reduced ones are still to be updated.
-
-    Attributes
-    ----------
-    averaged : ndarray of shape (n_statistics,)
-        s-hat of (7).
-    reduced : ndarray of shape (n_statistics,)
-        The variance-reduced statistics of (8).
-    memory_mean : ndarray of shape (n_statistics,)
-        Mean over all rows of remembered statistics, zeros for online EM.
-    proxy : ndarray of shape (n_statistics,)
-        The proxy of the last iteration.
-    total : ndarray of shape (n_statistics,)
-        Sum of the iterates, the last one not included.
-    """
-
-    averaged: np.ndarray
-    reduced: np.ndarray
-    memory_mean: np.ndarray
-    proxy: np.ndarray
-    total: np.ndarray
+_KINDS = {"unit": UNIT, "spherical": SPHERICAL, "diag": DIAGONAL, "tied": TIED}
+# What a run does not need.
+_NO_COUNTS, _NO_SHARES = np.empty((0, 0), np.uint8), np.empty((0, 0))
+_NO_SWEEP_PARAMS = SweepParams(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
+_NO_TILE_PARAMS = TileParams(
+    np.empty(0), np.empty((0, 1)), np.empty((0, 0)), np.empty((0, 0)), np.empty(1)
+)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def iterate_rows(
     visits,
     gammas,
-    rho,
-    incremental,
-    convex,
-    kind,
+    recipe,
     prior,
+    centre,
     params,
     anchor,
     table,
@@ -73,9 +58,10 @@ def iterate_rows(
     set, ``q = table[row] / table[row].sum()``, or the posterior at the anchor, or 0,
     and then
 
-    - if `incremental` ``proxy = mean = mean + S(z, r - q) / n; table[row] = r``,
+    - if `incremental` ``proxy = mean = mean + c S(z, r - q); table[row] = r``,
       otherwise ``proxy = mean + S(z, r - q)`` for the first row and, if there is a
-      second one, ``mean += S(z, r - q) / n; table[row] = r`` for it,
+      second one, ``mean += c S(z, r - q); table[row] = r`` for it, c being the
+      share of the row,
     - ``reduced += rho * (proxy - reduced)``,
     - ``averaged += gamma * (reduced - averaged)``,
     - ``params = model.maximize(averaged); total += averaged``.
@@ -84,19 +70,25 @@ def iterate_rows(
     ends with the proxy: the loop does the other steps.
     """
     K, n_features = params.means.shape
-    n_iterations, n_sets, n_draws = visits.uniforms.shape
+    rows, values, all_uniforms, edges, _, row_shares = visits
+    rho, incremental, convex, kind, _ = recipe
+    n_sets, n_iterations = edges.shape[0], edges.shape[1] - 1
+    n_draws = all_uniforms.shape[1]
     s, S_tts, memory_mean, proxy, total = statistics
     shares, old, cumulated = np.empty(K), np.zeros(K), np.empty(K)
     n_statistics = s.shape[0]
     new_s, new_S_tts = np.empty(n_statistics), np.empty(n_statistics)
     remembers = table.shape[0] > 0
+    z = np.empty(n_features)
     for t in range(n_iterations):
         for f in range(n_statistics):
             proxy[f] = memory_mean[f]
         for side in range(n_sets):
-            row = visits.rows[t, side]
-            z = visits.values[t, side]
-            uniforms = visits.uniforms[t, side]
+            visit = edges[side, t]
+            row, uniforms = rows[visit], all_uniforms[visit]
+            for j in range(n_features):
+                value = values[visit, j] - centre[j]
+                z[j] = min(max(value, -LARGEST_VALUE), LARGEST_VALUE)
             draw_shares(z, params, uniforms, cumulated, shares)
             if remembers:
                 mass = 0.0
@@ -113,10 +105,9 @@ def iterate_rows(
                 shares[k] = share - old[k]
                 if refreshes:
                     table[row, k] = share * n_draws + 0.5 if n_draws > 0 else share
-            if refreshes:
-                add_statistics(z, shares, 1.0 / table.shape[0], kind, memory_mean)
-            else:
-                add_statistics(z, shares, 1.0, kind, proxy)
+            factor = row_shares[visit] if refreshes else 1.0
+            target = memory_mean if refreshes else proxy
+            add_statistics(z, shares, factor, kind, target)
         if incremental:
             for f in range(n_statistics):
                 proxy[f] = memory_mean[f]
@@ -140,21 +131,6 @@ def iterate_rows(
     return 0
 
 
-def _prior(model, structure, centre):
-    """Return the settings of the M-step."""
-    tau = 0.0 if structure.known else float(model.covariance_prior_strength)
-    variances = structure.matrix(model.covariance_prior) if tau else 0.0
-    mean = np.zeros(len(centre)) if model.mean_prior is None else model.mean_prior
-    return SweepPrior(
-        float(model.mean_penalty),
-        float(model.weight_concentration),
-        tau,
-        float(model.reg_covar),
-        np.asarray(mean, dtype=np.float64) - centre,
-        np.full(len(centre), variances, dtype=np.float64),
-    )
-
-
 def _sweep_params(params, structure):
     """Return parameters in the form of the compiled E-step."""
     factors = params.precisions_cholesky
@@ -166,13 +142,41 @@ def _sweep_params(params, structure):
     return SweepParams(constants, np.array(params.means, order="C"), half_precisions)
 
 
+def _prior(model, structure, d):
+    """Return the settings of the M-step."""
+    tau = 0.0 if structure.known else float(model.covariance_prior_strength)
+    scale = np.asarray(structure.matrix(model.covariance_prior) if tau else 0.0)
+    return SweepPrior(
+        float(model.mean_penalty),
+        float(model.weight_concentration),
+        tau,
+        float(model.reg_covar),
+        plain(model._prior_mean(d)),
+        plain(scale if scale.ndim == 2 else np.eye(d) * scale),
+    )
+
+
+def _moments(kind, K, d):
+    """Return where the M-step puts what it makes."""
+    shape = {FULL: (K, d, d), TIED: (1, d, d), DIAGONAL: (K, d, 1)}.get(kind, (K, 1, 1))
+    return Moments(np.empty(K), np.empty((K, d)), np.ones(shape), np.ones(shape))
+
+
+def _tile_params(model, params):
+    """Return parameters in the form of the tiles."""
+    described = describe(model.kernel_params(params))
+    _, bound, constants, transform, scales, offsets, is_full = described
+    matrices = scales if is_full else transform
+    return TileParams(constants, matrices, scales, offsets, np.array([bound]))
+
+
 def sweep(settings, params, recursion, visits, gammas, rho):
-    """Do iterations of the loop with a batch of one, until one needs care.
+    """Do iterations of the loop, until one needs care.
 
     Parameters
     ----------
     settings : RunSettings
-        Its model is a Gaussian mixture with unit, spherical or diagonal covariances.
+        Its model is a Gaussian mixture.
     params : GaussianMixtureParams
         Current parameters.
     recursion : SolverState
@@ -193,21 +197,14 @@ def sweep(settings, params, recursion, visits, gammas, rho):
     total : ndarray of shape (n_statistics,)
         Sum of the iterates, the last one not included.
     """
-    model, own = settings.model, recursion.own
-    centre = model.kernel_params(params).centre
-    structure = model.structure(len(centre))
-    # A plain array, also from one that is mapped into memory.
-    values = np.asarray(visits.values, dtype=np.float64) - centre
-    values = values.clip(-LARGEST_VALUE, LARGEST_VALUE)
-    latents = None if own is None else own.latents
-    if latents is not None:
-        table = latents.values
-    else:
-        drawn = visits.uniforms.shape[2] > 0
-        table = np.empty((0, 0), dtype=np.uint8 if drawn else np.float64)
-    anchor = SweepParams(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
-    if own is not None and latents is None:
-        anchor = _sweep_params(own.params, structure)
+    model, own, solver = settings.model, recursion.own, settings.solver
+    K, d = params.means.shape
+    structure = model.structure(d)
+    # Covariances of one feature are variances.
+    kind = DIAGONAL if d == 1 else FULL
+    kind = _KINDS.get(model.covariance_type, kind)
+    anchor = None if own is None or own.latents is not None else own.params
+    table = None if own is None or own.latents is None else own.latents.values
     zeros = np.zeros_like(recursion.s)
     statistics = SweepStatistics(
         recursion.s.copy(),
@@ -216,19 +213,46 @@ def sweep(settings, params, recursion, visits, gammas, rho):
         np.empty_like(zeros),
         zeros,
     )
-    done = iterate_rows(
-        visits._replace(values=values),
-        gammas,
-        rho,
-        settings.solver.sweep_name == "isaem",
-        settings.solver.convex,
-        _KINDS[model.covariance_type],
-        _prior(model, structure, centre),
-        _sweep_params(params, structure),
-        anchor,
-        table,
-        statistics,
+    recipe = SweepRecipe(
+        float(rho), solver.sweep_name == "isaem", solver.convex, kind, own is None
     )
+    settled = _prior(model, structure, d), plain(model.kernel_params(params).centre)
+    if settings.batch_size == 1 and kind <= DIAGONAL:
+        if table is None:
+            drawn = visits.uniforms.shape[1] > 0
+            table = _NO_COUNTS if drawn else _NO_SHARES
+        at = _NO_SWEEP_PARAMS if anchor is None else _sweep_params(anchor, structure)
+        done = iterate_rows(
+            visits,
+            gammas,
+            recipe,
+            *settled,
+            _sweep_params(params, structure),
+            at,
+            table,
+            statistics,
+        )
+    else:
+        counts, shares = _NO_COUNTS, _NO_SHARES
+        if table is not None and table.dtype == np.float64:
+            shares = table
+        elif table is not None:
+            counts = table
+        width = width_of(d)
+        done = iterate_batches(
+            visits,
+            gammas,
+            recipe,
+            *settled,
+            _moments(kind, K, d),
+            _tile_params(model, params),
+            _NO_TILE_PARAMS if anchor is None else _tile_params(model, anchor),
+            counts,
+            shares,
+            product_tables(model.covariance_type, K, d, width),
+            np.empty(work_size(width, 2 * K)),
+            statistics,
+        )
     recursion.s, recursion.S_tts = statistics.averaged, statistics.reduced
     if own is not None:
         own.mean = statistics.memory_mean

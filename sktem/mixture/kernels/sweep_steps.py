@@ -1,4 +1,4 @@
-"""The steps of one iteration with a batch of one, for Gaussian mixtures.
+"""Records of sweeps, and the steps of an iteration with a batch of one row.
 
 Rows come centred, and covariances are unit, spherical or diagonal, so that every
 component has one precision per feature. Functions are few, because the compiler
@@ -13,7 +13,7 @@ from numba import njit
 
 from sktem.kernels.exponential import exponential
 
-UNIT, SPHERICAL, DIAGONAL = range(3)
+UNIT, SPHERICAL, DIAGONAL, FULL, TIED = range(5)
 
 # As in the general E-step: values are held within a bound, so that no square overflows.
 LARGEST_VALUE = 1e150
@@ -49,8 +49,8 @@ class SweepPrior(NamedTuple):
         delta, epsilon, tau and what is added to the variances.
     mean : ndarray of shape (n_features,)
         Prior mean relative to the centre.
-    variances : ndarray of shape (n_features,)
-        Variances towards which the covariances shrink.
+    scale : ndarray of shape (n_features, n_features)
+        Matrix towards which the covariances shrink.
     """
 
     mean_penalty: float
@@ -58,7 +58,57 @@ class SweepPrior(NamedTuple):
     strength: float
     reg_covar: float
     mean: np.ndarray
-    variances: np.ndarray
+    scale: np.ndarray
+
+
+class SweepRecipe(NamedTuple):
+    """The recursion and the kind of covariances.
+
+    Attributes
+    ----------
+    rho : float
+        Step of the Inc-step (8).
+    incremental : bool
+        Whether the proxy is the mean over remembered rows.
+    convex : bool
+        Whether averaged statistics cannot leave the feasible set.
+    kind : int
+        Kind of covariances.
+    forgets : bool
+        Whether the proxy is the mean over the batch, with nothing remembered.
+    """
+
+    rho: float
+    incremental: bool
+    convex: bool
+    kind: int
+    forgets: bool
+
+
+class SweepStatistics(NamedTuple):
+    """Statistics that the iterations change in place.
+
+    Of the last iteration the averaged and reduced ones are still to be updated.
+
+    Attributes
+    ----------
+    averaged : ndarray of shape (n_statistics,)
+        s-hat of (7).
+    reduced : ndarray of shape (n_statistics,)
+        The variance-reduced statistics of (8).
+    memory_mean : ndarray of shape (n_statistics,)
+        Mean over all rows of remembered statistics, zeros for online EM.
+    proxy : ndarray of shape (n_statistics,)
+        The proxy of the last iteration.
+    total : ndarray of shape (n_statistics,)
+        Sum of the iterates, the last one not included.
+    """
+
+    averaged: np.ndarray
+    reduced: np.ndarray
+    memory_mean: np.ndarray
+    proxy: np.ndarray
+    total: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
@@ -203,7 +253,7 @@ def maximize(s, kind, prior, params):
                 variance = 0.0
             scatter -= pull * (mean * mean)
             scatter += delta * (prior.mean[j] * prior.mean[j])
-            scatter += prior.strength * prior.variances[j]
+            scatter += prior.strength * prior.scale[j, j]
             variance += scatter / divisor + prior.reg_covar
             if kind == SPHERICAL and j < d - 1:
                 continue
