@@ -57,7 +57,8 @@ class Task:
     def of_call(cls, estimator, X, name="fit", n_subtasks=None) -> Task:
         """Return the task of a call, which must be decorated ``with_callbacks``."""
         context = None
-        if hasattr(estimator, "_init_callback_context"):
+        names = ("_skl_callbacks", "_parent_callback_ctx")
+        if any(hasattr(estimator, name) for name in names):
             context = estimator._init_callback_context(name, max_subtasks=n_subtasks)
         return cls(estimator, X, context, name == "partial_fit")
 

@@ -92,10 +92,14 @@ class EpochEstimator(
         with compile_notice(self.verbose):
             stream.update(self, X, sample_weight, task)
         self._stream = stream
-        self._publish(stream.published(self))
+        self._publish_stream(stream)
         lines.chunk(stream.n_rows - before, stream.n_rows, what)
         task.end(lambda: stream.published(self))
         return self
+
+    def _publish_stream(self, stream):
+        """Set what a stream has found."""
+        self._publish(stream.published(self))
 
     def _publish(self, attributes):
         """Set fitted attributes."""

@@ -65,6 +65,9 @@ SHARED_ATTRIBUTES = (
     "feature_names_in_",
 )
 
+#: Those of a stream that are computed when they are read.
+PARAMETER_ATTRIBUTES = SHARED_ATTRIBUTES[:5]
+
 
 class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     """Gaussian mixture for large data and streams.
@@ -470,6 +473,36 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             self._partial_fit(stream, rows, weights)
         return self
 
+    def _publish_stream(self, stream):
+        """Set what a stream has found; parameters are computed when they are read."""
+        for name in PARAMETER_ATTRIBUTES:
+            self.__dict__.pop(name, None)
+        self._publish(stream.counts())
+        if stream.state is None:
+            self._publish_parameters()
+
+    def _publish_parameters(self):
+        """Compute the parameters of a stream that have not been read yet."""
+        if "n_steps_" in self.__dict__ and "means_" not in self.__dict__:
+            self._publish(self._stream.published(self))
+
+    def __getattr__(self, name):
+        if name in PARAMETER_ATTRIBUTES:
+            self._publish_parameters()
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            message = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(message, name=name, obj=self) from None
+
+    def __dir__(self):
+        self._publish_parameters()
+        return super().__dir__()
+
+    def __getstate__(self):
+        self._publish_parameters()
+        return super().__getstate__()
+
     def _begun(self):
         """Return the stream, None if there is none yet."""
         return getattr(self, "_stream", None)
@@ -836,7 +869,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
 
     def _check_same(self, model, n_features):
         """Check that the fitted mixture is of the same kind."""
-        then = (model.n_components, model.covariance_type, self.means_.shape[1])
+        then = (model.n_components, model.covariance_type, len(model.centre))
         now = (self.n_components, self.covariance_type, n_features)
         names = ("n_components", "covariance_type", "n_features")
         for name, before, after in zip(names, then, now, strict=True):

@@ -186,15 +186,20 @@ class MixtureStream(StreamRunner):
     def published(self, estimator):
         """Return the fitted attributes that count every row seen."""
         if self.state is not None:
-            model, n_steps = self.model, self.state.n_steps
-            params, _ = self._stream(estimator).published(self.state)
+            model = self.model
+            # With the settings of the last chunk, whatever has been set since.
+            settled = self.settled
+            learner = self._stream(estimator) if settled is None else settled[2]
+            params, _ = learner.published(self.state)
         else:
-            (model, params), n_steps = self._preview(estimator), 0
-        return {
-            **estimator._parameter_attributes(model, params, self.like),
-            "n_samples_seen_": self.n_rows,
-            "n_steps_": n_steps,
-        }
+            model, params = self._preview(estimator)
+        attributes = estimator._parameter_attributes(model, params, self.like)
+        return {**attributes, **self.counts()}
+
+    def counts(self):
+        """Return the fitted attributes that cost nothing."""
+        n_steps = 0 if self.state is None else self.state.n_steps
+        return {"n_samples_seen_": self.n_rows, "n_steps_": n_steps}
 
     def _preview(self, estimator):
         """Return model and parameters of a start from the rows kept so far."""

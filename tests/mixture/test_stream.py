@@ -539,3 +539,23 @@ def test_rows_of_a_stream_are_checked():
     np.testing.assert_array_equal(model.means_, before)
     for accepted in ([[1, 2]], np.ones((1, 2), dtype=np.float32), np.ones((1, 2), int)):
         assert np.isfinite(model.partial_fit(accepted).means_).all()
+
+
+def test_parameters_are_computed_when_they_are_read():
+    X = simulate(1100, 0)
+    settings = {"n_components": 2, "random_state": 0}
+    read, unread = (StochasticEMGaussianMixture(**settings) for _ in range(2))
+    for start in (0, *range(1030, 1040)):
+        chunk = X[start : start + (1 if start else 1030)]
+        read.partial_fit(chunk)
+        unread.partial_fit(chunk)
+        assert "means_" in dir(read)
+    copied = pickle.loads(pickle.dumps(unread))
+    # What is set afterwards is for the next chunk.
+    unread.set_params(step_size=0.9)
+    assert not hasattr(unread, "nothing_")
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+        expected = getattr(read, name)
+        assert_array_equal(getattr(copied, name), expected)
+        assert_array_equal(getattr(unread, name), expected)
+    assert_array_equal(unread.predict_proba(X), read.predict_proba(X))
