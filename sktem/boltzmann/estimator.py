@@ -25,7 +25,7 @@ from sktem.boltzmann.row_weights import (
     shares_of,
     weighted_rows,
 )
-from sktem.boltzmann.rows import each_checked, rows_of_fit
+from sktem.boltzmann.rows import answer, each_checked, rows_of_fit
 from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.spins import spin_parameters
@@ -35,7 +35,7 @@ from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.by_blocks import gathered
+from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.runs import EpochEstimator, with_callbacks
 from sktem.history import History
 from sktem.rows.sources import found_rows
@@ -535,8 +535,7 @@ class LatentBoltzmannMachine(
     def _answer(self, X, method, function, out, *, allow_nan=False):
         """Return a function of rows, by blocks where they are read so."""
         check_is_fitted(self)
-        blocks = each_checked(self, X, method, allow_nan=allow_nan)
-        return gathered(X, map(function, blocks), out)
+        return answer(self, X, method, function, out, allow_nan=allow_nan)
 
     def _checked(self, X, method, *, allow_nan=False):
         """Return rows that a method of the fitted machine got, checked."""
@@ -707,9 +706,7 @@ class LatentBoltzmannMachine(
         float
             Mean of :meth:`score_samples`.
         """
-        values = self.score_samples(X, method=method)
-        if hasattr(values, "__next__"):
-            values = np.concatenate(list(values))
+        values = in_memory(self.score_samples(X, method=method))
         shares = shares_of(check_weights(sample_weight, values.shape[0]))
         return mean_of(values, shares)
 

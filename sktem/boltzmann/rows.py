@@ -6,11 +6,13 @@ import numpy as np
 
 from sktem.boltzmann.checks import check_rows, visible_values
 from sktem.boltzmann.tables import is_tabular
+from sktem.estimators.by_blocks import gathered
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.mapped import MappedRows
+from sktem.rows.partitions import DaskRows
 from sktem.rows.sources import as_chunk, found_rows
 
-__all__ = ["each_checked", "rows_of_fit"]
+__all__ = ["answer", "each_checked", "rows_of_fit"]
 
 #: Numbers that are held in memory for a fit, where X has no more of them.
 MOST_VALUES = 1 << 22
@@ -36,6 +38,20 @@ def rows_of_fit(machine, X, *, reset):
     if machine.pretrain:
         raise ValueError("pretrain needs X in memory, as an array")
     return rows
+
+
+def answer(machine, X, method, function, out, *, allow_nan=False):
+    """Return a function of rows, by blocks or by partitions where they are so."""
+    source = None if hasattr(X, "__next__") else found_rows(X)
+    if isinstance(source, DaskRows) and out is None and not is_tabular(machine.visible):
+        check_columns(machine, source, reset=False)
+
+        def answers(block):
+            return np.asarray(function(visible_values(machine, block)))
+
+        return source.mapped(answers, allow_nan=allow_nan)
+    blocks = each_checked(machine, X, method, allow_nan=allow_nan)
+    return gathered(X, map(function, blocks), out)
 
 
 def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False):

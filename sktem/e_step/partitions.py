@@ -259,8 +259,7 @@ class PartitionedExpectation(Expectation):
         """Return the weights of all rows, or nothing, by partition."""
         if self.weights is None:
             return {int(index): () for index in self.X.used}
-        weights = self.X.weights_of(self.weights)
-        return {index: (part,) for index, part in weights.items()}
+        return self.X.weights_of(self.weights)
 
     def shares(self, rows):
         """Return the share of each row in the mean over all rows."""

@@ -17,6 +17,7 @@ __all__ = [
     "each_block",
     "each_chunk",
     "gathered",
+    "in_memory",
     "needed_in_memory",
     "total_over",
     "weighted_sum",
@@ -166,6 +167,13 @@ def gathered(X, blocks, out):
         parts = list(blocks)
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
     return blocks
+
+
+def in_memory(answers):
+    """Return answers, an iterator of them, or a Dask array, as an array."""
+    if hasattr(answers, "compute"):
+        return answers.compute()
+    return np.concatenate([*answers]) if hasattr(answers, "__next__") else answers
 
 
 def _written(blocks, out):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.rows.mapped import ColumnRows
+from sktem.rows.partitions import DaskRows
 from sktem.rows.sources import found_rows
 
 __all__ = ["features_of", "split_target"]
@@ -22,7 +23,7 @@ def split_target(source, y):
         raise ValueError(
             f"y={y!r} must be an array, or name one of the columns of X: {names}"
         )
-    target = ColumnRows(source, [names.index(y)])
+    target = _columns(source, [y])
     parts = [np.array(block[:, 0]) for _, block in target.blocks()]
     return _without(source, y), np.concatenate(parts) if parts else np.empty(0), y
 
@@ -38,4 +39,11 @@ def features_of(X, target_name):
 
 
 def _without(source, name):
-    return ColumnRows(source, [j for j, n in enumerate(source.names) if n != name])
+    return _columns(source, [other for other in source.names if other != name])
+
+
+def _columns(source, names):
+    """Return the columns of some names."""
+    if isinstance(source, DaskRows):
+        return DaskRows(source.collection[names])
+    return ColumnRows(source, [source.names.index(name) for name in names])

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import answer, needed_in_memory
+from sktem.estimators.by_blocks import answer, in_memory, needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.targets import split_target
 from sktem.exceptions import FitWarning
@@ -425,7 +425,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         if source is None:
             return super().score(X, y, sample_weight)
         source, y, _ = split_target(source, y)
-        predicted = np.concatenate(list(self.predict(source)))
+        predicted = in_memory(self.predict(source))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _answer(self, X, function, out):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from sktem.rows.checked import aligned_blocks, share_of
+from sktem.rows.checked import share_of, summed
 
 __all__ = ["Scaling"]
 
@@ -20,15 +21,10 @@ class Scaling(NamedTuple):
     @classmethod
     def of(cls, X, weights=None):
         """Return the scaling of data, an array or rows that are read by blocks."""
-
-        def average(function):
-            return sum(
-                share_of(part, w, X, weights) * np.average(function(part), 0, w)
-                for part, w in aligned_blocks(X, weights)
-            )
-
-        centre = average(lambda part: part)
-        scale = np.sqrt(average(lambda part: (part - centre) ** 2))
+        total = len(X) if weights is None else weights.sum()
+        (centre,) = summed(partial(_average, total), X, weights)
+        (squares,) = summed(partial(_average, total, centre=centre), X, weights)
+        scale = np.sqrt(squares)
         constant = scale <= 1e-12 * np.abs(centre)
         return cls(centre, np.where(constant, np.inf, scale))
 
@@ -42,3 +38,9 @@ class Scaling(NamedTuple):
         coefficients[:, 1:] /= self.scale
         coefficients[:, 0] -= coefficients[:, 1:] @ self.centre
         return coefficients
+
+
+def _average(total, X, weights, centre=None):
+    """Return the part of a block in the average of X, or of squares around it."""
+    values = X if centre is None else (X - centre) ** 2
+    return (share_of(X, weights, total) * np.average(values, 0, weights),)

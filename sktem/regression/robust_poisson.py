@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -12,7 +13,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import answer, checked_rows, each_block
+from sktem.estimators.by_blocks import (
+    answer,
+    checked_rows,
+    each_block,
+    in_memory,
+)
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
 from sktem.loop.state import RunState
@@ -22,8 +28,9 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
-from sktem.rows.checked import CheckedRows
+from sktem.rows.checked import CheckedRows, check_columns, summed
 from sktem.rows.mapped import MappedRows
+from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import found_rows
 from sktem.samplers import ULA
 from sktem.validation import validate_data
@@ -164,21 +171,18 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             return ULA(**ULA_OPTIONS)
         return super()._with_settings(sampler, model)
 
-    @staticmethod
-    def _rows(X, y):
-        if (y < 0).any():
-            raise ValueError("y must not be negative: Poisson counts are asked for")
-        return np.column_stack([y, np.ones(len(X)), X])
-
     def _checked_by_blocks(self, source, y, sample_weight):
         """Return rows of scaled features for a fit, with weights and scaling."""
         source, y, self._target_name = split_target(source, y)
         X, sample_weight = checked_rows(self, source, sample_weight, dtype=np.float64)
         y = _checked_counts(y, X)
         scaling = Scaling.of(X, sample_weight)
+        if isinstance(X, PartitionedRows):
+            made = X.mapped(partial(_scaled_rows, scaling), y)
+            return made, sample_weight, scaling
 
         def scaled(rows, chunk):
-            return self._rows(scaling.apply(chunk), y[rows])
+            return _scaled_rows(scaling, chunk, y[rows])
 
         return CheckedRows(MappedRows(X, scaled)), sample_weight, scaling
 
@@ -191,11 +195,11 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        kept = self._rows(X, y)
+        kept = _rows(X, y)
         if sample_weight is not None:
             kept, sample_weight = drop_weightless(kept, sample_weight)
         scaling = Scaling.of(kept[:, 2:], sample_weight)
-        rows = self._rows(scaling.apply(kept[:, 2:]), kept[:, 0])
+        rows = _scaled_rows(scaling, kept[:, 2:], kept[:, 0])
         return rows, sample_weight, scaling
 
     @with_callbacks
@@ -311,7 +315,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         if source is None:
             return super().score(X, y, sample_weight)
         source, y, _ = split_target(source, y)
-        predicted = np.concatenate(list(self.predict(source)))
+        predicted = in_memory(self.predict(source))
         return float(r2_score(y, predicted, sample_weight=sample_weight))
 
     def log_likelihood(self, X, y):
@@ -338,11 +342,18 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         else:
             X, y, _ = split_target(source, y)
             counts = _checked_counts(y)
+        if isinstance(X, DaskRows):
+            check_columns(self, X, reset=False)
+            rows = PartitionedRows(X)
+            check_consistent_length(rows, counts)
+            rows = rows.mapped(_rows, counts)
+            function = partial(_log_likelihood, params=self.params_)
+            return float(summed(function, rows)[0])
         total, first = 0.0, 0
         for block, _ in each_block(self, X):
             some = counts[first : first + len(block)]
             check_consistent_length(block, some)
-            rows = self._rows(block, some)
+            rows = _rows(block, some)
             total += RobustPoissonModel().log_likelihood(rows, self.params_).sum()
             first += len(block)
         check_consistent_length(range(first), counts)
@@ -351,6 +362,21 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     def _validate(self, X, sample_weight, *, reset):
         X = validate_data(self, X, reset=reset, dtype=np.float64)
         return X, sample_weight
+
+
+def _rows(X, y):
+    """Return rows of the model: counts, ones and features."""
+    if (y < 0).any():
+        raise ValueError("y must not be negative: Poisson counts are asked for")
+    return np.column_stack([y, np.ones(len(X)), X])
+
+
+def _scaled_rows(scaling, X, y):
+    return _rows(scaling.apply(X), y)
+
+
+def _log_likelihood(rows, weights, params):
+    return (RobustPoissonModel().log_likelihood(rows, params).sum(),)
 
 
 def _checked_counts(y, X=None):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -10,7 +12,7 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
-from sktem.rows.checked import aligned_blocks, share_of
+from sktem.rows.checked import joined, share_of, summed
 
 __all__ = ["ascend", "best_start"]
 
@@ -20,22 +22,12 @@ N_STEPS, LONGEST_STEP = 100, 2.0
 FLAT = 1e-12
 
 
-def _summed(function, rows, weights):
-    """Return the sums over blocks of rows of what a function returns."""
-    total = None
-    for part, w in aligned_blocks(rows, weights):
-        found = function(part, w)
-        pairs = found if total is None else zip(total, found, strict=True)
-        total = found if total is None else tuple(a + b for a, b in pairs)
-    return total
-
-
 def _derivatives(rows, params, weights):
     """Return the log-likelihood and its derivatives in coefficients and log-variance.
 
     Louis' formula for each row, with the moments of ``d = z - mean``.
     """
-    return _summed(lambda part, w: _of_block(part, params, w), rows, weights)
+    return summed(partial(_of_block, params=params), rows, weights)
 
 
 def _of_block(rows, params, weights):
@@ -84,9 +76,7 @@ def ascend(rows, params, weights):
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
             break
-        moves = max(
-            np.abs(part[:, 1:] @ step[:-1]).max() for part, _ in aligned_blocks(rows)
-        )
+        moves = joined(partial(_largest_move, step=step[:-1]), _largest, rows)
         size = min(1.0, LONGEST_STEP / max(moves, abs(step[-1]), 1e-300))
         while size > 1e-10:
             trial = RobustPoissonParams(
@@ -103,29 +93,48 @@ def ascend(rows, params, weights):
     return params, left
 
 
+def _largest_move(rows, weights, step):
+    """Return the longest way that a step goes in the linear predictor."""
+    return np.abs(rows[:, 1:] @ step).max()
+
+
+def _largest(*values):
+    """Return the largest of some numbers."""
+    return max(values)
+
+
+def _poisson_value(rows, weights, b):
+    """Return the part of a block in the log-likelihood of a Poisson regression."""
+    with np.errstate(over="ignore"):
+        eta = rows[:, 1:] @ b
+        return (weights @ (rows[:, 0] * eta - np.exp(eta)),)
+
+
+def _poisson_derivatives(rows, weights, b):
+    """Return the part of a block in the derivatives of `_poisson_value`."""
+    y, D = rows[:, 0], rows[:, 1:]
+    with np.errstate(over="ignore"):
+        rate = np.exp(D @ b)
+        return (D.T * (weights * rate)) @ D, D.T @ (weights * (y - rate))
+
+
+def _mean_count(total, rows, weights):
+    """Return the part of a block in the mean of the counts."""
+    mean = np.average(rows[:, 0], weights=weights)
+    return (share_of(rows, weights, total) * mean,)
+
+
 def _poisson(rows, weights):
     """Return the coefficients of the Poisson regression, by Newton's method."""
 
     def value_at(b):
-        def of(part, w):
-            eta = part[:, 1:] @ b
-            return (w @ (part[:, 0] * eta - np.exp(eta)),)
-
-        return _summed(of, rows, weights)[0]
+        return summed(partial(_poisson_value, b=b), rows, weights)[0]
 
     def derivatives_at(b):
-        def of(part, w):
-            y, D = part[:, 0], part[:, 1:]
-            rate = np.exp(D @ b)
-            return (D.T * (w * rate)) @ D, D.T @ (w * (y - rate))
-
-        return _summed(of, rows, weights)
+        return summed(partial(_poisson_derivatives, b=b), rows, weights)
 
     b = np.zeros(rows.shape[1] - 1)
-    mean = sum(
-        share_of(part, w, rows, weights) * np.average(part[:, 0], weights=w)
-        for part, w in aligned_blocks(rows, weights)
-    )
+    (mean,) = summed(partial(_mean_count, weights.sum()), rows, weights)
     b[0] = np.log(mean + 1e-3)
     with np.errstate(over="ignore"):
         value = value_at(b)
@@ -147,40 +156,50 @@ def _poisson(rows, weights):
     return b
 
 
+def _weighted(rows, weights):
+    """Return the columns and the target of weighted least squares."""
+    root = np.sqrt(weights)
+    target = np.log(rows[:, 0] + 0.5) * root
+    return np.column_stack([rows[:, 1:] * root[:, None], target])
+
+
+def _triangular(*parts):
+    """Return the triangular factor that stands for all rows of some parts."""
+    return np.linalg.qr(np.vstack(parts)).R
+
+
+def _residual(total, rows, weights, b):
+    """Return the part of a block in the mean square that least squares leave."""
+    squares = (np.log(rows[:, 0] + 0.5) - rows[:, 1:] @ b) ** 2
+    return (share_of(rows, weights, total) * np.average(squares, weights=weights),)
+
+
 def _least_squares(rows, weights):
     """Return weighted least squares of ``log(y + 1/2)``."""
-    reduced = np.empty((0, rows.shape[1]))
-    for part, w in aligned_blocks(rows, weights):
-        root = np.sqrt(w)
-        target = np.log(part[:, 0] + 0.5) * root
-        own = np.column_stack([part[:, 1:] * root[:, None], target])
-        # Of several blocks the triangular factor stands for all rows before.
-        joined = np.vstack([reduced, own])
-        reduced = joined if len(reduced) == 0 else np.linalg.qr(joined).R
+    reduced = joined(_weighted, _triangular, rows, weights)
     b = np.linalg.lstsq(reduced[:, :-1], reduced[:, -1], rcond=None)[0]
-    rest = sum(
-        share_of(part, w, rows, weights)
-        * np.average((np.log(part[:, 0] + 0.5) - part[:, 1:] @ b) ** 2, weights=w)
-        for part, w in aligned_blocks(rows, weights)
-    )
+    (rest,) = summed(partial(_residual, weights.sum(), b=b), rows, weights)
     return RobustPoissonParams(b, max(float(rest), 0.01))
+
+
+def _excess(rows, weights, b):
+    """Return the part of a block in squares beyond those of counts, and of rates."""
+    rate = np.exp(np.minimum(rows[:, 1:] @ b, 300.0))
+    return weights @ ((rows[:, 0] - rate) ** 2 - rate), weights @ rate**2
+
+
+def _values(rows, weights, starts):
+    """Return the part of a block in the log-likelihoods of some parameters."""
+    model = RobustPoissonModel()
+    return tuple(weights @ model.log_likelihood(rows, start) for start in starts)
 
 
 def best_start(rows, weights):
     """Return the likelier of two starts: a Poisson regression and least squares."""
-    model = RobustPoissonModel()
     b = _poisson(rows, weights)
-
-    def moments(part, w):
-        rate = np.exp(np.minimum(part[:, 1:] @ b, 300.0))
-        return w @ ((part[:, 0] - rate) ** 2 - rate), w @ rate**2
-
-    beyond, squares = _summed(moments, rows, weights)
+    beyond, squares = summed(partial(_excess, b=b), rows, weights)
     excess = beyond / max(squares, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))
     starts = [RobustPoissonParams(b, variance), _least_squares(rows, weights)]
-
-    def values(part, w):
-        return tuple(w @ model.log_likelihood(part, start) for start in starts)
-
-    return starts[int(np.nanargmax(_summed(values, rows, weights)))]
+    values = summed(partial(_values, starts=starts), rows, weights)
+    return starts[int(np.nanargmax(values))]

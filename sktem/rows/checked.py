@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator
 from contextlib import closing
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -15,7 +17,9 @@ __all__ = [
     "aligned_blocks",
     "check_columns",
     "checked_blocks",
+    "joined",
     "share_of",
+    "summed",
 ]
 
 
@@ -202,11 +206,58 @@ def aligned_blocks(X, weights=None):
         yield block, None if weights is None else weights[first : first + len(block)]
 
 
-def share_of(block, weights, X, all_weights) -> float:
-    """Return the share of a block in the mean over all rows."""
-    if all_weights is None:
-        return len(block) / len(X)
-    return weights.sum() / all_weights.sum()
+def summed(function, X, weights=None) -> tuple:
+    """Return sums over the blocks of an array or CheckedRows, made where the rows are.
+
+    Parameters
+    ----------
+    function : callable
+        Called with rows and ``weights``, those of the rows or None; returns a tuple of
+        arrays and numbers.
+    X : ndarray or CheckedRows
+        The rows.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    tuple
+        The sums.
+    """
+    if hasattr(X, "summed"):
+        return X.summed(function, rows_per_block(X.shape[1]), weights)
+    found = (function(part, weights=w) for part, w in aligned_blocks(X, weights))
+    return reduce(lambda one, other: tuple(map(add, one, other)), found)
+
+
+def joined(function, join, X, weights=None):
+    """Return what ``join`` makes of results of blocks, or of partitions where they lie.
+
+    Parameters
+    ----------
+    function : callable
+        Called with rows and ``weights``.
+    join : callable
+        Makes one result of some.
+    X : ndarray or CheckedRows
+        The rows.
+    weights : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows.
+
+    Returns
+    -------
+    object
+        The result.
+    """
+    if hasattr(X, "joined"):
+        return X.joined(function, join, weights)
+    found = (function(part, weights=w) for part, w in aligned_blocks(X, weights))
+    return reduce(join, found)
+
+
+def share_of(block, weights, total) -> float:
+    """Return the share of a block in the mean over rows of a total weight."""
+    return (len(block) if weights is None else weights.sum()) / total
 
 
 def check_columns(estimator, source: Rows, *, reset: bool) -> None:

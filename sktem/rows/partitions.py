@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.rows.base import ChangedRowsError, Rows
+from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
 from sktem.rows.checked import (
     CheckedRows,
     check_finite,
@@ -91,7 +92,7 @@ class DaskRows(Rows):
         (chunk,), _ = graph.run([graph.source(*self.graphs[index])])
         yield as_array(chunk, self.names, self.where(index))
 
-    def mapped(self, function, check=None):
+    def mapped(self, function, check=None, allow_nan=False):
         """Return a Dask array of a function of the rows.
 
         Parameters
@@ -100,6 +101,8 @@ class DaskRows(Rows):
             Returns an array with an entry for each row.
         check : callable or None, default=None
             Called with the rows first; raises ValueError for what is not allowed.
+        allow_nan : bool, default=False
+            Whether NaN is allowed.
 
         Returns
         -------
@@ -110,13 +113,16 @@ class DaskRows(Rows):
         if not hasattr(array, "rechunk"):
             array = array.to_dask_array()
         dtype = np.float32 if array.dtype == np.float32 else np.float64
-        like = function(np.zeros((1, self.n_columns), dtype))[:0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # these are nobody's rows
+            like = function(np.ones((1, self.n_columns), dtype))[:0]
         lengths = array.chunks[0]
         starts = np.cumsum((0, *lengths[:-1]))
         answer = partial(
             _answered,
             function,
             check,
+            allow_nan,
             Partition(None, "", self.n_columns),
             like,
             starts,
@@ -158,15 +164,20 @@ class Partition(NamedTuple):
         array = as_array(raw, self.names, self.name)
         return numbers_of_chunk(array, self.n_columns, self.name)
 
-    def load(self, raw):
-        """Return the rows, which must be as many as they were."""
+    def load(self, raw, beside=None):
+        """Return the rows, which must be as many as they were.
+
+        What is beside them is an argument of the function that makes others of them.
+        """
         array = self.numbers(raw)
         if len(array) != self.n_rows:
             raise ChangedRowsError(
                 f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
                 "later pass: the rows must stay the same during a fit"
             )
-        array = array if self.function is None else self.function(array)
+        if self.function is not None:
+            given = (array,) if beside is None else (array, beside)
+            array = self.function(*given)
         return np.ascontiguousarray(array, dtype=self.dtype)
 
 
@@ -216,18 +227,21 @@ class PartitionedRows(CheckedRows):
         types = {found[index][1] for index in self.used}
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
         self.shape = (int(self.lengths.sum()), source.n_columns)
-        self._weights: tuple[Any, dict] = (None, {})
+        self.beside: np.ndarray | None = None
+        self._sent: dict[int, tuple[np.ndarray, dict[int, Held]]] = {}
 
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
 
-    def mapped(self, function) -> PartitionedRows:
-        """Return the rows that a function makes of these, of equally many columns.
+    def mapped(self, function, beside=None) -> PartitionedRows:
+        """Return the rows that a function makes of these.
 
         Parameters
         ----------
         function : callable
             Called with rows of float32 or float64, where they lie.
+        beside : ndarray of shape (n_rows,) or None, default=None
+            A number for each row, of which those of the rows are the second argument.
 
         Returns
         -------
@@ -235,7 +249,10 @@ class PartitionedRows(CheckedRows):
             The rows.
         """
         made = object.__new__(PartitionedRows)
-        made.__dict__.update(self.__dict__, held={})
+        made.__dict__.update(self.__dict__, held={}, beside=beside)
+        given = () if beside is None else (np.zeros(1),)
+        example = function(np.zeros((1, self.shape[1]), self.dtype), *given)
+        made.shape = (self.shape[0], example.shape[1])
         made.loaders = [loader._replace(function=function) for loader in self.loaders]
         return made
 
@@ -268,6 +285,7 @@ class PartitionedRows(CheckedRows):
             What stands for the results, by the number of the partition.
         """
         common = graph.common(function, arguments)
+        beside = {} if self.beside is None else self.parts_of(self.beside)
         tasks = {}
         for index in map(int, self.used if each is None else each):
             loader = self.loaders[index]._replace(
@@ -275,9 +293,8 @@ class PartitionedRows(CheckedRows):
             )
             own = () if each is None else each[index]
             raw, first = graph.source(*self.source.graphs[index]), self.starts[index]
-            tasks[index] = graph.add(
-                _on_partition, raw, loader, common, int(first), *own
-            )
+            arguments = (raw, beside.get(index), loader, common, int(first), *own)
+            tasks[index] = graph.add(_on_partition, *arguments)
         return tasks
 
     def summed(self, function, size: int, weights=None) -> tuple:
@@ -301,26 +318,51 @@ class PartitionedRows(CheckedRows):
         tuple
             The sums.
         """
-        each = None
-        if weights is not None:
-            each = {index: (part,) for index, part in self.weights_of(weights).items()}
-        graph = Graph()
+        graph, each = Graph(), self.weights_of(weights)
         tasks = self.tasks(graph, _block_sums, size, function, each=each)
         sums, _ = reduced(graph, tasks.values(), partial(joined_sums, size))
         return total_of(sums, size, len(self))
 
-    def weights_of(self, weights: np.ndarray) -> dict[int, Any]:
-        """Return weights by partition; they are sent once."""
-        if self._weights[0] is not weights:
+    def joined(self, function, join, weights=None):
+        """Return what ``join`` makes of ``function(rows, weights=weights)``.
+
+        Parameters
+        ----------
+        function : callable
+            It is sent to the partitions.
+        join : callable
+            Makes one result of one or some.
+        weights : ndarray of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        object
+            The result.
+        """
+        graph, each = Graph(), self.weights_of(weights)
+        tasks = self.tasks(graph, _result, function, join, each=each)
+        return reduced(graph, tasks.values(), join)[0]
+
+    def weights_of(self, weights: np.ndarray | None) -> dict[int, tuple] | None:
+        """Return an argument for each partition: its weights, if there are any."""
+        if weights is None:
+            return None
+        return {index: (part,) for index, part in self.parts_of(weights).items()}
+
+    def parts_of(self, numbers: np.ndarray) -> dict[int, Held]:
+        """Return the numbers of the rows of each partition; they are sent once."""
+        if id(numbers) not in self._sent:
             graph, used = Graph(), self.used
             stops = self.starts[used] + self.lengths[used]
-            parts = [
-                graph.add(np.asarray, weights[start:stop])
+            tasks = [
+                graph.add(np.asarray, numbers[start:stop])
                 for start, stop in zip(self.starts[used], stops, strict=True)
             ]
-            _, held = graph.run([], parts)
-            self._weights = (weights, dict(zip(used.tolist(), held, strict=True)))
-        return self._weights[1]
+            _, held = graph.run([], tasks)
+            parts = dict(zip(used.tolist(), held, strict=True))
+            self._sent[id(numbers)] = numbers, parts
+        return self._sent[id(numbers)][1]
 
     def split(self, indices: np.ndarray) -> dict[int, np.ndarray]:
         """Return positions in an array of row indices, by partition."""
@@ -461,7 +503,7 @@ def _examined(raw, loader, check, allow_nan):
     return len(array), array.dtype, has_nan, wrong
 
 
-def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
+def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0,)):
     """Return a function of the rows of a partition, after checks."""
     index = block_id[0]
     loader = loader._replace(name=f"partition {index}")
@@ -470,15 +512,17 @@ def _answered(function, check, loader, like, starts, raw, block_id=(0,)):
         return like
     known = not np.isnan(starts[index])
     first, where = (int(starts[index]), "") if known else (0, ", counted in it")
-    check_finite(array, first, loader.name + where)
+    check_finite(array, first, loader.name + where, allow_nan)
     if check is not None:
         check(array)
-    return function(array).astype(like.dtype, copy=False)
+    size = rows_per_block(array.shape[1])
+    blocks = (array[start : start + size] for start in range(0, len(array), size))
+    return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)
 
 
-def _on_partition(raw, loader, common, first, *own):
+def _on_partition(raw, beside, loader, common, first, *own):
     function, arguments = common.opened()
-    return function(loader.load(raw), first, *own, *arguments)
+    return function(loader.load(raw, beside), first, *own, *arguments)
 
 
 def _block_sums(block, first, *arguments):
@@ -490,6 +534,11 @@ def _block_sums(block, first, *arguments):
         values = function(block[rows], weights=part)
         parts.append(PartSum(first + rows.start, first + rows.stop, values))
     return joined_sums(size, parts)
+
+
+def _result(block, first, *arguments):
+    *weights, function, join = arguments
+    return join(function(block, weights=weights[0] if weights else None))
 
 
 def _itself(block, first):

@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import CallbackSupportMixin, with_callbacks
-from sktem.estimators.by_blocks import needed_in_memory
+from sktem.estimators.by_blocks import in_memory, needed_in_memory
 from sktem.links import DocumentationLinkMixin
 from sktem.template.classes import (
     best_temperature,
@@ -496,9 +496,7 @@ class DeformableTemplateClassifier(
         float
             Mean accuracy.
         """
-        predicted = self.predict(X)
-        if hasattr(predicted, "__next__"):
-            predicted = np.concatenate(list(predicted))
+        predicted = in_memory(self.predict(X))
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _checked(self, X):

@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
@@ -1042,9 +1043,7 @@ class DeformableTemplateEstimator(
         float
             Mean of ``score_samples``.
         """
-        values = self.score_samples(X)
-        if hasattr(values, "__next__"):
-            values = np.concatenate(list(values))
+        values = in_memory(self.score_samples(X))
         return float(np.average(values, weights=sample_weight))
 
     def predict_proba(self, X, *, out=None):

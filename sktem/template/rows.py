@@ -14,7 +14,7 @@ from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.files import check_length, found_files
 from sktem.rows.mapped import MappedRows
-from sktem.rows.partitions import PartitionedRows
+from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
 from sktem.template.shapes import Layout, resolved_shape, rows_of
 
@@ -157,6 +157,13 @@ def answer(estimator, X, function, out):
     check_is_fitted(estimator)
     iterated = hasattr(X, "__next__")
     source = None if iterated else found_images(X)
+    if isinstance(source, DaskRows) and out is None:
+        check_columns(estimator, source, reset=False)
+
+        def answers(block):
+            return function(_images(estimator, block))
+
+        return source.mapped(answers, allow_nan=True)
     blocks = map(function, _each_block(estimator, X, source, iterated))
     by_blocks = source is not None and not isinstance(X, np.ndarray)
     return gathered(source if by_blocks else X, blocks, out)
@@ -186,7 +193,12 @@ def _each_block(estimator, X, source, iterated):
         return
     check_columns(estimator, source, reset=False)
     for block in checked_blocks(source, estimator.n_features_in_, allow_nan=True):
-        if getattr(estimator, "channel_axis", None) is not None:
-            shape, axis = estimator.image_shape_, estimator.channel_axis
-            block = rows_of(np.asarray(block), shape, axis)[0]
-        yield np.asarray(block, dtype=np.float64, order="C")
+        yield _images(estimator, block)
+
+
+def _images(estimator, block):
+    """Return rows as an estimator computes with them."""
+    if getattr(estimator, "channel_axis", None) is not None:
+        shape, axis = estimator.image_shape_, estimator.channel_axis
+        block = rows_of(np.asarray(block), shape, axis)[0]
+    return np.asarray(block, dtype=np.float64, order="C")

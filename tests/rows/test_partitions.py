@@ -7,7 +7,10 @@ import pytest
 from sklearn.base import clone
 
 from sktem import (
+    ARDLogisticClassifier,
     DeformableTemplateEstimator,
+    LatentBoltzmannMachine,
+    RobustPoissonRegressor,
     StochasticEM,
     StochasticEMGaussianMixture,
 )
@@ -198,6 +201,13 @@ def test_templates(missing):
             close = {"rtol": rtol, "atol": rtol * np.abs(given).max()}
             np.testing.assert_allclose(getattr(found, name), given, **close)
         assert found.fold_rate_ == expected.fold_rate_
+    rows = dask_array((2, 0, 3), images[:5])
+    for method in ("transform", "score_samples"):
+        answers = getattr(expected, method)(rows)
+        assert isinstance(answers, da.Array) and answers.chunks[0] == (2, 0, 3)
+        given = getattr(expected, method)(images[:5])
+        np.testing.assert_allclose(answers.compute(), given, rtol=1e-6, atol=1e-6)
+    assert expected.score(rows) == pytest.approx(given.mean())
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples"])
@@ -340,3 +350,137 @@ def test_many_rows_are_visited_by_shares(monkeypatch, solver):
 def test_columns_in_chunks():
     one, other = mixture().fit(da.from_array(X, chunks=(400, 1))), mixture().fit(X)
     assert_same(one, other)
+
+
+linear = 0.3 + X @ [0.1, -0.2] + 0.6 * np.random.default_rng(4).normal(size=N)
+counts = np.random.default_rng(5).poisson(np.exp(linear))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_robust_poisson_of_every_chunking(chunks):
+    rows, weights = dask_array(chunks), np.random.default_rng(6).uniform(0.5, 2, N)
+    for given in (None, weights):
+        expected = RobustPoissonRegressor(max_iter=30).fit(X, counts, given)
+        found = RobustPoissonRegressor(max_iter=30).fit(rows, counts, given)
+        for name in ("coef_", "intercept_", "sigma_"):
+            one, other = getattr(found, name), getattr(expected, name)
+            np.testing.assert_allclose(one, other, rtol=1e-9)
+    predicted = found.predict(rows)
+    assert isinstance(predicted, da.Array)
+    np.testing.assert_allclose(predicted.compute(), expected.predict(X), rtol=1e-9)
+    likelihood = found.log_likelihood(rows, da.from_array(counts, chunks=100))
+    assert likelihood == pytest.approx(expected.log_likelihood(X, counts), rel=1e-9)
+    assert found.score(rows, counts) == pytest.approx(expected.score(X, counts))
+
+
+@pytest.mark.parametrize("solver", ["saem", "isaem", "vrttem"])
+def test_robust_poisson_with_chains(solver):
+    settings = {"sampler": MALA(step=0.3), "max_iter": 3, "tol": 0, "random_state": 0}
+    one, other = (
+        RobustPoissonRegressor(solver=solver, batch_size=300, **settings)
+        .fit(rows, counts)
+        .coef_
+        for rows in (dask_array(CHUNKS[2]), X)
+    )
+    np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+def test_robust_poisson_of_a_data_frame():
+    dd = pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"a": X[:, 0], "n": counts, "b": X[:, 1]})
+    frame = dd.from_pandas(table, npartitions=3)
+    found = RobustPoissonRegressor(max_iter=30).fit(frame, "n")
+    expected = RobustPoissonRegressor(max_iter=30).fit(X, counts)
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-9)
+    assert list(found.feature_names_in_) == ["a", "b"]
+    assert found.score(frame, "n") == pytest.approx(expected.score(X, counts))
+    predicted = found.predict(frame).compute()
+    np.testing.assert_allclose(predicted, expected.predict(X), rtol=1e-9)
+
+
+def test_robust_poisson_with_a_wrong_row():
+    wrong = X.copy()
+    wrong[555, 1] = np.nan
+    rows = dask_array(CHUNKS[1], wrong)
+    fitted = RobustPoissonRegressor(max_iter=2).fit(X, counts)
+    for call in (
+        lambda: clone(fitted).fit(rows, counts),
+        lambda: fitted.predict(rows).compute(),
+        lambda: fitted.log_likelihood(rows, counts),
+    ):
+        with pytest.raises(ValueError, match="NaN: in row 555, column 1 .partition 1"):
+            call()
+    with pytest.raises(ValueError, match="negative"):
+        clone(fitted).fit(dask_array(CHUNKS[1]), -counts)
+
+
+bits = (np.random.default_rng(7).random((N, 5)) < [0.2, 0.8, 0.5, 0.4, 0.6]) * 1.0
+bits[::2, 1] = bits[::2, 0]
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+def test_machines_of_every_chunking(chunks):
+    """Up to four million values are brought here, for the fit to the array."""
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=(2,), max_iter=2, tol=None, random_state=0
+    )
+    expected = clone(machine).fit(bits)
+    rows = dask_array(chunks, bits)
+    found = clone(machine).fit(rows)
+    np.testing.assert_array_equal(found.params_, expected.params_)
+    for method in ("transform", "free_energy", "score_samples"):
+        answers = getattr(found, method)(rows)
+        assert isinstance(answers, da.Array)
+        assert answers.chunks[0] == chunks
+        np.testing.assert_allclose(answers, getattr(expected, method)(bits), rtol=1e-6)
+    assert found.score(rows) == pytest.approx(expected.score(bits))
+
+
+def test_machines_with_many_rows(monkeypatch):
+    """Batches are read in the order of buffers: other ones, of the same quality."""
+    monkeypatch.setattr("sktem.boltzmann.rows.MOST_VALUES", 100)
+    settings = {"max_iter": 20, "tol": None, "random_state": 0}
+    scores = [
+        LatentBoltzmannMachine(hidden_layer_sizes=(2,), **settings)
+        .fit(rows)
+        .score(bits)
+        for rows in (dask_array(CHUNKS[1], bits), dask_array(CHUNKS[4], bits), bits)
+    ]
+    np.testing.assert_allclose(scores, scores[2], atol=0.05)
+    p = bits.mean(axis=0)
+    independent = (p * np.log(p) + (1 - p) * np.log(1 - p)).sum()
+    assert min(scores) > independent + 0.05
+
+
+@pytest.mark.parametrize("visible", ["binary", "spin"])
+def test_machines_with_a_wrong_row(visible):
+    """NaN is a value that is not observed; other values are not allowed."""
+    given = bits if visible == "binary" else 2 * bits - 1
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=(2,), visible=visible, max_iter=2, tol=None, random_state=0
+    )
+    unseen = given.copy()
+    unseen[555, 1] = np.nan
+    rows = dask_array(CHUNKS[1], unseen)
+    one, other = clone(machine).fit(rows), clone(machine).fit(unseen)
+    np.testing.assert_array_equal(one.params_, other.params_)
+    np.testing.assert_allclose(one.transform(rows), other.transform(unseen), rtol=1e-6)
+    with pytest.raises(ValueError, match="NaN: in row 555, column 1 .partition 1"):
+        one.free_energy(rows).compute()
+    wrong = given.copy()
+    wrong[555, 1] = 2.5
+    for call in (machine.fit, lambda X: one.transform(X).compute()):
+        with pytest.raises(ValueError, match="X must be"):
+            call(dask_array(CHUNKS[1], wrong))
+
+
+def test_answers_of_classification():
+    kept = ARDLogisticClassifier(max_iter=2, random_state=0).fit(X, counts > 1)
+    rows = dask_array(CHUNKS[3])
+    for name in ("decision_function", "predict_proba", "predict"):
+        answers = getattr(kept, name)(rows)
+        assert isinstance(answers, da.Array)
+        expected = getattr(kept, name)(X)
+        np.testing.assert_allclose(answers.compute(), expected, rtol=1e-12)
+    assert kept.score(rows, counts > 1) == kept.score(X, counts > 1)
