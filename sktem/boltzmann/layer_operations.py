@@ -17,6 +17,7 @@ import numpy as np
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
+    adapted_step,
     centre_step,
     draw_from_means,
     draw_normals,
@@ -102,6 +103,9 @@ class CompiledOperations(NumpyArrays):
         to_even, to_odd = np.zeros_like(even), np.zeros_like(odd)
         centre_step(matrix, even, odd, along_even, along_odd, to_even, to_odd)
         return to_even, to_odd
+
+    #: The adapted step of a matrix of weights, in one pass.
+    adapted_step = staticmethod(adapted_step)
 
     def pack(self, states):
         """Return zeros and ones as bits, one row of bytes for each row."""

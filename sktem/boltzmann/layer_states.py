@@ -307,3 +307,34 @@ class LayerStates:
         to_odd = self.odd_fields(step, even[None, :])[0, :]
         self.layout.even_biases(step)[:] -= to_even
         self.layout.odd_biases(step)[:] -= to_odd
+
+    def adapted_step(self, params, averages, positive, negative, centre, rates):
+        """Move parameters of NumPy along an adapted step, see the kernel.
+
+        Return the squared norms of the gradient and of the step.
+        """
+        layout, n = self.layout, self.layout.weights_from
+        gradient = positive[:n] - negative[:n]
+        centre = np.zeros(n, params.dtype) if centre is None else centre
+        to_even = np.zeros(layout.n_even, params.dtype)
+        to_odd = np.zeros(layout.n_odd, params.dtype)
+        gap, length = float(gradient @ gradient), 0.0
+        arrays = (params, *averages, positive, negative)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            squares = operations_of(params).adapted_step(
+                *(layout.matrix(values, block) for values in arrays),
+                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
+                layout.even_biases(gradient)[rows],
+                layout.odd_biases(gradient)[columns], rates, to_even[rows],
+                to_odd[columns],
+            )  # fmt: skip
+            gap, length = gap + squares[0], length + squares[1]
+        _, past, now, past_squares, now_squares, rate, spread, root = rates
+        first, second = (values[:n] for values in averages)
+        first[:] = past * first + now * gradient
+        second[:] = past_squares * second + now_squares * gradient**2
+        step = rate * first / (np.sqrt(spread * second) + root)
+        layout.even_biases(step)[:] -= self.down * to_even
+        layout.odd_biases(step)[:] -= self.up * to_odd
+        params[:n] += step
+        return gap, length + float(step @ step)

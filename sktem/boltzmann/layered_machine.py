@@ -361,6 +361,16 @@ class LayeredMachine(BoltzmannModel):
         """Turn a step along the gradient into one about a centre."""
         self.states.centred(step, centre)
 
+    def fuses(self, params) -> bool:
+        """Return whether `adapted_step` takes parameters of this kind."""
+        return arrays_of(params).is_numpy
+
+    def adapted_step(self, params, averages, positive, negative, centre, rates):
+        """Move parameters along an adapted step."""
+        return self.states.adapted_step(
+            params, averages, positive, negative, centre, rates
+        )
+
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         self.states.centre_weights(gradient, centre)

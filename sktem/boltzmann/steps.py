@@ -23,14 +23,20 @@ def m_step(settings, state, negative) -> None:
     model, params = settings.model, state.params
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
-        gradient = arrays.difference(state.mean, negative)
-        if settings.weight_decay:
-            weights = slice(model.weights_from, None)
-            gradient[weights] -= settings.weight_decay * params[weights]
-        state.gap = float(gradient @ gradient)
-        step = (_adapted if settings.adaptive else _plain)(settings, state, gradient)
-        params += step
-        state.reach += float(step @ step) ** 0.5
+        if settings.adaptive and model.fuses(params):
+            length = _fused(settings, state, negative)
+        else:
+            gradient = arrays.difference(state.mean, negative)
+            if settings.weight_decay:
+                weights = slice(model.weights_from, None)
+                gradient[weights] -= settings.weight_decay * params[weights]
+            state.gap = float(gradient @ gradient)
+            step = (_adapted if settings.adaptive else _plain)(
+                settings, state, gradient
+            )
+            params += step
+            length = float(step @ step)
+        state.reach += length**0.5
     # No parameter can be beyond the sum of the steps, so that few updates need a look.
     if model.gaussian or not state.reach < LARGEST_PARAMETER:
         if model.project(params):
@@ -66,10 +72,7 @@ def _adapted(settings, state, gradient):
     xp = arrays_of(gradient).xp
     if settings.centering:
         model.centre_weights(gradient, state.centre)
-    if state.first is None:
-        state.first, state.second = xp.zeros_like(gradient), xp.zeros_like(gradient)
-        state.n_moments = 0
-    state.n_moments += 1
+    rate, share_squares = _adapted_rates(settings, state)
     past = settings.momentum
     state.first *= past
     state.first += (1.0 - past) * gradient
@@ -77,11 +80,6 @@ def _adapted(settings, state, gradient):
     gradient *= 1.0 - PAST_SQUARES
     state.second *= PAST_SQUARES
     state.second += gradient
-    # Averages that began at zero are too small by this factor.
-    share = 1.0 - past**state.n_moments
-    share_squares = 1.0 - PAST_SQUARES**state.n_moments
-    rate = settings.step_size_m(state.n_updates, state.fraction)
-    rate *= state.shortened / share
     roots = xp.sqrt(state.second / share_squares)
     roots += TYPICAL_ROOT
     step = state.first / roots
@@ -89,6 +87,34 @@ def _adapted(settings, state, gradient):
     if settings.centering:
         model.centre_biases(step, state.centre)
     return step
+
+
+def _adapted_rates(settings, state):
+    """Return the rate of an adapted step and what averaged squares are too small by."""
+    if state.first is None:
+        zeros_like = arrays_of(state.params).xp.zeros_like
+        state.first, state.second = zeros_like(state.params), zeros_like(state.params)
+        state.n_moments = 0
+    state.n_moments += 1
+    # Averages that began at zero are too small by such a factor.
+    share = 1.0 - settings.momentum**state.n_moments
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    return rate * (state.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
+
+
+def _fused(settings, state, negative):
+    """Move the parameters as `_adapted` says and return the squared length."""
+    rate, share_squares = _adapted_rates(settings, state)
+    past = settings.momentum
+    rates = (
+        settings.weight_decay, past, 1.0 - past, PAST_SQUARES, 1.0 - PAST_SQUARES, rate,
+        1.0 / share_squares, TYPICAL_ROOT,
+    )  # fmt: skip
+    state.gap, length = settings.model.adapted_step(
+        state.params, (state.first, state.second), state.mean, negative,
+        state.centre if settings.centering else None, np.array(rates, np.float32),
+    )  # fmt: skip
+    return length
 
 
 def average(settings, state):

@@ -133,3 +133,54 @@ def centre_step(matrix, even, odd, along_even, along_odd, to_even, to_odd):
             total += x * odd[j]
             to_odd[j] += one * x
         to_even[i] += total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
+def adapted_step(
+    matrix, first, second, positive, negative, even, odd, along_even, along_odd, rates,
+    to_even, to_odd,
+):  # fmt: skip
+    """Take the adapted step of a matrix of weights about a centre, in one pass.
+
+    With ``decay, past, now, past_squares, now_squares, rate, spread, root = rates``,
+    equal ``g = positive - negative - decay * matrix``, less
+    ``np.outer(even, along_odd) + np.outer(along_even, odd)``; averages ``first`` of g
+    and ``second`` of its square; ``step = rate * first / (np.sqrt(spread * second) +
+    root)``; ``matrix += step``, ``to_even += step @ odd``, ``to_odd += even @ step``.
+    Return the sums of the squares of the uncentred g and of the step.
+    """
+    decay, past, now, past_squares = rates[0], rates[1], rates[2], rates[3]
+    now_squares, rate, spread, root = rates[4], rates[5], rates[6], rates[7]
+    width = matrix.shape[1]
+    g = np.empty(width, np.float32)
+    gap, length = np.float64(0.0), np.float64(0.0)
+    # Loops over few arrays each: their rows stay in the cache.
+    for i in range(matrix.shape[0]):
+        row, one, along = matrix[i], even[i], along_even[i]
+        p, q = positive[i], negative[i]
+        total, square = _ZERO, _ZERO
+        for j in range(width):
+            x = p[j] - q[j] - decay * row[j]
+            square += x * x
+            g[j] = x
+        gap += np.float64(square)
+        for j in range(width):
+            g[j] -= one * along_odd[j] + along * odd[j]
+        m, v = first[i], second[i]
+        square = _ZERO
+        for j in range(width):
+            x = g[j]
+            mean = past * m[j] + now * x
+            power = past_squares * v[j] + now_squares * (x * x)
+            m[j], v[j] = mean, power
+            x = rate * mean / (np.sqrt(spread * power) + root)
+            square += x * x
+            g[j] = x
+        length += np.float64(square)
+        for j in range(width):
+            x = g[j]
+            row[j] += x
+            total += x * odd[j]
+            to_odd[j] += one * x
+        to_even[i] += total
+    return gap, length
