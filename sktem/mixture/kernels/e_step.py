@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks, rows_per_block
 from sktem.mixture.kernels.rows import (
@@ -21,6 +22,7 @@ from sktem.mixture.kernels.rows import (
     work_size,
 )
 from sktem.mixture.kernels.sums import product_tables
+from sktem.mixture.kernels.wide import LEAST_WIDTH, wide_rows
 
 # Outputs without a length are not computed, weights without one are ones.
 _NO_VECTOR = np.empty(0)
@@ -155,8 +157,17 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
     length = n_statistics(covariance_type, n_components, n_features)
 
     block_size = rows_per_block(n_features)
+    is_wide = covariance_type == "full" and n_features >= LEAST_WIDTH
 
     def sum_rows(X, weights, before=None):
+        def sum_wide(start, stop):
+            sums = np.zeros(length)
+            part = _NO_VECTOR if weights is None else plain(weights[start:stop])
+            rows = plain(X[start:stop])
+            centre, bound, constants, _, precisions, offsets, _ = description
+            of_rows = centre, bound, constants, precisions, offsets
+            return sums, wide_rows(rows, part, *of_rows, sums)
+
         def sum_block(start, stop):
             sums = np.zeros(length)
             log_likelihood = mixture_rows(
@@ -172,6 +183,9 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
             )
             return sums, log_likelihood
 
+        if is_wide:
+            with threadpool_limits(1, "blas"):
+                return reduce_blocks(sum_wide, len(X), block_size, n_jobs, before)
         return reduce_blocks(sum_block, len(X), block_size, n_jobs, before)
 
     if not hasattr(X, "blocks"):

@@ -10,31 +10,36 @@ __all__ = ["factor_inverses", "inverse_cholesky"]
 def factor_inverses(matrices, factors):
     """Fill ``factors[k] = inv(cholesky(matrices[k])).T``; False if one has none."""
     n_matrices, d, _ = matrices.shape
-    lower = np.empty((d, d))
+    # Rows of the transposed factor, so that all inner loops run along rows.
+    upper = np.empty((d, d))
     for k in range(n_matrices):
+        for i in range(d):
+            for j in range(i + 1):
+                upper[j, i] = matrices[k, i, j]
         for j in range(d):
-            for i in range(j, d):
-                total = matrices[k, i, j]
-                for m in range(j):
-                    total -= lower[i, m] * lower[j, m]
-                if i == j:
-                    if not total > 0.0:  # also catches NaN
-                        return False
-                    lower[j, j] = np.sqrt(total)
-                else:
-                    lower[i, j] = total / lower[j, j]
-        # Row i of the inverse of the lower factor is column i of the result.
+            row = upper[j]
+            if not row[j] > 0.0:  # also catches NaN
+                return False
+            root = np.sqrt(row[j])
+            row[j] = root
+            for i in range(j + 1, d):
+                row[i] /= root
+            for m in range(j + 1, d):
+                # Slices, as the compiler vectorises loops from 0 only.
+                other, right, factor = upper[m, m:], row[m:], row[m]
+                for i in range(d - m):
+                    other[i] -= factor * right[i]
         for j in range(d):
+            result = factors[k, j]
             for i in range(d):
-                if i < j:
-                    factors[k, j, i] = 0.0
-                elif i == j:
-                    factors[k, j, i] = 1.0 / lower[j, j]
-                else:
-                    total = 0.0
-                    for m in range(j, i):
-                        total -= lower[i, m] * factors[k, j, m]
-                    factors[k, j, i] = total / lower[i, i]
+                result[i] = 0.0
+            result[j] = 1.0 / upper[j, j]
+            for m in range(j, d):
+                if m > j:
+                    result[m] /= upper[m, m]
+                value, right, rest = result[m], upper[m, m + 1 :], result[m + 1 :]
+                for i in range(d - m - 1):
+                    rest[i] -= right[i] * value
     return True
 
 
