@@ -45,6 +45,7 @@ from sktem import DeformableTemplateEstimator
 from sktem.exceptions import FitWarning
 from sktem.template.kernels.chains import Target, langevin_chains, quadratic
 from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.products import copy_vector
 from sktem.template.statistics import split
 
 PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
@@ -165,18 +166,17 @@ class _Geometry:
 
 
 @njit(nogil=True)
-def energies(Y, Z, table, precision, noise_variance, grid, energy, gradient):
+def energies(Y, Z, table, precision, noise_variance, grid, work, energy, gradient):
     """Fill energies and gradients of images, one by one."""
-    work = new_work(grid, 2)
     prior = np.empty(Z.shape[1])
     for row in range(Y.shape[0]):
         z = Z[row]
-        rss = rss_of(Y[row], z.reshape(work.pull.shape), table, grid, work)
-        adjoint(grid, work)
+        copy_vector(z, work.z)
+        rss = rss_of(Y[row], table, grid, work, ())
+        adjoint(grid, work, ())
         form = quadratic(precision, z, prior)
-        pull = work.pull.reshape(-1)
         for j in range(z.shape[0]):
-            gradient[row, j] = pull[j] / noise_variance + prior[j]
+            gradient[row, j] = work.pull[j] / noise_variance + prior[j]
         energy[row] = 0.5 * (rss / noise_variance + form)
 
 
@@ -218,8 +218,9 @@ def energy(report, options, setting):
 
     def compiled():
         energies(
-            Y, Z, part.table, part.precision, part.noise_variance, grid.compiled, *found
-        )
+            Y, Z, part.table, part.precision, part.noise_variance, grid.compiled,
+            new_work(grid.compiled, 2), *found,
+        )  # fmt: skip
 
     count = 20
     functions = {
@@ -486,7 +487,7 @@ def run_chains(setting, Y, move, start, n_steps, n_draws):
         copies = np.repeat(Y[i : i + 1], n_draws, axis=0)
         energies(
             copies, Z, part.table, part.precision, part.noise_variance, grid.compiled,
-            energy, gradient,
+            new_work(grid.compiled, 2), energy, gradient,
         )  # fmt: skip
         form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
         rss[:, i] = 2 * energy - form

@@ -44,22 +44,6 @@ class Component(NamedTuple):
     log_det: float
     noise_variance: float
 
-    @classmethod
-    def of(cls, grid, params, t, wide=None) -> Component:
-        """Return those of component ``t``, with a covariance added if one is given."""
-        covariance = params.covariances[t]
-        if wide is not None:
-            covariance = covariance + wide
-        factor = np.linalg.cholesky(covariance)
-        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
-        return cls(
-            grid.table(params.coefficients[t]),
-            inverse.T @ inverse,
-            factor,
-            float(2 * np.log(np.diag(factor)).sum()),
-            float(params.noise_variances[t]),
-        )
-
     def constant(self, X) -> np.ndarray:
         """Return the constant of the logarithm of an integral over deformations."""
         observed = (~np.isnan(X)).sum(axis=1)
@@ -110,7 +94,8 @@ class Chains(NamedTuple):
         slopes = np.empty((CURVATURE_DRAWS, grid.n_axes, grid.n_pixels))
         blank = np.zeros(grid.n_pixels)
         for z, slope in zip(noise @ part.factor.T, slopes, strict=True):
-            rss_of(blank, z.reshape(work.pull.shape), part.table, grid.compiled, work)
+            work.z[:] = z
+            rss_of(blank, part.table, grid.compiled, work, grid.compiled.flow)
             slope[:] = work.slopes.reshape(slope.shape)
         return grid.weighted_gram(
             np.einsum("nau,nbu->abu", slopes, slopes) / CURVATURE_DRAWS
@@ -211,16 +196,6 @@ class Chains(NamedTuple):
 
     # -------------------------------------------------------------------- densities
 
-    def images(self, Z, part) -> np.ndarray:
-        """Return deformed templates at the pixels."""
-        grid = self.grid
-        work, blank = new_work(grid.compiled, grid.n_axes), np.zeros(grid.n_pixels)
-        found = np.empty((len(Z), grid.n_pixels))
-        for z, image in zip(np.ascontiguousarray(Z, dtype=float), found, strict=True):
-            rss_of(blank, z.reshape(work.pull.shape), part.table, grid.compiled, work)
-            image[:] = -work.residual.ravel()
-        return found
-
     def log_joint(self, X, Z, part):
         """Return ``log f(y_i, z_i)`` under a component."""
         rss = np.array([pair[0] for pair in self._slow(X, Z, part, False)])
@@ -235,10 +210,11 @@ class Chains(NamedTuple):
 
     def _slow(self, X, Z, part, with_pull):
         """Yield sums of squared residuals and pulls, image by image."""
-        grid = self.grid
-        work = new_work(grid.compiled, grid.n_axes)
-        for y, z in zip(X, np.ascontiguousarray(Z, dtype=float), strict=True):
-            rss = rss_of(y, z.reshape(work.pull.shape), part.table, grid.compiled, work)
+        grid = self.grid.compiled
+        work = new_work(grid, self.grid.n_axes)
+        for y, z in zip(X, Z, strict=True):
+            work.z[:] = z
+            rss = rss_of(y, part.table, grid, work, grid.flow)
             if with_pull:
-                adjoint(grid.compiled, work)
-            yield rss, work.pull.ravel().copy()
+                adjoint(grid, work, grid.flow)
+            yield rss, work.pull.copy()

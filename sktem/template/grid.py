@@ -159,17 +159,16 @@ class ImageGrid:
     def compiled(self) -> Grid:
         """The geometry as compiled kernels want it."""
         K0, K1, K2 = self._kernels
-        positions = [np.zeros(1)] * (3 - self.n_axes)
+        positions = [np.zeros(3 - self.n_axes)]
         for pixels, (first, _) in zip(self.plane_axes, self._table_axes, strict=True):
             positions.append((pixels - first) * self.cells_per_pixel)
-        p0, p1, p2 = positions
+        shapes = np.transpose([kernel.shape for kernel in (K0, K1, K2)])
         return Grid(
-            np.ascontiguousarray(K0),
-            np.ascontiguousarray(K1),
-            np.ascontiguousarray(K2.T),
-            p0,
-            p1,
-            p2,
+            K0.ravel(),
+            K1.ravel(),
+            K2.T.ravel(),
+            np.concatenate(positions),
+            tuple(shapes.ravel().tolist()),
             self.cells_per_pixel,
             self._flow(),
         )
@@ -181,28 +180,27 @@ class ImageGrid:
     @cached_property
     def pairs(self) -> Pairs:
         """Products of the kernels of two landmarks, for Gauss-Newton matrices."""
-        products, numbers = [], []
+        products, index = [], np.zeros((1, 1), dtype=np.int64)
         for kernel in self._kernels:
             first, second = np.triu_indices(kernel.shape[1])
-            products.append(np.ascontiguousarray(kernel[:, first] * kernel[:, second]))
+            products.append((kernel[:, first] * kernel[:, second]).T)
             number = np.zeros((kernel.shape[1],) * 2, dtype=np.int64)
             number[first, second] = number[second, first] = np.arange(len(first))
-            numbers.append(number)
-        products[2] = np.ascontiguousarray(products[2].T)
-        return Pairs(*products, *numbers)
+            index = index[:, None, :, None] * len(first) + number[:, None]
+            index = index.reshape((len(index) * len(number),) * 2)
+        sizes = tuple(size for product in products for size in product.shape)
+        P0, P1, P2 = products
+        return Pairs(P0.ravel(), P1.ravel(), P2.ravel(), sizes, index)
 
     def weighted_gram(self, weights) -> np.ndarray:
         """Return blocks ``K_g' diag(w_ab) K_g``; w is (n_axes, n_axes, n_pixels)."""
         pairs = self.pairs
+        shapes = np.reshape(pairs.sizes, (3, 2))
+        P0, P1, P2 = (part.reshape(s) for part, s in zip(pairs, shapes, strict=False))
         values = weights.reshape(-1, *(len(kernel) for kernel in self._kernels))
-        values = np.einsum("nijc,jb->nibc", values @ pairs.P2.T, pairs.P1)
-        values = np.einsum("nibc,ia->nabc", values, pairs.P0)
-        values = values[
-            :,
-            pairs.index0[:, None, None, :, None, None],
-            pairs.index1[None, :, None, None, :, None],
-            pairs.index2[None, None, :, None, None, :],
-        ]
+        values = np.einsum("nijc,bj->nibc", values @ P2.T, P1)
+        values = np.einsum("nibc,ai->nabc", values, P0)
+        values = values.reshape(len(values), -1)[:, pairs.index]
         n, places = self.n_axes, self.n_latents // self.n_axes
         blocks = values.reshape(n, n, places, places).swapaxes(1, 2)
         return blocks.reshape(self.n_latents, self.n_latents)

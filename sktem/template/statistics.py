@@ -10,19 +10,10 @@ from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
 
-__all__ = [
-    "ComponentStatistics",
-    "feasible",
-    "split",
-    "statistic_size",
-    "sum_statistics",
-]
+__all__ = ["ComponentStatistics", "feasible", "split", "sum_statistics"]
 
 #: Images of a block of threads; it fixes the rounding of the sums.
 IMAGES_PER_BLOCK = 16
-
-#: Sums of gains and offsets.
-LIGHT = 5
 
 #: Noise that is always left, as a share of the mean square of the pixels.
 LEAST_NOISE = 1e-3
@@ -55,32 +46,16 @@ class ComponentStatistics(NamedTuple):
     outer: np.ndarray
 
 
-def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndarray:
-    """Return the weighted sum of the statistics of some images under a component.
-
-    Gains and offsets, if images have any, are reduced to one and zero: the squares of
-    the residuals stay what they are if an image counts as often as the square of its
-    gain. The sums of gains, offsets and their products come last.
-    """
+def sum_statistics(grid, X, Z, masses, rows, n_jobs=None) -> np.ndarray:
+    """Return the weighted sum of the statistics of some images under a component."""
     if len(rows) == 0:
-        return np.zeros(statistic_size(grid) + (0 if light is None else LIGHT))
+        return np.zeros(sum(_sizes(grid)))
 
     def block(start, stop):
         chosen = rows[start:stop]
-        own = None if light is None else light[chosen]
-        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], own),)
+        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen]),)
 
-    sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
-    if light is None:
-        return sums
-    gain, offset = light[rows].T
-    products = np.stack([gain, offset, gain**2, gain * offset, offset**2])
-    return np.append(sums, products @ masses[rows])
-
-
-def statistic_size(grid) -> int:
-    """Return the number of statistics of a component, but for those of light."""
-    return sum(_sizes(grid))
+    return reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
 
 
 def _sizes(grid):
@@ -88,20 +63,15 @@ def _sizes(grid):
     return [1, 1, 1, grid.n_template, grid.n_middle, dim, dim**2]
 
 
-def _block_sum(grid, Y, Z, masses, light=None):
-    dim, images, weights = grid.n_latents, Y, masses
-    if light is not None:
-        gain, offset = light.T
-        images, weights = (Y - offset[:, None]) / gain[:, None], masses * gain**2
+def _block_sum(grid, Y, Z, masses):
+    dim = grid.n_latents
     nodes = grid.template_nodes
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
     template_sums(
-        images, Z, weights, grid.pixels, grid.compiled, grid.n_axes, nodes,
+        Y, Z, masses, grid.pixels, grid.compiled, grid.n_axes, nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip
-    if light is not None:
-        head[1] = masses @ (~np.isnan(Y)).sum(axis=1)
     z = Z[:, :dim]
     outer = (z * masses[:, None]).T @ z
     return np.concatenate(
@@ -119,7 +89,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
 def split(grid, own) -> ComponentStatistics:
     """Return the statistics of one component, as means over its images."""
     share, square, observed, cross, middle, mean, outer = np.split(
-        own[: statistic_size(grid)], np.cumsum(_sizes(grid))[:-1]
+        own, np.cumsum(_sizes(grid))[:-1]
     )
     dim = grid.n_latents
     return ComponentStatistics(
@@ -134,7 +104,7 @@ def split(grid, own) -> ComponentStatistics:
 
 def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
     """Project statistics of one component, in place, onto the feasible set."""
-    dim, own = grid.n_latents, own[: statistic_size(grid)]
+    dim = grid.n_latents
     outer = own[-(dim**2) :].reshape(dim, dim)
     head, sums = own[:3], own[3 + grid.n_template : -dim - dim**2]
     low = -1e-9 * max(sums.max(), 0.0)

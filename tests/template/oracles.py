@@ -8,6 +8,7 @@ from sktem.models import (
     TemplateParams,
     TemplatePriors,
 )
+from sktem.template.kernels.field import adjoint, new_work, rss_of
 
 #: Odd shapes with one to three axes, and landmarks for them.
 SHAPES = {
@@ -15,6 +16,25 @@ SHAPES = {
     (7, 4): ((6, 5), (3, 2)),
     (3, 4, 5): ((3, 4, 5), (2, 2, 3)),
 }
+
+
+class Pixels:
+    """Compiled functions of the pixels of an image, with their scratch arrays."""
+
+    def __init__(self, grid, table):
+        self.grid = grid.compiled
+        self.work = new_work(self.grid, grid.n_axes)
+        self.table = table
+
+    def rss(self, y, z):
+        """Return the sum of squared residuals at a deformation."""
+        self.work.z[:] = z
+        return rss_of(y, self.table, self.grid, self.work, self.grid.flow)
+
+    def pull(self):
+        """Return the pull of the residuals last found."""
+        adjoint(self.grid, self.work, self.grid.flow)
+        return self.work.pull.copy()
 
 
 def grid_of(shape, template_scale=1.6, deformation_width=2.0):

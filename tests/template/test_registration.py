@@ -5,9 +5,8 @@ import pytest
 
 from sktem import DeformableTemplateEstimator
 from sktem.template.grid import ImageGrid
-from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.registration import Registration
-from tests.template.oracles import SMALL, blobs
+from tests.template.oracles import SMALL, Pixels, blobs
 
 SETTINGS = {**SMALL, "max_iter": 8}
 
@@ -127,11 +126,9 @@ def test_channels_are_panels_that_move_together():
     )
 
     def pulled(grid, y, coefficients):
-        work = new_work(grid.compiled, 2)
-        table = grid.table(coefficients)
-        rss = rss_of(y, z.reshape(work.pull.shape), table, grid.compiled, work)
-        adjoint(grid.compiled, work)
-        return np.append(work.pull, rss)
+        pixels = Pixels(grid, grid.table(coefficients))
+        rss = pixels.rss(y, z)
+        return np.append(pixels.pull(), rss)
 
     expected = sum(pulled(one, y[c], beta[c].ravel()) for c in range(n))
     found = pulled(three, y.ravel(), joint.ravel())

@@ -6,14 +6,8 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
-from sktem.template.kernels.field import (
-    FAST,
-    adjoint,
-    copy_vector,
-    displace,
-    new_work,
-    residuals,
-)
+from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.products import FAST, copy_vector
 
 __all__ = ["Target", "langevin_chains"]
 
@@ -38,21 +32,21 @@ def lower_times(factor, w, out):
         out[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def transpose_times(factor, g, out):
     """Fill ``out = factor.T @ g`` for a lower triangular factor."""
-    out[:] = 0.0
     for i in range(g.shape[0]):
+        out[i] = 0.0
         row = factor[i]
         value = g[i]
         for j in range(i + 1):
             out[j] += value * row[j]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def solve_lower(factor, z, out):
-    """Fill ``out`` with the solution of ``factor @ out = z``."""
-    for i in range(z.shape[0]):
+    """Fill ``out`` with the solution of ``factor @ out = z[: len(out)]``."""
+    for i in range(out.shape[0]):
         row = factor[i]
         total = z[i]
         for j in range(i):
@@ -74,30 +68,14 @@ def quadratic(matrix, w, out):
     return form
 
 
-@njit(cache=True, nogil=True)
-def _log_density(y, w, z, gradient, prior, target, grid, work):
-    """Fill z and the gradient in w; return the log-density of w up to a constant."""
-    lower_times(target.factor, w, z)
-    displace(z.reshape(work.pull.shape), grid, work)
-    rss = residuals(y, target.table, grid, work)
-    adjoint(grid, work)
-    pull = work.pull.reshape(-1)
-    n = w.shape[0]
-    form = quadratic(target.precision, w, prior)
-    transpose_times(target.factor, pull, gradient)
-    for i in range(n):
-        gradient[i] = -gradient[i] / target.noise_variance - prior[i]
-    return -0.5 * (rss / target.noise_variance + form)
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def _step(w, gradient, noise, step, out):
     root = np.sqrt(2.0 * step)
     for i in range(w.shape[0]):
         out[i] = w[i] + step * gradient[i] + root * noise[i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def _log_proposals(w, proposed, gradient, noise, step):
     """Return the log-ratio of the proposal densities, backward over forward."""
     total = 0.0
@@ -107,7 +85,6 @@ def _log_proposals(w, proposed, gradient, noise, step):
     return 0.5 * total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted, goal):
     """Move one chain for every image, in place.
 
@@ -140,18 +117,29 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
     restored : int
         Proposals of ULA that were not finite: the state was kept and the step halved.
     """
-    n = Y.shape[0]
-    dim = target.factor.shape[0]
     work = new_work(grid, n_axes)
-    w, proposed, noise = np.empty(dim), np.empty(dim), np.empty(dim)
-    gradient, gradient_new = np.empty(dim), np.empty(dim)
-    z, z_new, prior = np.empty(dim), np.empty(dim), np.empty(dim)
+    vectors = np.empty((7, len(target.factor)))
+    return _langevin(
+        Y, Z, numbers, seed, target, grid, work, vectors, n_steps, adjusted, goal,
+        grid.flow,
+    )  # fmt: skip
+
+
+# Not re-associated: the test whether a density is finite would be folded.
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _langevin(
+    Y, Z, numbers, seed, target, grid, work, vectors, n_steps, adjusted, goal, flow
+):
+    """Move the chains with given scratch arrays."""
+    dim = target.factor.shape[0]
+    w, proposed, noise, prior = vectors[0], vectors[1], vectors[2], vectors[3]
+    gradient, gradient_new, z = vectors[4], vectors[5], vectors[6]
     accepted = 0.0
     restored = 0
-    for row in range(n):
+    for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
         y, state = Y[row], Z[row]
-        solve_lower(target.factor, state[:dim], w)
+        solve_lower(target.factor, state, w)
         density = 0.0
         log_step, visits = state[dim], state[dim + 1]
         # Round 0 evaluates the state itself: with one place where the density is
@@ -164,9 +152,14 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
                 _step(w, gradient, noise, step, proposed)
             else:
                 copy_vector(w, proposed)
-            density_new = _log_density(
-                y, proposed, z_new, gradient_new, prior, target, grid, work
-            )
+            lower_times(target.factor, proposed, work.z)
+            rss = rss_of(y, target.table, grid, work, flow)
+            adjoint(grid, work, flow)
+            form = quadratic(target.precision, proposed, prior)
+            transpose_times(target.factor, work.pull, gradient_new)
+            for i in range(dim):
+                gradient_new[i] = -gradient_new[i] / target.noise_variance - prior[i]
+            density_new = -0.5 * (rss / target.noise_variance + form)
             probability = 1.0
             if transition > 0:
                 if adjusted:
@@ -188,9 +181,9 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
                     log_step += (probability - goal) * visits**-DECAY
             if transition == 0 or uniform(key, counter + dim + 1) < probability:
                 copy_vector(proposed, w)
-                copy_vector(z_new, z)
+                copy_vector(work.z, z)
                 copy_vector(gradient_new, gradient)
                 density = density_new
-        copy_vector(z, state[:dim])
+        copy_vector(z, state)
         state[dim], state[dim + 1] = log_step, visits
     return accepted, restored

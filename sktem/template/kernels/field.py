@@ -12,231 +12,119 @@ import numpy as np
 from numba import njit
 
 from sktem.template.kernels.flow import follow, new_flow_work, pull_back
+from sktem.template.kernels.products import FAST, ONE, ZERO, clear, product, products
 
-__all__ = [
-    "Grid",
-    "Work",
-    "adjoint",
-    "copy_vector",
-    "displace",
-    "new_work",
-    "residuals",
-    "rss_of",
-]
+__all__ = ["Grid", "Work", "adjoint", "displace", "new_work", "rss_of"]
 
-#: No assumption about NaN: it marks a pixel that was not observed.
-FAST = {"reassoc", "contract", "nsz", "arcp"}
-
-#: Geometry of images: kernels ``K0`` (pixels, landmarks), ``K1`` (pixels, landmarks),
-#: ``K2`` (landmarks, pixels) of the three axes, and ``p0, p1, p2``, the positions of
-#: the pixels in cells of the template's grid. ``scale`` is cells per pixel.
+#: Geometry of images, in flat arrays: kernels ``K0`` (pixels, landmarks), ``K1``
+#: (pixels, landmarks), ``K2`` (landmarks, pixels) of the three axes, whose ``sizes``
+#: are three numbers of pixels and three of landmarks; the ``positions`` of the pixels
+#: along the axes, one after the other, in cells of the template's grid, and ``scale``,
+#: cells per pixel.
 #: ``flow`` is empty where a field is a sum of kernels; else it holds a `Flow`, and the
 #: sum is a velocity. Its length is known when kernels are compiled.
-Grid = namedtuple("Grid", "K0 K1 K2 p0 p1 p2 scale flow")
+Grid = namedtuple("Grid", "K0 K1 K2 positions sizes scale flow")
 
 _SIXTH, _TWO_THIRDS = 1.0 / 6.0, 2.0 / 3.0
 # Unsigned, since a signed index is first tested for being negative.
 _NONE, _ONE, _TWO, _THREE = np.uintp(0), np.uintp(1), np.uintp(2), np.uintp(3)
 
-#: Scratch arrays of one image.
-Work = namedtuple("Work", "rows planes field residual slopes pull flow")
+#: Scratch arrays of one image, flat since every dimension of an array is compiled: the
+#: landmarks ``z``, displacements ``field``, ``residual``, ``slopes`` along the axes,
+#: and the ``pull`` on the landmarks; the others are steps between them.
+Work = namedtuple("Work", "z rows planes field residual slopes weighted pull flow")
 
 
-@njit(cache=True, nogil=True)
-def copy_vector(source, out):
-    """Fill ``out[:] = source``; a loop compiles in a fraction of the time."""
-    for i in range(out.shape[0]):
-        out[i] = source[i]
-
-
-@njit(cache=True, nogil=True)
-def new_work(grid, n_axes):
+def new_work(grid, n_axes) -> Work:
     """Return scratch arrays for one image."""
-    G0, G1 = grid.K0.shape[1], grid.K1.shape[1]
-    G2, m2 = grid.K2.shape
-    m0, m1 = grid.K0.shape[0], grid.K1.shape[0]
+    m0, m1, m2, G0, G1, G2 = grid.sizes
+    n_pixels, n_places = m0 * m1 * m2, G0 * G1 * G2
     return Work(
-        np.empty((G0, G1, m2)),
-        np.empty((G0, m1, m2)),
-        np.empty((n_axes, m0, m1, m2)),
-        np.empty((m0, m1, m2)),
-        np.empty((n_axes, m0, m1, m2)),
-        np.empty((n_axes, G0, G1, G2)),
-        _flow_work(grid.flow),
+        np.empty(n_axes * n_places),
+        np.empty(G0 * G1 * m2),
+        np.empty(G0 * m1 * m2),
+        np.empty(n_axes * n_pixels),
+        np.empty(n_pixels),
+        np.empty(n_axes * n_pixels),
+        np.empty(n_pixels),
+        np.empty(n_axes * n_places),
+        tuple(new_flow_work(flow) for flow in grid.flow),
     )
 
 
 @njit(cache=True, nogil=True)
-def _flow_work(flow):
-    if len(flow) == 0:
-        return ()
-    else:  # noqa: RET505  (the type of a branch that is not compiled)
-        return (new_flow_work(flow[0]),)
-
-
-@njit(cache=True, nogil=True)
-def displace(z, grid, work):
+def displace(grid, work, flow):
     """Fill ``work.field`` with the displacement of every pixel.
 
     For every axis equal to ``np.einsum("abc,ia,jb,ck->ijk", z, K0, K1, K2)``, or what
     the flow of that velocity leads to.
     """
-    _displace(z, grid, work, grid.flow)
-
-
-@njit(cache=True, nogil=True)
-def _displace(z, grid, work, flow):
     if len(flow) == 0:
-        _add_kernels(z, grid, work)
+        m0, m1, m2, G0, G1, G2 = grid.sizes
+        rows, planes = work.rows, work.planes
+        for axis in range(work.z.shape[0] // (G0 * G1 * G2)):
+            z, x = axis * G0 * G1 * G2, axis * m0 * m1 * m2
+            product(work.z, z, ONE, G2, grid.K2, ZERO, rows, ZERO, (G0 * G1, G2, m2))
+            for a in range(G0):
+                b, j = a * G1 * m2, a * m1 * m2
+                product(grid.K1, ZERO, ONE, G1, rows, b, planes, j, (m1, G1, m2))
+            product(
+                grid.K0, ZERO, ONE, G0, planes, ZERO, work.field, x, (m0, G0, m1 * m2)
+            )
     else:
-        field = work.field.reshape((z.shape[0], work.residual.size))
-        follow(z, flow[0], work.flow[0], field)
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _add_kernels(z, grid, work):
-    """Fill ``work.field`` with sums of kernels."""
-    n_axes, G0, G1, G2 = z.shape
-    m0, m1, m2 = work.residual.shape
-    for axis in range(n_axes):
-        for a in range(G0):
-            for b in range(G1):
-                row = work.rows[a, b]
-                row[:] = 0.0
-                for c in range(G2):
-                    value = z[axis, a, b, c]
-                    kernel = grid.K2[c]
-                    for k in range(m2):
-                        row[k] += value * kernel[k]
-            for j in range(m1):
-                row = work.planes[a, j]
-                row[:] = 0.0
-                for b in range(G1):
-                    value = grid.K1[j, b]
-                    source = work.rows[a, b]
-                    for k in range(m2):
-                        row[k] += value * source[k]
-        for i in range(m0):
-            for j in range(m1):
-                row = work.field[axis, i, j]
-                row[:] = 0.0
-                for a in range(G0):
-                    value = grid.K0[i, a]
-                    source = work.planes[a, j]
-                    for k in range(m2):
-                        row[k] += value * source[k]
+        follow(work.z, flow[0], work.flow[0], work.field)
 
 
 @njit(cache=True, nogil=True)
-def adjoint(grid, work):
+def adjoint(grid, work, flow):
     """Fill ``work.pull`` with the pull of ``residual * slopes`` on the landmarks.
 
     For every axis equal to ``np.einsum("ijk,ia,jb,ck->abc", residual * slopes[axis],
     K0, K1, K2)``, where displacements are such sums.
     """
-    _adjoint(grid, work, grid.flow)
-
-
-@njit(cache=True, nogil=True)
-def _adjoint(grid, work, flow):
     if len(flow) == 0:
-        _sum_kernels(grid, work)
+        m0, m1, m2, G0, G1, G2 = grid.sizes
+        rows, planes = work.rows, work.planes
+        for axis in range(work.z.shape[0] // (G0 * G1 * G2)):
+            z, x = axis * G0 * G1 * G2, axis * m0 * m1 * m2
+            slope = np.uintp(x)
+            for u in range(np.uintp(work.weighted.shape[0])):
+                work.weighted[u] = work.residual[u] * work.slopes[slope + u]
+            product(
+                grid.K0, ZERO, G0, ONE, work.weighted, ZERO, planes, ZERO,
+                (G0, m0, m1 * m2),
+            )  # fmt: skip
+            for a in range(G0):
+                b, j = a * G1 * m2, a * m1 * m2
+                product(grid.K1, ZERO, G1, ONE, planes, j, rows, b, (G1, m1, m2))
+            products(rows, grid.K2, work.pull, z, (G0 * G1, G2, m2))
     else:
-        n_axes, residual = work.slopes.shape[0], work.residual.reshape(-1)
-        slopes = work.slopes.reshape((n_axes, residual.size))
-        pull = work.pull.reshape((n_axes, work.pull.size // n_axes))
-        pull[:] = 0.0
-        for chunk in range(work.flow[0].paths.shape[0]):
-            pull_back(chunk, slopes, residual, flow[0], work.flow[0], pull)
+        clear(work.pull)
+        for chunk in range(work.flow[0].paths.shape[0] // flow[0].n_steps):
+            pull_back(
+                chunk, True, work.slopes, work.residual, flow[0], work.flow[0],
+                work.pull,
+            )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _sum_kernels(grid, work):
-    """Fill ``work.pull`` by the kernels of the pixels."""
-    n_axes, G0, G1, G2 = work.pull.shape
-    m0, m1, m2 = work.residual.shape
-    for axis in range(n_axes):
-        for a in range(G0):
-            for j in range(m1):
-                row = work.planes[a, j]
-                row[:] = 0.0
-                for i in range(m0):
-                    value = grid.K0[i, a]
-                    for k in range(m2):
-                        row[k] += (
-                            value * work.residual[i, j, k] * work.slopes[axis, i, j, k]
-                        )
-            for b in range(G1):
-                row = work.rows[a, b]
-                row[:] = 0.0
-                for j in range(m1):
-                    value = grid.K1[j, b]
-                    source = work.planes[a, j]
-                    for k in range(m2):
-                        row[k] += value * source[k]
-                for c in range(G2):
-                    kernel = grid.K2[c]
-                    total = 0.0
-                    for k in range(m2):
-                        total += row[k] * kernel[k]
-                    work.pull[axis, a, b, c] = total
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def _values(f):
-    """Return the four cubic B-splines at a fraction of a cell."""
+def _weights(t):
+    """Return the cell before a position, the four B-splines there and their slopes."""
+    cell = np.uintp(t)
+    f = t - np.float64(cell)
     g = 1.0 - f
     ff, gg = f * f, g * g
-    return (
+    values = (
         _SIXTH * gg * g,
         _TWO_THIRDS - ff * (1.0 - 0.5 * f),
         _TWO_THIRDS - gg * (1.0 - 0.5 * g),
         _SIXTH * ff * f,
     )
+    slopes = (-0.5 * gg, f * (1.5 * f - 2.0), -g * (1.5 * g - 2.0), 0.5 * ff)
+    return cell - _ONE, values, slopes
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def _slopes(f):
-    """Return their derivatives."""
-    g = 1.0 - f
-    return -0.5 * g * g, f * (1.5 * f - 2.0), -g * (1.5 * g - 2.0), 0.5 * f * f
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def _line(row, start, w, d):
-    """Return value and slope along a line."""
-    a, b, c, e = row[start], row[start + _ONE], row[start + _TWO], row[start + _THREE]
-    value = w[0] * a + w[1] * b + w[2] * c + w[3] * e
-    slope = d[0] * a + d[1] * b + d[2] * c + d[3] * e
-    return value, slope
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def _plane(plane, i, j, w1, d1, w2, d2):
-    """Return value and slopes in a plane.
-
-    Four rows of four neighbours: the rows are combined first, so that one vector
-    holds the values of a column.
-    """
-    p, q, r, s = plane[i], plane[i + _ONE], plane[i + _TWO], plane[i + _THREE]
-    a, b, c, e = w1
-    v0 = a * p[j] + b * q[j] + c * r[j] + e * s[j]
-    v1 = a * p[j + _ONE] + b * q[j + _ONE] + c * r[j + _ONE] + e * s[j + _ONE]
-    v2 = a * p[j + _TWO] + b * q[j + _TWO] + c * r[j + _TWO] + e * s[j + _TWO]
-    v3 = a * p[j + _THREE] + b * q[j + _THREE] + c * r[j + _THREE] + e * s[j + _THREE]
-    a, b, c, e = d1
-    s0 = a * p[j] + b * q[j] + c * r[j] + e * s[j]
-    s1 = a * p[j + _ONE] + b * q[j + _ONE] + c * r[j + _ONE] + e * s[j + _ONE]
-    s2 = a * p[j + _TWO] + b * q[j + _TWO] + c * r[j + _TWO] + e * s[j + _TWO]
-    s3 = a * p[j + _THREE] + b * q[j + _THREE] + c * r[j + _THREE] + e * s[j + _THREE]
-    a, b, c, e = w2
-    value = a * v0 + b * v1 + c * v2 + e * v3
-    along1 = a * s0 + b * s1 + c * s2 + e * s3
-    a, b, c, e = d2
-    return value, along1, a * v0 + b * v1 + c * v2 + e * v3
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
 def spline(table, n_axes, t0, t1, t2):
     """Return the value and the slopes of a grid of B-spline coefficients.
 
@@ -244,78 +132,81 @@ def spline(table, n_axes, t0, t1, t2):
     slopes are zero. Equal to the sum over nodes (i, j, k) of ``table[i, j, k] * B(t0 -
     i) * B(t1 - j) * B(t2 - k)`` with B the centred cubic B-spline.
     """
-    if not (1.0 <= t2 < table.shape[2] - 2):
-        return 0.0, 0.0, 0.0, 0.0
-    k = np.uintp(t2)
-    w2, d2 = _values(t2 - np.float64(k)), _slopes(t2 - np.float64(k))
-    if n_axes == 1:
-        value, along2 = _line(table[_NONE, _NONE], k - _ONE, w2, d2)
-        return value, 0.0, 0.0, along2
-    if not (1.0 <= t1 < table.shape[1] - 2):
-        return 0.0, 0.0, 0.0, 0.0
-    j = np.uintp(t1)
-    w1, d1 = _values(t1 - np.float64(j)), _slopes(t1 - np.float64(j))
-    if n_axes == 2:
-        value, along1, along2 = _plane(table[_NONE], j - _ONE, k - _ONE, w1, d1, w2, d2)
-        return value, 0.0, along1, along2
-    if not (1.0 <= t0 < table.shape[0] - 2):
-        return 0.0, 0.0, 0.0, 0.0
-    i = np.uintp(t0)
-    w0, d0 = _values(t0 - np.float64(i)), _slopes(t0 - np.float64(i))
     value = along0 = along1 = along2 = 0.0
-    for n in range(4):
-        part, first, second = _plane(
-            table[i - _ONE + np.uintp(n)], j - _ONE, k - _ONE, w1, d1, w2, d2
-        )
-        value += w0[n] * part
-        along0 += d0[n] * part
-        along1 += w0[n] * first
-        along2 += w0[n] * second
+    if not (1.0 <= t2 < table.shape[2] - 2):
+        return value, along0, along1, along2
+    k, w2, d2 = _weights(t2)
+    if n_axes == 1:
+        for n in range(4):
+            node = table[_NONE, _NONE, k + np.uintp(n)]
+            value += w2[n] * node
+            along2 += d2[n] * node
+        return value, along0, along1, along2
+    if not (1.0 <= t1 < table.shape[1] - 2):
+        return value, along0, along1, along2
+    j, (a, b, c, d), (e, f, g, h) = _weights(t1)
+    # A plane of a volume after the other; an image is one plane.
+    i, planes = _NONE, 1
+    w0, d0 = (1.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    if n_axes == 3:
+        if not (1.0 <= t0 < table.shape[0] - 2):
+            return value, along0, along1, along2
+        planes = 4
+        i, w0, d0 = _weights(t0)
+    for m in range(planes):
+        plane = table[i + np.uintp(m)]
+        p, q, r, s = plane[j], plane[j + _ONE], plane[j + _TWO], plane[j + _THREE]
+        part = first = second = 0.0
+        # Rows are combined first, so that one vector holds the values of a column.
+        for n in range(4):
+            at = k + np.uintp(n)
+            node = a * p[at] + b * q[at] + c * r[at] + d * s[at]
+            slope = e * p[at] + f * q[at] + g * r[at] + h * s[at]
+            part += w2[n] * node
+            first += w2[n] * slope
+            second += d2[n] * node
+        value += w0[m] * part
+        along0 += d0[m] * part
+        along1 += w0[m] * first
+        along2 += w0[m] * second
     return value, along0, along1, along2
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def residuals(y, table, grid, work):
-    """Fill residuals ``y - I(x - field)`` and slopes of I; return their sum of squares.
+def rss_of(y, table, grid, work, flow):
+    """Return the sum of squared residuals at the landmarks ``work.z``.
 
-    Slopes are per pixel. A pixel that is NaN counts nothing: its residual and slopes
-    are zero.
+    Residuals ``y - I(x - field)`` and the slopes of I, per pixel, are filled. A pixel
+    that is NaN counts nothing: its residual and slopes are zero.
     """
-    n_axes = work.field.shape[0]
-    m0, m1, m2 = work.residual.shape
+    displace(grid, work, flow)
+    m0, m1, m2, _, _, _ = grid.sizes
+    n_axes = work.field.shape[0] // y.shape[0]
+    n_pixels = np.uintp(y.shape[0])
+    last = np.uintp(n_axes - 1) * n_pixels
     scale = grid.scale
     total = 0.0
-    u = 0
+    u = _NONE
     t0 = t1 = 0.0
     for i in range(m0):
         for j in range(m1):
             for k in range(m2):
-                if np.isnan(y[u]):
-                    work.residual[i, j, k] = 0.0
-                    for axis in range(n_axes):
-                        work.slopes[axis, i, j, k] = 0.0
-                    u += 1
-                    continue
-                t2 = grid.p2[k] - scale * work.field[n_axes - 1, i, j, k]
-                if n_axes > 1:
-                    t1 = grid.p1[j] - scale * work.field[n_axes - 2, i, j, k]
-                if n_axes > 2:
-                    t0 = grid.p0[i] - scale * work.field[0, i, j, k]
-                value, along0, along1, along2 = spline(table, n_axes, t0, t1, t2)
-                error = y[u] - value
-                work.residual[i, j, k] = error
+                value = along0 = along1 = along2 = error = 0.0
+                if not np.isnan(y[u]):
+                    t2 = grid.positions[m0 + m1 + k] - scale * work.field[last + u]
+                    if n_axes > 1:
+                        moved = work.field[last - n_pixels + u]
+                        t1 = grid.positions[m0 + j] - scale * moved
+                    if n_axes > 2:
+                        t0 = grid.positions[i] - scale * work.field[u]
+                    value, along0, along1, along2 = spline(table, n_axes, t0, t1, t2)
+                    error = y[u] - value
+                work.residual[u] = error
                 total += error * error
-                work.slopes[n_axes - 1, i, j, k] = scale * along2
+                work.slopes[last + u] = scale * along2
                 if n_axes > 1:
-                    work.slopes[n_axes - 2, i, j, k] = scale * along1
+                    work.slopes[last - n_pixels + u] = scale * along1
                 if n_axes > 2:
-                    work.slopes[0, i, j, k] = scale * along0
-                u += 1
+                    work.slopes[u] = scale * along0
+                u += _ONE
     return total
-
-
-@njit(cache=True, nogil=True)
-def rss_of(y, z, table, grid, work):
-    """Return the sum of squared residuals at given landmarks; fill ``work``."""
-    displace(z, grid, work)
-    return residuals(y, table, grid, work)

@@ -7,120 +7,90 @@ from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key
 from sktem.template.kernels.chains import quadratic
-from sktem.template.kernels.field import FAST, adjoint, copy_vector, new_work, rss_of
-from sktem.template.kernels.flow import add_products, pull_back
+from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.flow import add_squares, pull_back
+from sktem.template.kernels.products import (
+    FAST,
+    ONE,
+    ZERO,
+    clear,
+    copy_vector,
+    product,
+    products,
+)
 
-__all__ = ["Pairs", "curvature", "importance_terms", "modes"]
+__all__ = ["Maps", "Pairs", "curvature", "importance_terms", "modes"]
 
-#: Products of the kernels of two landmarks, ``P0`` (pixels, pairs), ``P1`` (pixels,
-#: pairs), ``P2`` (pairs, pixels), and for each axis the index of a pair of landmarks.
-Pairs = namedtuple("Pairs", "P0 P1 P2 index0 index1 index2")
+#: Products ``P0, P1, P2`` (pairs, pixels) of the kernels of two landmarks along the
+#: axes in flat arrays, the numbers of pairs and pixels along each axis, ``sizes``, and
+#: the indices of pairs (landmarks, landmarks), ``index``.
+Pairs = namedtuple("Pairs", "P0 P1 P2 sizes index")
+
+#: Scratch arrays of `curvature`, flat as those of `field`: weights of the pixels, and
+#: their sums over one axis after the other.
+Maps = namedtuple("Maps", "weights first second sums")
 
 #: Damping of the first step, its factors after a success and a failure, its limit.
 FIRST_DAMPING, EASE, TIGHTEN, MOST_DAMPING = 1e-2, 0.2, 5.0, 1e8
 
 
-@njit(cache=True, nogil=True)
-def new_maps(pairs):
+def new_maps(pairs) -> Maps:
     """Return scratch arrays of `curvature`."""
-    m0, m1, m2 = pairs.P0.shape[0], pairs.P1.shape[0], pairs.P2.shape[1]
-    n0, n1, n2 = pairs.P0.shape[1], pairs.P1.shape[1], pairs.P2.shape[0]
-    return (
-        np.empty((m0, m1, m2)),
-        np.empty((m0, m1, n2)),
-        np.empty((m0, n1, n2)),
-        np.empty((n0, n1, n2)),
-    )
+    n0, m0, n1, m1, n2, m2 = pairs.sizes
+    shapes = (m0, m1, m2), (m0, m1, n2), (m0, n1, n2), (n0, n1, n2)
+    return Maps(*(np.empty(a * b * c) for a, b, c in shapes))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _contract(weights, pairs, maps):
-    """Fill ``maps[3]`` with ``einsum("ijk,ia,jb,ck->abc", weights, P0, P1, P2)``."""
-    _, first, second, third = maps
-    m0, m1, m2 = weights.shape
-    n0, n1, n2 = third.shape
-    for i in range(m0):
-        for j in range(m1):
-            row = weights[i, j]
-            for c in range(n2):
-                kernel = pairs.P2[c]
-                total = 0.0
-                for k in range(m2):
-                    total += row[k] * kernel[k]
-                first[i, j, c] = total
-        for b in range(n1):
-            out = second[i, b]
-            out[:] = 0.0
-            for j in range(m1):
-                value = pairs.P1[j, b]
-                row = first[i, j]
-                for c in range(n2):
-                    out[c] += value * row[c]
-    for a in range(n0):
-        for b in range(n1):
-            out = third[a, b]
-            out[:] = 0.0
-            for i in range(m0):
-                value = pairs.P0[i, a]
-                row = second[i, b]
-                for c in range(n2):
-                    out[c] += value * row[c]
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, inline="always")
 def curvature(slopes, pairs, maps, out):
     """Add the Gauss-Newton matrix ``J.T @ J`` of the residuals to a matrix.
 
     J holds the derivatives of the residuals in the landmarks; each of its rows is the
-    outer product of the slopes at a pixel and the kernels there.
+    outer product of the slopes at a pixel and the kernels there. The products of two
+    slopes are summed up with the products of two kernels, ``np.einsum("ijk,ai,bj,ck->
+    abc", weights, P0, P1, P2)``.
     """
-    n_axes = slopes.shape[0]
-    G0, G1 = pairs.index0.shape[0], pairs.index1.shape[0]
-    G2 = pairs.index2.shape[0]
-    places = G0 * G1 * G2
-    weights, result = maps[0], maps[3]
-    for one in range(n_axes):
+    n0, m0, n1, m1, n2, m2 = pairs.sizes
+    places, n_pixels = pairs.index.shape[0], m0 * m1 * m2
+    for one in range(out.shape[0] // places):
         for two in range(one + 1):
-            m0, m1, m2 = weights.shape
+            first, second = np.uintp(one * n_pixels), np.uintp(two * n_pixels)
+            for u in range(np.uintp(n_pixels)):
+                maps.weights[u] = slopes[first + u] * slopes[second + u]
+            products(maps.weights, pairs.P2, maps.first, ZERO, (m0 * m1, n2, m2))
             for i in range(m0):
-                for j in range(m1):
-                    for k in range(m2):
-                        weights[i, j, k] = slopes[one, i, j, k] * slopes[two, i, j, k]
-            _contract(weights, pairs, maps)
-            for a in range(G0):
-                for b in range(G1):
-                    for c in range(G2):
-                        g = one * places + (a * G1 + b) * G2 + c
-                        for d in range(G0):
-                            for e in range(G1):
-                                row = result[pairs.index0[a, d], pairs.index1[b, e]]
-                                h = two * places + (d * G1 + e) * G2
-                                for f in range(G2):
-                                    value = row[pairs.index2[c, f]]
-                                    out[g, h + f] += value
-                                    if one != two:
-                                        out[h + f, g] += value
+                j, b = i * m1 * n2, i * n1 * n2
+                product(
+                    pairs.P1, ZERO, ONE, m1, maps.first, j, maps.second, b,
+                    (n1, m1, n2),
+                )  # fmt: skip
+            product(
+                pairs.P0, ZERO, ONE, m0, maps.second, ZERO, maps.sums, ZERO,
+                (n0, m0, n1 * n2),
+            )  # fmt: skip
+            for g in range(places):
+                for h in range(places):
+                    value = maps.sums[pairs.index[g, h]]
+                    out[one * places + g, two * places + h] += value
+                    if one != two:
+                        out[two * places + h, one * places + g] += value
 
 
 @njit(cache=True, nogil=True)
-def add_curvature(grid, work, pairs, maps, out):
+def add_curvature(work, pairs, maps, out, flow):
     """Add the Gauss-Newton matrix at the deformation last gone through."""
-    _add_curvature(work, pairs, maps, out, grid.flow)
-
-
-@njit(cache=True, nogil=True)
-def _add_curvature(work, pairs, maps, out, flow):
     if len(flow) == 0:
         curvature(work.slopes, pairs, maps, out)
     else:
-        n_axes, none = work.slopes.shape[0], np.empty(0)
-        slopes = work.slopes.reshape((n_axes, work.residual.size))
-        for chunk in range(work.flow[0].paths.shape[0]):
-            pull_back(chunk, slopes, none, flow[0], work.flow[0], work.flow[0].pulled)
-            add_products(work.flow[0].rows, out)
+        moves = work.flow[0]
+        for chunk in range(moves.paths.shape[0] // flow[0].n_steps):
+            pull_back(
+                chunk, False, work.slopes, work.residual, flow[0], moves, work.pull
+            )
+            add_squares(moves.rows, out)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def _four_products(row, first, second, third, fourth, n):
     """Return the products of the first n entries of a row with those of four rows."""
     a = b = c = d = 0.0
@@ -133,7 +103,7 @@ def _four_products(row, first, second, third, fourth, n):
     return a, b, c, d
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def factorise(matrix, lower):
     """Fill the lower triangle with the Cholesky factor; False if there is none.
 
@@ -141,17 +111,15 @@ def factorise(matrix, lower):
     """
     n = matrix.shape[0]
     for start in range(0, n, 4):
-        width = min(4, n - start)
+        # Fewer than four are left at the end: the last one stands for the others.
+        two = start + 1 if start + 1 < n else n - 1
+        three = start + 2 if start + 2 < n else n - 1
+        four = start + 3 if start + 3 < n else n - 1
         for i in range(start, n):
             row = lower[i]
-            last = min(i, start + width - 1)
+            last = i if i < four else four
             sums = _four_products(
-                row,
-                lower[start],
-                lower[min(start + 1, n - 1)],
-                lower[min(start + 2, n - 1)],
-                lower[min(start + 3, n - 1)],
-                start,
+                row, lower[start], lower[two], lower[three], lower[four], start
             )
             for j in range(start, last + 1):
                 total = matrix[i, j] - sums[j - start]
@@ -167,7 +135,7 @@ def factorise(matrix, lower):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def solve_factorised(lower, b, out):
     """Fill ``out`` with the solution of ``lower @ lower.T @ out = b``."""
     n = b.shape[0]
@@ -191,7 +159,6 @@ def solve_upper(lower, out):
             out[k] -= value * row[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
     n_axes, rss, log_det, lowers,
@@ -228,33 +195,44 @@ def modes(
     lowers : ndarray of shape (n or 0, n_landmarks, n_landmarks)
         If not empty, filled with its Cholesky factors.
     """
+    dim = len(precision)
+    _modes(
+        Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid,
+        pairs, new_work(grid, n_axes), new_maps(pairs), np.zeros((3, dim, dim)),
+        np.empty((3, dim)), rss, log_det, lowers, grid.flow,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _modes(
+    Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
+    work, maps, matrices, vectors, rss, log_det, lowers, flow,
+):  # fmt: skip
+    """Find the modes with given scratch arrays."""
     dim = precision.shape[0]
-    work, maps = new_work(grid, n_axes), new_maps(pairs)
-    shape = work.pull.shape
-    gauss, hessian = np.zeros((dim, dim)), np.zeros((dim, dim))
-    lower = np.zeros((dim, dim))
-    gradient, move = np.empty(dim), np.empty(dim)
-    trial, pulled = np.empty(dim), np.empty(dim)
+    gauss, hessian, lower = matrices[0], matrices[1], matrices[2]
+    gradient, move, pulled = vectors[0], vectors[1], vectors[2]
+    trial = work.z
     for row in range(Y.shape[0]):
         y, z = Y[row], Z[row]
         copy_vector(z, trial)
         for level in range(levels.shape[0]):
             variance = noise_variance * levels[level]
-            error = rss_of(y, trial.reshape(shape), table, grid, work)
+            error = rss_of(y, table, grid, work, flow)
             form = quadratic(precision, z, pulled)
             energy = 0.5 * (error / variance + form)
             damping = FIRST_DAMPING
             fresh, held = True, False
             for _ in range(max_steps):
                 if fresh:
-                    adjoint(grid, work)
-                    pull = work.pull.reshape(-1)
+                    adjoint(grid, work, flow)
                     for i in range(dim):
-                        gradient[i] = -pull[i] / variance - pulled[i]
+                        gradient[i] = -work.pull[i] / variance - pulled[i]
                     fresh = False
                     if not held:
-                        gauss[:] = 0.0
-                        add_curvature(grid, work, pairs, maps, gauss)
+                        for i in range(dim):
+                            clear(gauss[i])
+                        add_curvature(work, pairs, maps, gauss, flow)
                 if not held:
                     for i in range(dim):
                         for j in range(i + 1):
@@ -270,7 +248,7 @@ def modes(
                 for i in range(dim):
                     trial[i] = z[i] + move[i]
                     expected += 0.5 * gradient[i] * move[i]
-                error_new = rss_of(y, trial.reshape(shape), table, grid, work)
+                error_new = rss_of(y, table, grid, work, flow)
                 form = quadratic(precision, trial, pulled)
                 energy_new = 0.5 * (error_new / variance + form)
                 if energy_new < energy:
@@ -286,18 +264,19 @@ def modes(
                 elif held:
                     # The matrix of an earlier place: evaluate this one again.
                     held, fresh = False, True
-                    rss_of(y, z.reshape(shape), table, grid, work)
+                    copy_vector(z, trial)
+                    rss_of(y, table, grid, work, flow)
                     quadratic(precision, z, pulled)
                 else:
                     damping *= TIGHTEN
                     if damping > MOST_DAMPING:
                         break
             copy_vector(z, trial)
-        rss[row] = rss_of(y, trial.reshape(shape), table, grid, work)
+        rss[row] = rss_of(y, table, grid, work, flow)
         for i in range(dim):
             for j in range(dim):
                 hessian[i, j] = precision[i, j] * noise_variance
-        add_curvature(grid, work, pairs, maps, hessian)
+        add_curvature(work, pairs, maps, hessian, flow)
         for i in range(dim):
             for j in range(dim):
                 hessian[i, j] /= noise_variance
@@ -313,7 +292,6 @@ def modes(
                         lowers[row, i, j] = lower[i, j]
 
 
-@njit(cache=True, nogil=True)
 def importance_terms(
     Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid,
     n_axes, terms,
@@ -343,11 +321,21 @@ def importance_terms(
     n_axes : int
     terms : ndarray of shape (n, n_draws)
     """
+    vectors = np.empty((2, len(precision)))
+    _importance_terms(
+        Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid,
+        new_work(grid, n_axes), vectors, np.empty(freedom), terms, grid.flow,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _importance_terms(
+    Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid, work,
+    vectors, chi, terms, flow,
+):  # fmt: skip
+    """Fill the terms with given scratch arrays."""
     dim = precision.shape[0]
-    work = new_work(grid, n_axes)
-    shape = work.pull.shape
-    noise, trial, pulled = np.empty(dim), np.empty(dim), np.empty(dim)
-    chi = np.empty(max(freedom, 1))
+    noise, pulled, trial = vectors[0], vectors[1], work.z
     for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
         counter = 0
@@ -370,6 +358,6 @@ def importance_terms(
             solve_upper(lowers[row], trial)
             for i in range(dim):
                 trial[i] = Z[row, i] + stretch * trial[i]
-            rss = rss_of(Y[row], trial.reshape(shape), table, grid, work)
+            rss = rss_of(Y[row], table, grid, work, flow)
             form = quadratic(precision, trial, pulled)
             terms[row, draw] = -0.5 * (rss / noise_variance + form) - log_proposal

@@ -4,7 +4,8 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
-from sktem.template.kernels.field import FAST, copy_vector, displace, new_work
+from sktem.template.kernels.field import displace, new_work
+from sktem.template.kernels.products import FAST, copy_vector
 
 __all__ = ["template_sums"]
 
@@ -24,16 +25,20 @@ def _near(positions, count, first, spacing, n_nodes, reach):
     """
     low = high = positions[0]
     for u in range(1, count):
-        low, high = min(low, positions[u]), max(high, positions[u])
+        low = positions[u] if positions[u] < low else low
+        high = positions[u] if positions[u] > high else high
     low, high = (low - reach - first) / spacing, (high + reach - first) / spacing
     if not (low > -1e9 and high < 1e9):
         return 0, n_nodes
-    start = max(int(np.ceil(low)), 0)
-    stop = min(int(np.floor(high)) + 1, n_nodes)
+    start, stop = int(np.ceil(low)), int(np.floor(high)) + 1
+    start = start if start > 0 else 0
+    stop = stop if stop < n_nodes else n_nodes
     return (start, stop) if start < stop else (0, 0)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@njit(
+    cache=True, nogil=True, fastmath={"contract"}, error_model="numpy", inline="always"
+)
 def _gaussian(positions, count, node, precision, rest, shifted, out):
     """Fill ``exp(-precision / 2 * (positions - node) ** 2)`` for some positions."""
     for u in range(count):
@@ -44,15 +49,15 @@ def _gaussian(positions, count, node, precision, rest, shifted, out):
         out[u] = expand_exponent(rest[u], shifted[u])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _kernels(positions, count, first, spacing, precision, nodes, buffers, own, middle):
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+def _kernels(
+    positions, count, first, spacing, precision, start, stop, rest, shifted, own, middle
+):
     """Fill the kernels of pixels with a range of nodes and with their mid-points.
 
     The product of the kernels of two neighbours is, up to a constant, that of their
     mid-point, with half the variance.
     """
-    rest, shifted = buffers
-    start, stop = nodes
     for j in range(start, stop):
         node = first + j * spacing
         _gaussian(positions, count, node, precision, rest, shifted, own[j])
@@ -69,7 +74,7 @@ def _kernels(positions, count, first, spacing, precision, nodes, buffers, own, m
                 row[u] = between * one[u] * two[u]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
 def _add_products(left, right, start, stop, count, out):
     """Add ``right[start:stop, :count] @ left[:count]`` to ``out[start:stop]``."""
     k = start
@@ -97,20 +102,17 @@ def _add_products(left, right, start, stop, count, out):
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _add_grid(weights, tables, near, count, scratch, out):
+def _add_grid(weights, tables, near, count, one, two, out):
     """Add ``einsum("u,au,bu,cu->abc", weights, *tables)`` to a part of an array."""
     for i in range(near[0, 0], near[0, 1]):
         for u in range(count):
-            scratch[0, u] = weights[u] * tables[0, i, u]
+            one[u] = weights[u] * tables[0, i, u]
         for j in range(near[1, 0], near[1, 1]):
             for u in range(count):
-                scratch[1, u] = scratch[0, u] * tables[1, j, u]
-            _add_products(
-                scratch[1], tables[2], near[2, 0], near[2, 1], count, out[i, j]
-            )
+                two[u] = one[u] * tables[1, j, u]
+            _add_products(two, tables[2], near[2, 0], near[2, 1], count, out[i, j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
 def template_sums(
     Y, Z, masses, pixels, grid, n_axes, nodes, precision, cross, middle, head
 ):
@@ -143,50 +145,64 @@ def template_sums(
     middle : ndarray of shape (2 * n0 - 1, 2 * n1 - 1, 2 * n2 - 1)
     head : ndarray of shape (2,)
     """
-    work = new_work(grid, n_axes)
-    n_pixels = pixels.shape[1]
-    dim = work.pull.size
-    field = work.field.reshape((n_axes, n_pixels))
-    # Ranges of the nodes and mid-points that are near the given pixels.
-    near = np.zeros((3, 2), dtype=np.int64)
-    halfway = np.zeros((3, 2), dtype=np.int64)
-    near[:, 1] = halfway[:, 1] = 1
+    fields = np.empty((len(Y), pixels.size))
+    _displacements(Z, grid, new_work(grid, n_axes), grid.flow, fields)
     most = int(nodes[:, 2].max())
+    _add_sums(
+        Y, fields, masses, pixels, nodes, precision, np.ones((3, most, _CHUNK)),
+        np.ones((3, 2 * most - 1, _CHUNK)), np.empty((7, _CHUNK)),
+        np.tile([0, 1], (2, 3, 1)), cross, middle, head,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _displacements(Z, grid, work, flow, fields):
+    """Fill the displacements of images."""
+    for row in range(Z.shape[0]):
+        copy_vector(Z[row], work.z)
+        displace(grid, work, flow)
+        copy_vector(work.field, fields[row])
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def _add_sums(
+    Y, fields, masses, pixels, nodes, precision, own, halves, lanes, near, cross,
+    middle, head,
+):  # fmt: skip
+    """Add up the statistics at given displacements, with scratch arrays.
+
+    ``near`` holds ranges along the axes of the nodes and mid-points near some pixels.
+    """
+    n_axes, n_pixels = pixels.shape
     sd = 1.0 / np.sqrt(precision)
-    own, halves = np.empty((3, most, _CHUNK)), np.empty((3, 2 * most - 1, _CHUNK))
-    for axis in range(3 - n_axes):
-        for u in range(_CHUNK):
-            own[axis, 0, u] = halves[axis, 0, u] = 1.0
-    buffers = (np.empty(_CHUNK), np.empty(_CHUNK))
-    positions, scratch = np.empty(_CHUNK), np.empty((2, _CHUNK))
-    values, weights, z = np.empty(_CHUNK), np.empty(_CHUNK), np.empty(dim)
+    rest, shifted, positions = lanes[0], lanes[1], lanes[2]
+    values, weights, one, two = lanes[3], lanes[4], lanes[5], lanes[6]
     for row in range(Y.shape[0]):
-        copy_vector(Z[row], z)
-        displace(z.reshape(work.pull.shape), grid, work)
         y, mass = Y[row], masses[row]
         for start in range(0, n_pixels, _CHUNK):
             left = n_pixels - start
             count = left if left < _CHUNK else _CHUNK
             for axis in range(n_axes):
                 for u in range(count):
-                    positions[u] = pixels[axis, start + u] - field[axis, start + u]
+                    moved = fields[row, axis * n_pixels + start + u]
+                    positions[u] = pixels[axis, start + u] - moved
                 place = 3 - n_axes + axis
                 first, spacing = nodes[place, 0], nodes[place, 1]
                 n_nodes = int(nodes[place, 2])
-                start_near, stop_near = _near(
+                begin, end = _near(
                     positions, count, first, spacing, n_nodes, _REACH * sd
                 )
-                near[place, 0], near[place, 1] = start_near, stop_near
+                near[0, place, 0], near[0, place, 1] = begin, end
                 _kernels(
-                    positions, count, first, spacing, precision,
-                    (start_near, stop_near), buffers, own[place], halves[place],
+                    positions, count, first, spacing, precision, begin, end, rest,
+                    shifted, own[place], halves[place],
                 )  # fmt: skip
                 low, high = _near(
                     positions, count, first, 0.5 * spacing, 2 * n_nodes - 1,
                     _REACH_OF_MIDDLE * sd,
                 )  # fmt: skip
-                halfway[place, 0] = max(low, 2 * start_near)
-                halfway[place, 1] = min(high, 2 * stop_near - 1)
+                near[1, place, 0] = low if low > 2 * begin else 2 * begin
+                near[1, place, 1] = high if high < 2 * end - 1 else 2 * end - 1
             for u in range(count):
                 seen = not np.isnan(y[start + u])
                 weights[u] = mass if seen else 0.0
@@ -194,5 +210,5 @@ def template_sums(
                 if seen:
                     head[0] += values[u] * y[start + u]
                     head[1] += mass
-            _add_grid(values, own, near, count, scratch, cross)
-            _add_grid(weights, halves, halfway, count, scratch, middle)
+            _add_grid(values, own, near[0], count, one, two, cross)
+            _add_grid(weights, halves, near[1], count, one, two, middle)

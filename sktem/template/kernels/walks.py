@@ -5,7 +5,8 @@ from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
 from sktem.template.kernels.chains import DECAY, lower_times, quadratic
-from sktem.template.kernels.field import copy_vector, new_work, rss_of
+from sktem.template.kernels.field import new_work, rss_of
+from sktem.template.kernels.products import copy_vector
 
 __all__ = ["landmark_walks", "prior_gibbs", "prior_walks"]
 
@@ -13,11 +14,10 @@ __all__ = ["landmark_walks", "prior_gibbs", "prior_walks"]
 @njit(cache=True, nogil=True)
 def _chance(log_ratio):
     if log_ratio > -700.0:  # False for NaN, which rejects
-        return min(1.0, np.exp(min(log_ratio, 0.0)))
+        return np.exp(log_ratio) if log_ratio < 0.0 else 1.0
     return 0.0
 
 
-@njit(cache=True, nogil=True)
 def landmark_walks(
     Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_axes,
     n_steps, goal,
@@ -52,18 +52,31 @@ def landmark_walks(
     accepted : float
         Sum of the acceptance probabilities, averaged over a sweep.
     """
+    return _landmark_walks(
+        Y, Z, numbers, seed, table, precision, spread, noise_variance, grid,
+        new_work(grid, n_axes), np.empty((3, len(precision))), n_steps, goal,
+        grid.flow,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _landmark_walks(
+    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, work, vectors,
+    n_steps, goal, flow,
+):  # fmt: skip
+    """Move them with given scratch arrays."""
     dim = precision.shape[0]
+    n_axes = work.field.shape[0] // work.residual.shape[0]
     places = dim // n_axes
-    work = new_work(grid, n_axes)
-    shape = work.pull.shape
-    noise, pulled, trial = np.empty(dim), np.empty(dim), np.empty(dim)
+    noise, z, pulled, trial = vectors[0], vectors[1], vectors[2], work.z
     accepted = 0.0
     for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
         y, state = Y[row], Z[row]
-        z = state[:dim]
+        copy_vector(state, z)
+        copy_vector(z, trial)
         log_step, visits = state[dim], state[dim + 1]
-        rss = rss_of(y, z.copy().reshape(shape), table, grid, work)
+        rss = rss_of(y, table, grid, work, flow)
         form = quadratic(precision, z, pulled)
         for sweep in range(n_steps):
             first = sweep * (dim + 2 + places)
@@ -76,7 +89,7 @@ def landmark_walks(
                     j = axis * places + place
                     trial[j] += step * spread[j] * noise[j]
                 form_new = quadratic(precision, trial, pulled)
-                rss_new = rss_of(y, trial.reshape(shape), table, grid, work)
+                rss_new = rss_of(y, table, grid, work, flow)
                 ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
                 probability = _chance(ratio)
                 if uniform(key, counter + place) < probability:
@@ -88,11 +101,11 @@ def landmark_walks(
             visits += 1.0
             if goal > 0.0:
                 log_step += (total - goal) * visits**-DECAY
+        copy_vector(z, state)
         state[dim], state[dim + 1] = log_step, visits
     return accepted
 
 
-@njit(cache=True, nogil=True)
 def prior_walks(
     Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, n_axes,
     n_steps, goal,
@@ -102,17 +115,29 @@ def prior_walks(
     The proposal adds ``exp(log_step) * factor @ noise``, with ``factor @ factor.T``
     the prior covariance. Parameters and result as for `landmark_walks`.
     """
+    return _prior_walks(
+        Y, Z, numbers, seed, table, precision, factor, noise_variance, grid,
+        new_work(grid, n_axes), np.empty((3, len(precision))), n_steps, goal,
+        grid.flow,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _prior_walks(
+    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, work, vectors,
+    n_steps, goal, flow,
+):  # fmt: skip
+    """Move them with given scratch arrays."""
     dim = precision.shape[0]
-    work = new_work(grid, n_axes)
-    shape = work.pull.shape
-    noise, move, trial = np.empty(dim), np.empty(dim), np.empty(dim)
+    noise, z, move, trial = vectors[0], vectors[1], vectors[2], work.z
     accepted = 0.0
     for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
         y, state = Y[row], Z[row]
-        z = state[:dim]
+        copy_vector(state, z)
+        copy_vector(z, trial)
         log_step, visits = state[dim], state[dim + 1]
-        rss = rss_of(y, z.copy().reshape(shape), table, grid, work)
+        rss = rss_of(y, table, grid, work, flow)
         form = quadratic(precision, z, move)
         for transition in range(n_steps):
             counter = fill_normals(key, transition * (dim + 3), noise)
@@ -121,7 +146,7 @@ def prior_walks(
             for j in range(dim):
                 trial[j] = z[j] + step * move[j]
             form_new = quadratic(precision, trial, move)
-            rss_new = rss_of(y, trial.reshape(shape), table, grid, work)
+            rss_new = rss_of(y, table, grid, work, flow)
             ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
             probability = _chance(ratio)
             if uniform(key, counter) < probability:
@@ -131,11 +156,11 @@ def prior_walks(
             visits += 1.0
             if goal > 0.0:
                 log_step += (probability - goal) * visits**-DECAY
+        copy_vector(z, state)
         state[dim], state[dim + 1] = log_step, visits
     return accepted
 
 
-@njit(cache=True, nogil=True)
 def prior_gibbs(
     Y, Z, numbers, seed, table, precision, noise_variance, grid, n_axes, n_steps
 ):
@@ -144,16 +169,27 @@ def prior_gibbs(
     The hybrid Gibbs sampler of Allassonniere, Kuhn and Trouve (2010). Parameters and
     result as for `landmark_walks`.
     """
+    return _prior_gibbs(
+        Y, Z, numbers, seed, table, precision, noise_variance, grid,
+        new_work(grid, n_axes), np.empty((2, len(precision))), n_steps, grid.flow,
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def _prior_gibbs(
+    Y, Z, numbers, seed, table, precision, noise_variance, grid, work, vectors, n_steps,
+    flow,
+):  # fmt: skip
+    """Move them with given scratch arrays."""
     dim = precision.shape[0]
-    work = new_work(grid, n_axes)
-    shape = work.pull.shape
-    noise, trial = np.empty(dim), np.empty(dim)
+    noise, z, trial = vectors[0], vectors[1], work.z
     accepted = 0.0
     for row in range(Y.shape[0]):
         key = stream_key(seed, numbers[row])
-        y, z = Y[row], Z[row, :dim]
+        y, state = Y[row], Z[row]
+        copy_vector(state, z)
         copy_vector(z, trial)
-        rss = rss_of(y, trial.reshape(shape), table, grid, work)
+        rss = rss_of(y, table, grid, work, flow)
         for sweep in range(n_steps):
             counter = fill_normals(key, sweep * (2 * dim + 2), noise)
             total = 0.0
@@ -163,7 +199,7 @@ def prior_gibbs(
                     pull += precision[j, k] * z[k]
                 mean = z[j] - pull / precision[j, j]
                 trial[j] = mean + noise[j] / np.sqrt(precision[j, j])
-                rss_new = rss_of(y, trial.reshape(shape), table, grid, work)
+                rss_new = rss_of(y, table, grid, work, flow)
                 probability = _chance(0.5 * (rss - rss_new) / noise_variance)
                 if uniform(key, counter + j) < probability:
                     z[j] = trial[j]
@@ -171,5 +207,6 @@ def prior_gibbs(
                 trial[j] = z[j]
                 total += probability
             accepted += total / dim
-        Z[row, dim + 1] += n_steps
+        copy_vector(z, state)
+        state[dim + 1] += n_steps
     return accepted

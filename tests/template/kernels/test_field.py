@@ -7,63 +7,69 @@ import pytest
 from scipy.interpolate import BSpline
 
 from sktem.models import ImageGrid
-from sktem.template.kernels.field import (
-    adjoint,
-    displace,
-    new_work,
-    residuals,
-    rss_of,
-    spline,
-)
-from tests.template.oracles import SHAPES, Dense, grid_of
+from sktem.template.kernels.field import displace, new_work, spline
+from tests.template.oracles import SHAPES, Dense, Pixels, grid_of
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
-def scratch(grid):
-    return new_work(grid.compiled, grid.n_axes)
+def displaced(grid, z, work):
+    """Return the displacements along the axes, of the shape of the padded image."""
+    work.z[:] = z
+    displace(grid.compiled, work, ())
+    return in_space(grid, work.field)
 
 
-def reshaped(z, work):
-    return np.ascontiguousarray(z).reshape(work.pull.shape)
+def in_space(grid, values):
+    return values.reshape(-1, *grid.compiled.sizes[:3])
+
+
+def kernels_of(grid):
+    """Return the kernels of the three axes, (pixels, landmarks) or the other way."""
+    K0, K1, K2, _, (m0, m1, m2, *_), _, _ = grid.compiled
+    return K0.reshape(m0, -1), K1.reshape(m1, -1), K2.reshape(-1, m2)
+
+
+def at_landmarks(grid, z):
+    """Return one number for each axis and landmark, landmarks along three axes."""
+    return z.reshape(-1, *grid.compiled.sizes[3:])
 
 
 @OF_SHAPE
 def test_displacements(shape):
     grid, rng = grid_of(shape), np.random.default_rng(0)
-    work, z = scratch(grid), rng.normal(size=grid.n_latents)
+    work, z = new_work(grid.compiled, grid.n_axes), rng.normal(size=grid.n_latents)
     work.field[:] = 7.0  # what is left from the image before
-    displace(reshaped(z, work), grid.compiled, work)
+    found = displaced(grid, z, work)
     dense = Dense(grid)
     expected = (dense.pixels - dense.moved(z)).T
-    found = work.field.reshape(grid.n_axes, -1)
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
-    K0, K1, K2 = grid.compiled[:3]
+    np.testing.assert_allclose(work.field, expected.ravel(), rtol=1e-12, atol=1e-13)
     stated = [
-        np.einsum("abc,ia,jb,ck->ijk", part, K0, K1, K2) for part in reshaped(z, work)
+        np.einsum("abc,ia,jb,ck->ijk", part, *kernels_of(grid))
+        for part in at_landmarks(grid, z)
     ]
-    np.testing.assert_allclose(work.field, stated, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(found, stated, rtol=1e-12, atol=1e-13)
 
 
 @OF_SHAPE
 def test_adjoint(shape):
     grid, rng = grid_of(shape), np.random.default_rng(1)
-    work = scratch(grid)
+    pixels = Pixels(grid, None)
+    work = pixels.work
     work.residual[:] = rng.normal(size=work.residual.shape)
     work.slopes[:] = rng.normal(size=work.slopes.shape)
     work.pull[:] = 7.0
-    adjoint(grid.compiled, work)
-    K0, K1, K2 = grid.compiled[:3]
-    for axis in range(grid.n_axes):
-        stated = np.einsum(
-            "ijk,ia,jb,ck->abc", work.residual * work.slopes[axis], K0, K1, K2
-        )
-        np.testing.assert_allclose(work.pull[axis], stated, rtol=1e-12, atol=1e-13)
+    pull = pixels.pull()
+    weighted = in_space(grid, work.slopes) * in_space(grid, work.residual)
+    stated = [
+        np.einsum("ijk,ia,jb,ck->abc", part, *kernels_of(grid)) for part in weighted
+    ]
+    found = at_landmarks(grid, pull)
+    np.testing.assert_allclose(found, stated, rtol=1e-12, atol=1e-13)
     # It is the adjoint of the displacements: both give the same inner product.
-    z = reshaped(rng.normal(size=grid.n_latents), work)
-    displace(z, grid.compiled, work)
-    inner = (work.field * work.slopes * work.residual).sum()
-    assert (z * work.pull).sum() == pytest.approx(inner, rel=1e-12)
+    z = rng.normal(size=grid.n_latents)
+    inner = (displaced(grid, z, work) * weighted).sum()
+    assert z @ pull == pytest.approx(inner, rel=1e-12)
 
 
 def b_spline(n, t):
@@ -107,11 +113,10 @@ def test_spline_is_zero_outside(n_axes, outside):
 def spline_errors(shape, beta, z):
     """Return the errors of values and slopes of a template at displaced pixels."""
     grid = grid_of(shape)
-    work, dense = scratch(grid), Dense(grid)
-    table = grid.table(beta)
-    rss_of(np.zeros(grid.n_pixels), reshaped(z, work), table, grid.compiled, work)
-    value = -work.residual.ravel() - dense.design(z) @ beta
-    slope = work.slopes.reshape(grid.n_axes, -1) - dense.slopes(z, beta)
+    pixels, dense = Pixels(grid, grid.table(beta)), Dense(grid)
+    pixels.rss(np.zeros(grid.n_pixels), z)
+    value = -pixels.work.residual - dense.design(z) @ beta
+    slope = pixels.work.slopes.reshape(grid.n_axes, -1) - dense.slopes(z, beta)
     return np.abs(value).max(), np.abs(slope).max()
 
 
@@ -148,52 +153,46 @@ def test_spline_of_thin_images(shape):
     grid = ImageGrid(shape, (3,) * len(shape), ones, 1.2, 2.0)
     rng = np.random.default_rng(0)
     beta, z = rng.normal(size=grid.n_template), rng.normal(size=grid.n_latents)
-    work, dense = scratch(grid), Dense(grid)
-    y = np.zeros(grid.n_pixels)
-    rss_of(y, reshaped(z, work), grid.table(beta), grid.compiled, work)
-    expected = dense.design(z) @ beta
-    np.testing.assert_allclose(-work.residual.ravel(), expected, atol=3e-3)
+    pixels = Pixels(grid, grid.table(beta))
+    pixels.rss(np.zeros(grid.n_pixels), z)
+    expected = Dense(grid).design(z) @ beta
+    np.testing.assert_allclose(-pixels.work.residual, expected, atol=3e-3)
 
 
 @OF_SHAPE
 def test_residuals(shape):
     grid, rng = grid_of(shape), np.random.default_rng(4)
-    work = scratch(grid)
     beta, z = rng.normal(size=grid.n_template), 0.4 * rng.normal(size=grid.n_latents)
-    y = rng.normal(size=grid.n_pixels)
-    table = grid.table(beta)
-    rss = rss_of(y, reshaped(z, work), table, grid.compiled, work)
-    whole, slopes = work.residual.copy().ravel(), work.slopes.copy()
+    y, pixels = rng.normal(size=grid.n_pixels), Pixels(grid, grid.table(beta))
+    rss, work = pixels.rss(y, z), pixels.work
+    whole, slopes = work.residual.copy(), work.slopes.copy()
     expected = y - Dense(grid).design(z) @ beta
     np.testing.assert_allclose(whole, expected, atol=2e-2)
     assert rss == pytest.approx(whole @ whole, rel=1e-12)
     missing = rng.random(grid.n_pixels) < 0.3
     missing[0] = True
-    rss = residuals(np.where(missing, np.nan, y), table, grid.compiled, work)
-    found, whole = work.residual.ravel(), np.where(missing, 0.0, whole)
-    np.testing.assert_array_equal(found, whole)
+    rss = pixels.rss(np.where(missing, np.nan, y), z)
+    whole = np.where(missing, 0.0, whole)
+    np.testing.assert_array_equal(work.residual, whole)
     assert rss == pytest.approx(whole @ whole, rel=1e-12)
-    slopes = slopes.reshape(grid.n_axes, -1)
-    found = work.slopes.reshape(grid.n_axes, -1)
-    np.testing.assert_array_equal(found, np.where(missing, 0.0, slopes))
+    slopes = np.where(missing, 0.0, slopes.reshape(grid.n_axes, -1))
+    np.testing.assert_array_equal(work.slopes, slopes.ravel())
     nothing = np.full(grid.n_pixels, np.nan)
-    assert residuals(nothing, table, grid.compiled, work) == 0
+    assert pixels.rss(nothing, z) == 0
 
 
 @OF_SHAPE
 def test_slopes_are_those_of_the_values(shape):
     """Values and slopes belong to one function, not each to its own approximation."""
     grid, rng = grid_of(shape), np.random.default_rng(5)
-    work = scratch(grid)
     beta, z = rng.normal(size=grid.n_template), 0.4 * rng.normal(size=grid.n_latents)
-    y, table = rng.normal(size=grid.n_pixels), grid.table(beta)
+    y, pixels = rng.normal(size=grid.n_pixels), Pixels(grid, grid.table(beta))
 
     def half_rss(z):
-        return rss_of(y, reshaped(z, work), table, grid.compiled, work) / 2
+        return pixels.rss(y, z) / 2
 
     half_rss(z)
-    adjoint(grid.compiled, work)
-    pull = work.pull.ravel().copy()
+    pull = pixels.pull()
     for g in range(grid.n_latents):
         shift = 1e-5 * (np.arange(grid.n_latents) == g)
         slope = (half_rss(z + shift) - half_rss(z - shift)) / 2e-5

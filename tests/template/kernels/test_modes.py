@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sktem.kernels.counter_random import fill_normals, stream_key
-from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.kernels.modes import (
     curvature,
     factorise,
@@ -17,6 +16,7 @@ from sktem.template.kernels.modes import (
 from tests.template.oracles import (
     SHAPES,
     Dense,
+    Pixels,
     grid_of,
     model_of,
     random_params,
@@ -33,24 +33,23 @@ def positive(n, seed=0):
 
 def spline_jacobian(grid, work):
     """Return the derivatives of the residuals with the slopes that were computed."""
-    slopes = work.slopes.reshape(grid.n_axes, -1)
-    return np.concatenate([s[:, None] * Dense(grid).Kg for s in slopes], axis=1)
+    kernels, slopes = Dense(grid).Kg, work.slopes.reshape(grid.n_axes, -1)
+    return np.concatenate([s[:, None] * kernels for s in slopes], axis=1)
 
 
 @OF_SHAPE
 def test_curvature_is_the_gauss_newton_matrix(shape):
     grid, rng = grid_of(shape), np.random.default_rng(0)
-    work, maps = new_work(grid.compiled, grid.n_axes), new_maps(grid.pairs)
     params = random_params(grid, rng)
     z = 0.4 * rng.normal(size=grid.n_latents)
     y = rng.normal(size=grid.n_pixels)
     y[1] = np.nan
-    table = grid.table(params.coefficients[0])
-    rss_of(y, z.reshape(work.pull.shape), table, grid.compiled, work)
+    pixels = Pixels(grid, grid.table(params.coefficients[0]))
+    pixels.rss(y, z)
     added = positive(grid.n_latents)
     out = added.copy()
-    curvature(work.slopes, grid.pairs, maps, out)
-    J = spline_jacobian(grid, work)
+    curvature(pixels.work.slopes, grid.pairs, new_maps(grid.pairs), out)
+    J = spline_jacobian(grid, pixels.work)
     np.testing.assert_allclose(out - added, J.T @ J, atol=1e-12 * np.abs(out).max())
     # And with the exact kernels, as near as the spline is.
     seen = ~np.isnan(y)
@@ -103,7 +102,7 @@ def test_modes(shape, hold):
     Y[1, :2] = np.nan
     Y[5] = np.nan
     part, Z, rss, log_det, lowers = found_modes(grid, params, Y, hold=hold)
-    model, work = model_of(grid), new_work(grid.compiled, grid.n_axes)
+    model, pixels = model_of(grid), Pixels(grid, part.table)
     gradient = model.grad_log_joint(Y, Z, params)
     scale = np.abs(model.grad_log_joint(Y, 0 * Z, params)).max()
     # Where the log-density changes by 1e-14 at most, the gradient is about 1e-6.
@@ -111,11 +110,8 @@ def test_modes(shape, hold):
     at_zero = model.log_joint(Y, 0 * Z, params)
     assert (model.log_joint(Y, Z, params) >= at_zero).all()
     for row, z in enumerate(Z):
-        error = rss_of(
-            Y[row], z.reshape(work.pull.shape), part.table, grid.compiled, work
-        )
-        assert rss[row] == error
-        J = spline_jacobian(grid, work)
+        assert rss[row] == pixels.rss(Y[row], z)
+        J = spline_jacobian(grid, pixels.work)
         hessian = J.T @ J / part.noise_variance + part.precision
         assert log_det[row] == pytest.approx(np.linalg.slogdet(hessian)[1], rel=1e-10)
         back = lowers[row] @ lowers[row].T
@@ -232,11 +228,11 @@ def test_pull_at_a_mode_balances_the_prior():
     params = random_params(grid, rng)
     Y, _ = simulate(grid, params, 1, rng)
     part, Z, *_ = found_modes(grid, params, Y)
-    work = new_work(grid.compiled, 3)
-    rss_of(Y[0], Z[0].reshape(work.pull.shape), part.table, grid.compiled, work)
-    adjoint(grid.compiled, work)
+    pixels = Pixels(grid, part.table)
+    pixels.rss(Y[0], Z[0])
+    pull = pixels.pull()
     np.testing.assert_allclose(
-        work.pull.ravel() / part.noise_variance,
+        pull / part.noise_variance,
         -part.precision @ Z[0],
-        atol=1e-4 * np.abs(work.pull).max() / part.noise_variance,
+        atol=1e-4 * np.abs(pull).max() / part.noise_variance,
     )
