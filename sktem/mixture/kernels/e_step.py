@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_limits
 
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks, rows_per_block
 from sktem.mixture.kernels.rows import (
+    LARGEST_VALUE,
     draw_counts_rows,
-    latent_rows,
     mixture_rows,
     prepare,
     work_size,
@@ -172,6 +172,7 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
             sums = np.zeros(length)
             log_likelihood = mixture_rows(
                 plain(X[start:stop]),
+                _NO_MATRIX,
                 _NO_VECTOR if weights is None else plain(weights[start:stop]),
                 *description,
                 *tables,
@@ -225,19 +226,25 @@ def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
     width = width_of(n_features)
     tables = product_tables(covariance_type, n_components, n_features, width)
     length = n_statistics(covariance_type, n_components, n_features)
-    centre = plain(centre)
+    nothing = np.empty((n_components, width))
+    description = (
+        *(plain(centre), LARGEST_VALUE, np.empty(n_components), _NO_TRANSFORM),
+        *(nothing, nothing, False),
+    )
 
     def sum_block(start, stop):
         sums = np.zeros(length)
-        latent_rows(
+        mixture_rows(
             plain(X[start:stop]),
             plain(Z[start:stop]),
             _NO_VECTOR if weights is None else plain(weights[start:stop]),
-            centre,
-            width,
+            *description,
             *tables,
             np.empty(work_size(width, n_components)),
             sums,
+            _NO_MATRIX,
+            _NO_VECTOR,
+            _NO_LABELS,
         )
         return (sums,)
 
@@ -254,6 +261,7 @@ def _write_posterior(X, params, n_jobs, responsibilities, log_densities, labels)
     def write_block(start, stop):
         mixture_rows(
             plain(X[start:stop]),
+            _NO_MATRIX,
             _NO_VECTOR,
             *description,
             _NO_TABLE,

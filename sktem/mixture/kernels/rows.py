@@ -11,6 +11,7 @@ from numba import njit
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
 from sktem.mixture.kernels.tiles import (
     FAST,
+    INNER,
     LANES,
     WHOLE_GROUPS,
     diagonal_log_joint,
@@ -77,7 +78,7 @@ def prepare(
     return LARGEST_VALUE / (largest * d)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST, error_model="numpy")
 def scale_tile(z, n_features, width, n_lanes, weight, total, log_density, scaled):
     """Set up the other columns that `add_products` multiplies.
 
@@ -106,6 +107,7 @@ def scale_tile(z, n_features, width, n_lanes, weight, total, log_density, scaled
 @njit(cache=True, nogil=True, error_model="numpy")
 def mixture_rows(
     X,
+    latents,
     weights,
     centre,
     bound,
@@ -131,6 +133,8 @@ def mixture_rows(
     ``labels = responsibilities.argmax(axis=1)``, and `sums` gains what
     `add_products` makes of `weights` times responsibilities. Returned is
     ``weights @ log_densities``, if there are sums. Weights without a length are ones.
+    Latents with a length, of any sum in a row, stand for the responsibilities, where
+    rows without mass add nothing.
     """
     n_rows, d = X.shape
     n_components = constants.shape[0]
@@ -155,14 +159,26 @@ def mixture_rows(
     for start in range(0, n_rows, LANES):
         n_tile = min(LANES, n_rows - start)
         n_lanes = pack_rows(X, start, start + n_tile, centre, bound, width, z)
-        if is_full:
-            full_log_joint(z, n_lanes, precisions, offsets, constants, y, joint)
-        elif transform.shape[0] > 0:
-            transform_tile(z, n_lanes, transform, y)
-            diagonal_log_joint(y, n_lanes, precisions, offsets, constants, joint)
+        if latents.shape[0] > 0:
+            for lane in range(n_lanes):
+                total[lane] = 0.0
+                log_density[lane] = 0.0
+            for k in range(n_components):
+                row = joint[k * LANES : (k + 1) * LANES]
+                for lane in range(n_tile):
+                    row[lane] = latents[start + lane, k]
+                    total[lane] += row[lane]
+                for lane in range(n_tile, n_lanes):
+                    row[lane] = 0.0
         else:
-            diagonal_log_joint(z, n_lanes, precisions, offsets, constants, joint)
-        softmax_tile(joint, n_components, n_lanes, maximum, total, log_density)
+            if is_full:
+                full_log_joint(z, n_lanes, precisions, offsets, constants, y, joint)
+            elif transform.shape[0] > 0:
+                transform_tile(z, n_lanes, transform, y)
+                diagonal_log_joint(y, n_lanes, precisions, offsets, constants, joint)
+            else:
+                diagonal_log_joint(z, n_lanes, precisions, offsets, constants, joint)
+            softmax_tile(joint, n_components, n_lanes, maximum, total, log_density)
         if sums.shape[0] > 0:
             if weights.shape[0] > 0:
                 for lane in range(n_tile):
@@ -198,47 +214,6 @@ def mixture_rows(
                         largest = value
                 labels[start + lane] = best
     return log_likelihood
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def latent_rows(X, Z, weights, centre, width, table, tied_table, work, sums):
-    """Add the statistics of a block of rows at given latents to `sums`.
-
-    Equal what `mixture_rows` adds with ``responsibilities = Z / Z.sum(1)``; rows of
-    Z without mass add nothing.
-    """
-    n_rows, d = X.shape
-    n_components = Z.shape[1]
-    z = work[: (width + 2) * LANES]
-    scaled = work[(width + 2) * LANES : (2 * width + 4) * LANES]
-    rest = work[(2 * width + 4) * LANES :]
-    joint = rest[: n_components * LANES]
-    rest = rest[n_components * LANES :]
-    total, weight = rest[:LANES], rest[LANES : 2 * LANES]
-    products = rest[2 * LANES : (2 + N_PRODUCTS) * LANES]
-    for lane in range(LANES):
-        scaled[(width + 1) * LANES + lane] = 0.0
-    one = total.shape[0] // LANES
-    has_weights = weights.shape[0] > 0
-    for start in range(0, n_rows, LANES):
-        n_tile = min(LANES, n_rows - start)
-        n_lanes = pack_rows(X, start, start + n_tile, centre, LARGEST_VALUE, width, z)
-        for lane in range(n_lanes):
-            total[lane] = 0.0
-            weight[lane] = 1.0
-        if has_weights:
-            for lane in range(n_tile):
-                weight[lane] = weights[start + lane]
-        for k in range(n_components):
-            row = joint[k * LANES : (k + 1) * LANES]
-            for lane in range(n_tile):
-                row[lane] = Z[start + lane, k]
-                total[lane] += row[lane]
-            for lane in range(n_tile, n_lanes):
-                row[lane] = 0.0
-        scale_tile(z, d, width, n_lanes, weight, total, total, scaled)
-        add_products(joint, n_components, z, scaled, n_lanes, table, products, sums)
-        add_products(total, one, z, scaled, n_lanes, tied_table, products, sums)
 
 
 @njit(cache=True, nogil=True)

@@ -12,13 +12,13 @@ from functools import lru_cache
 import numpy as np
 from numba import njit
 
-from sktem.mixture.kernels.tiles import FAST, LANES, WHOLE_GROUPS
+from sktem.mixture.kernels.tiles import FAST, INNER, LANES, WHOLE_GROUPS
 
 # Products are formed this many at a time, and each is used for four components.
 N_PRODUCTS = 3
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def add_products(r, n_components, z, scaled, n_lanes, table, products, sums):
     """Add weighted products of columns to flat sums.
 

@@ -26,10 +26,17 @@ LANE_GROUP = 16
 # A mask that lets the compiler drop the loop for a remainder.
 WHOLE_GROUPS = -LANE_GROUP
 
+# Options of functions that only kernels call: what Python would need is not compiled.
+INNER = {
+    "cache": True,
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}
 FAST = {"contract", "reassoc", "nsz"}
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def pack_rows(X, start, stop, centre, bound, width, z):
     """Transpose rows of X, about the centre, into a tile.
 
@@ -54,7 +61,7 @@ def pack_rows(X, start, stop, centre, bound, width, z):
     return n_lanes
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def transform_tile(z, n_lanes, matrix, out):
     """Equal ``out = (z.T @ np.triu(matrix)).T``."""
     n_lanes &= WHOLE_GROUPS
@@ -69,7 +76,7 @@ def transform_tile(z, n_lanes, matrix, out):
                 target[lane] += factor * source[lane]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def full_log_joint(z, n_lanes, precisions, offsets, constants, y, joint):
     """Equal ``joint[k] = constants[k] - ((z.T @ P[k] - offsets[k]) ** 2).sum(1)``.
 
@@ -142,7 +149,7 @@ def full_log_joint(z, n_lanes, precisions, offsets, constants, y, joint):
                     target[lane] -= (t * t + u * u) + (v * v + w * w)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def diagonal_log_joint(z, n_lanes, precisions, offsets, constants, joint):
     """Equal ``joint[k] = constants[k] - ((z.T * P[k] - offsets[k]) ** 2).sum(1)``.
 
@@ -176,7 +183,7 @@ def diagonal_log_joint(z, n_lanes, precisions, offsets, constants, joint):
                 target[lane] -= (t * t + u * u) + (v * v + w * w)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def softmax_tile(joint, n_components, n_lanes, maximum, total, log_density):
     """Exponentiate a tile of log-joints in place.
 
