@@ -8,7 +8,9 @@ stochastically once; thresholded images are another, easier data set. All solver
 from the same layers, which are pretrained; the CPU seconds contain it. Where a solver
 needs shorter steps than another to stay finite, the title line says so.
 
-``--small`` takes two minutes: 8,000 or 6,000 rows and smaller machines. ``--paper``
+``--seconds 300`` gives each solver that much CPU time after the pretraining instead of
+epochs: two trial epochs, of the halves of a run, say how many it has. ``--small`` takes
+two minutes: 8,000 or 6,000 rows and smaller machines. ``--paper``
 runs the published sizes (784-500-1000 and 128-500-1000, 100 epochs of pretraining and
 500 or 200 more, the steps and transitions of the paper), which takes days on such a
 machine.
@@ -21,7 +23,7 @@ import argparse
 import copy
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import joblib
@@ -128,6 +130,15 @@ def learned(plan, start, train, **settings):
     return machine.fit(train)
 
 
+def epochs_in(plan, start, train, seconds, **settings):
+    """Return how many epochs a solver does in so much CPU time."""
+    trial = replace(plan, epochs=2)
+    learned(replace(plan, epochs=1), start, train[:500], **settings)  # compiles
+    begun = time.process_time()
+    learned(trial, start, train, **settings)
+    return max(2, round(2 * seconds / (time.process_time() - begun)))
+
+
 def log_likelihoods(machine, test, seed, n_temperatures):
     """Return log-likelihoods of rows and the estimate of log Z, both by AIS."""
     model, params = machine.fitted_.model, machine.params_
@@ -141,15 +152,20 @@ def deep(key, plan, train, test, arguments):
     base = np.clip(train.mean(axis=0, dtype=float), 1e-3, 1 - 1e-3)
     rates = (test * np.log(base) + (1 - test) * np.log1p(-base)).sum(axis=1)
     shape = "-".join(str(size) for size in (train.shape[1], *plan.sizes))
+    length = f"{plan.pretrain} + {plan.epochs} epochs"
+    if arguments.seconds:
+        length = (
+            f"{plan.pretrain} epochs and {arguments.seconds:g} CPU s of each solver"
+        )
     print(
-        f"\n{plan.name}, {shape}, {len(train):,} rows, {plan.pretrain} + {plan.epochs} "
-        f"epochs, {len(test)} test rows; base rates {rates.mean():.2f}"
+        f"\n{plan.name}, {shape}, {len(train):,} rows, {length}, "
+        f"{len(test)} test rows; base rates {rates.mean():.2f}"
     )
     others = [f"; {name} {steps[0]}" for name, steps in plan.steps_of.items()]
     print(f"steps from {plan.steps[0]}{''.join(others)}")
     print(
         "  solver        log-likelihood     less the first, paired   log Z error, size"
-        "   fit, CPU s"
+        "   fit, CPU s  epochs"
     )
     first = None
     layers = pretrained(key, plan, train, arguments)
@@ -166,7 +182,7 @@ def deep(key, plan, train, test, arguments):
             f"  {solver:12s} {values.mean():9.2f} +-{error:5.2f}       "
             f"{paired.mean():+6.2f} +-{spread:5.2f}           "
             f"{total.standard_error:5.2f} {total.effective_sample_size:5.0f}     "
-            f"{result['seconds']:8.1f}",
+            f"{result['seconds']:8.1f}  {result.get('epochs', plan.epochs):6d}",
             flush=True,
         )
         if solver == "H-APCD":
@@ -182,10 +198,14 @@ def one_solver(key, plan, solver, layers, train, arguments):
         return joblib.load(path)
     machine, seconds = layers
     steps = plan.steps_of.get(solver, plan.steps)
+    settings = dict(step_size_m=steps, **SOLVERS[solver])
+    if arguments.seconds:
+        epochs = epochs_in(plan, machine, train, arguments.seconds, **settings)
+        plan = replace(plan, epochs=epochs)
     start = time.process_time()
-    machine = learned(plan, machine, train, step_size_m=steps, **SOLVERS[solver])
+    machine = learned(plan, machine, train, **settings)
     seconds += time.process_time() - start
-    result = dict(machine=machine, seconds=seconds)
+    result = dict(machine=machine, seconds=seconds, epochs=plan.epochs)
     if path is not None:
         joblib.dump(result, path)
     return result
@@ -245,6 +265,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--paper", action="store_true")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--seconds", type=float, help="CPU time of each solver")
     parser.add_argument("--only", choices=["ocr", "mnist", "faces"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solvers", nargs="+", choices=list(SOLVERS), default=SOLVERS)
