@@ -6,8 +6,11 @@ others) and moved by smooth random fields of known size (0.06 of half a side; no
 displacement fields in pixels beside the size of the fields; both fields less their mean
 over the images, which is the template's own. The share of images that fold, and CPU
 seconds (the second fit: the first one compiles). Peers: the mean of the pixels, which
-registers nothing, and scikit-image's optical flow (TV-L1) from the mean to every image
-and back, in four rounds. What is not installed is left out.
+registers nothing, scikit-image's optical flow (TV-L1) from the mean to every image
+and back, in four rounds, and ANTsPy's templates by SyN, in an environment of its own
+whose interpreter ``--peer-python`` names. What is not installed is left out. With
+``--pose`` the images are also shifted (0.08 of half a side), turned (0.2 radians),
+scaled (0.1) and lit (gains 0.2, offsets 0.1).
 
 Run: ``python benchmarks/registration.py``.
 """
@@ -15,8 +18,12 @@ Run: ``python benchmarks/registration.py``.
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
 import time
 import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from image_data import Report
@@ -47,7 +54,18 @@ def drawn(kind, y, x, width):
     return face - 0.6 * edge(1 - np.hypot(x / 0.25, (y - 0.3) / 0.07), 6 * width)
 
 
-def images(kind, side, n, seed, displacement=0.06, noise=0.05):
+def posed(y, x, rng, n):
+    """Return coordinates in shifted, turned and scaled images, gains and offsets."""
+    factor = np.exp(0.1 * rng.normal(size=n) + 0.2j * rng.normal(size=n))
+    shift = 0.08 * rng.normal(size=n) + 0.08j * rng.normal(size=n)
+    places = factor[:, None, None] * (y + 1j * x - shift[:, None, None])
+    gain, offset = 0.2 * rng.normal(size=n), 0.1 * rng.normal(size=n)
+    # The truth is the template at the mean light.
+    light = 1 + gain - gain.mean(), offset - offset.mean()
+    return places.real, places.imag, *(part[:, None, None] for part in light)
+
+
+def images(kind, side, n, seed, pose=False, displacement=0.06, noise=0.05):
     """Return the shape, deformed images and the displacements in pixels."""
     rng = np.random.default_rng(seed)
     half = (side - 1) / 2
@@ -56,10 +74,15 @@ def images(kind, side, n, seed, displacement=0.06, noise=0.05):
     rough = rng.normal(size=(n, 2, 2 * side, 2 * side))
     fields = gaussian_filter(rough, (0, 0, smooth, smooth))[:, :, inner, inner]
     fields *= displacement * np.sqrt(4 * np.pi) * smooth
-    width = 1.2 / side
-    clean = np.stack([drawn(kind, y - f[0], x - f[1], width) for f in fields])
-    truth = drawn(kind, y, x, width)
-    return truth, clean + noise * rng.normal(size=clean.shape), half * fields
+    width, light = 1.2 / side, (1.0, 0.0)
+    places = np.stack([y - fields[:, 0], x - fields[:, 1]])
+    if pose:
+        *moved, gain, offset = posed(y, x, rng, n)
+        places, light = np.stack(moved) - fields.swapaxes(0, 1), (gain, offset)
+    clean = np.stack([drawn(kind, *place, width) for place in places.swapaxes(0, 1)])
+    X = light[0] * clean + light[1] + noise * rng.normal(size=clean.shape)
+    fields = np.stack([y - places[0], x - places[1]], axis=1)
+    return drawn(kind, y, x, width), X, half * fields
 
 
 def pixel_mean(X):
@@ -91,11 +114,35 @@ def optical_flow(X, rounds=4):
     return mean, -flows
 
 
+def ants_template(X, interpreter):
+    """Return ANTsPy's template and displacements, and its CPU seconds."""
+    script = Path(__file__).with_name("peer_ants.py")
+    with TemporaryDirectory() as folder:
+        data, answer = Path(folder, "images.npy"), Path(folder, "answer.npz")
+        np.save(data, X)
+        one = {"ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS": "1", "PYTHONPATH": ""}
+        subprocess.run(
+            [interpreter, script, data, answer], check=True, env={**os.environ, **one}
+        )
+        with np.load(answer) as found:
+            return found["template"], found["fields"], float(found["seconds"])
+
+
 METHODS = {
     "mean of the pixels": pixel_mean,
     "optical flow, TV-L1": optical_flow,
     "templates, linear": templates,
     "templates, flows": lambda X: templates(X, deformation="diffeomorphic"),
+}
+
+ALL = ("translation", "rotation", "scale", "gain", "offset")
+
+#: Those of images with poses.
+WITH_POSE = {
+    "linear, nuisances": lambda X: templates(X, nuisances=ALL),
+    "flows, nuisances": lambda X: templates(
+        X, nuisances=ALL, deformation="diffeomorphic"
+    ),
 }
 
 
@@ -106,38 +153,55 @@ def folds(fields):
     return float((determinants <= 0).any(axis=(1, 2)).mean())
 
 
+def measured(method, X, first):
+    """Return template, displacements and CPU seconds of a method."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if first:
+            method(X[:4])
+        began = time.process_time()
+        mean, found, *seconds = method(X)
+    return mean, found, seconds[0] if seconds else time.process_time() - began
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sides", type=int, nargs="+", default=[32])
     parser.add_argument("--shapes", nargs="+", default=["face"])
     parser.add_argument("--images", type=int, default=15)
+    parser.add_argument("--pose", action="store_true", help="with poses and light")
+    parser.add_argument("--skip", nargs="*", default=[], help="methods left out")
+    parser.add_argument("--peer-python", help="interpreter that has ANTsPy")
     parser.add_argument("--dry-run", action="store_true", help="write no table")
     options = parser.parse_args()
-    report = Report(None if options.dry_run else "registration")
+    name = "registration_pose" if options.pose else "registration"
+    report = Report(None if options.dry_run else name)
     report(describe())
     report()
-    report(f"{options.images} images of each shape: errors of template and fields")
+    pose = ", with poses and light" if options.pose else ""
+    report(
+        f"{options.images} images of each shape{pose}: errors of template and fields"
+    )
     report()
     report(
         "side  shape  method                  template   field (size)   folds    CPU s"
     )
-    compiled = set()
+    methods = METHODS | (WITH_POSE if options.pose else {})
+    if options.peer_python:
+        methods["ANTsPy, SyN"] = lambda X: ants_template(X, options.peer_python)
+    compiled = {"ANTsPy, SyN"}
     for side in options.sides:
         for kind in options.shapes:
-            truth, X, fields = images(kind, side, options.images, seed=0)
+            truth, X, fields = images(kind, side, options.images, 0, options.pose)
             fields -= fields.mean(axis=0)
-            for name, method in METHODS.items():
+            for name, method in methods.items():
+                if name in options.skip:
+                    continue
                 try:
-                    with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")
-                        if name not in compiled:
-                            method(X[:4])
-                            compiled.add(name)
-                        began = time.process_time()
-                        mean, found = method(X)
+                    mean, found, seconds = measured(method, X, name not in compiled)
                 except ImportError:
                     continue
-                seconds = time.process_time() - began
+                compiled.add(name)
                 rest = found - found.mean(axis=0) - fields
                 report(
                     f"{side:4d}  {kind:6s} {name:22s}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -79,14 +80,20 @@ def bar(label, total=None):
         bars.end(task, thread)
 
 
-def counted(steps, label, verbose=0):
-    """Yield steps under a bar; with ``verbose``, print ten times how far they are."""
-    total = len(steps)
+def counted(steps, label, verbose=0, seconds=0.0):
+    """Yield steps under a bar; with ``verbose``, print ten times how far they are.
+
+    Of lines within ``seconds`` of the start or of the line before, none is printed.
+    """
+    total, last = len(steps), time.monotonic()
     with bar(label, total) as advance:
         for done, step in enumerate(steps, 1):
             yield step
             advance()
             if verbose and 10 * done // total > 10 * (done - 1) // total:
+                if time.monotonic() - last < seconds:
+                    continue
+                last = time.monotonic()
                 print(f"  {label}: {done} of {total}", flush=True)
 
 

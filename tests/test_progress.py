@@ -115,6 +115,19 @@ def test_what_is_seen(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_printed_lines(capsys):
+    for _ in sktem.progress.counted(range(40), "Fast", verbose=1):
+        pass
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 10 and lines[-1] == "  Fast: 40 of 40"
+    for _ in sktem.progress.counted(range(40), "Fast", verbose=1, seconds=5.0):
+        pass
+    assert capsys.readouterr().out == ""
+    for _ in sktem.progress.counted(range(10), "Slow", verbose=1, seconds=0.09):
+        time.sleep(0.05)
+    assert 2 <= len(capsys.readouterr().out.splitlines()) <= 5
+
+
 def test_blocks_and_sessions():
     assert not sktem.progress.shown()
     with sktem.show_progress():

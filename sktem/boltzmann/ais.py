@@ -70,6 +70,7 @@ def annealed_importance_sampling(
     schedule="adaptive",
     *,
     verbose=0,
+    seconds=0.0,
 ):
     """Estimate log Z of a Boltzmann machine.
 
@@ -89,6 +90,8 @@ def annealed_importance_sampling(
         How the inverse temperatures lie; an array holds them, rising from 0 to 1.
     verbose : int, default=0
         Whether to print how far the runs are.
+    seconds : float, default=0
+        Least time between two printed lines.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def annealed_importance_sampling(
     """
     path = new_path(model, params, rng)
     betas = inverse_temperatures(path, schedule, n_temperatures, rng)
-    log_weights = anneal(path, betas, n_runs, rng, verbose)
+    log_weights = anneal(path, betas, n_runs, rng, verbose, seconds)
     return estimate_of(log_weights, len(betas) - 1)
 
 
@@ -155,12 +158,12 @@ def _loss(change):
     return 1.0 - float(share)
 
 
-def anneal(path, betas, n_runs, rng, verbose=0):
+def anneal(path, betas, n_runs, rng, verbose=0, seconds=0.0):
     """Return the log-weights of runs, including log Z of the start."""
     log_weights = path.start(n_runs, rng)
     # Numbers of Python, since those of NumPy need not mix with other arrays.
     steps = list(pairwise(betas.tolist()))
-    for beta, following in counted(steps, LABEL, verbose):
+    for beta, following in counted(steps, LABEL, verbose, seconds):
         log_weights += path.change(beta, following)
         if following < 1.0:
             path.move(following, rng)
@@ -183,7 +186,7 @@ def _summary(log_weights):
 
 
 def reliable_log_partition(
-    model, params, rng, n_runs, n_temperatures, most, *, verbose=0
+    model, params, rng, n_runs, n_temperatures, most, *, verbose=0, seconds=0.0
 ):
     """Estimate log Z by runs that are made longer until their weights are about equal.
 
@@ -192,15 +195,18 @@ def reliable_log_partition(
     """
     while True:
         found = annealed_importance_sampling(
-            model, params, rng, n_runs, n_temperatures, verbose=verbose
-        )
+            model, params, rng, n_runs, n_temperatures, verbose=verbose,
+            seconds=seconds,
+        )  # fmt: skip
         enough = found.effective_sample_size >= WANTED_SHARE * n_runs
         if enough or n_temperatures >= most:
             return found
         n_temperatures = min(4 * n_temperatures, most)
 
 
-def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
+def posterior_log_sums(
+    model, params, X, rng, n_runs=10, n_temperatures=100, *, verbose=0, seconds=0.0
+):
     """Estimate the log of the sum over hidden states for each row.
 
     Runs start from the mean-field posterior of their row (about as Jang et al. do, who
@@ -210,7 +216,8 @@ def posterior_log_sums(model, params, X, rng, n_runs=10, n_temperatures=100):
     rows = max(1, 2048 // n_runs)
     arrays = arrays_of(X)
     values, errors = [], []
-    for begin in counted(range(0, X.shape[0], rows), ROWS_LABEL):
+    parts = range(0, X.shape[0], rows)
+    for begin in counted(parts, ROWS_LABEL, verbose, seconds):
         part = X[begin : min(begin + rows, X.shape[0]), :]
         n = part.shape[0]
         path = new_path(model, params, rng, arrays.xp.repeat(part, n_runs, axis=0))

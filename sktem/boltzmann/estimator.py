@@ -137,10 +137,11 @@ class LatentBoltzmannMachine(
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that
         of independent units. The log-likelihood of up to 1,000 rows (all of them where
-        there are ascents) is exact where that is cheap and estimated elsewhere: where
-        the hidden units can be summed, log Z follows the parameters by annealing along
-        their path (Bereux et al. 2024), in up to a fifth of the time of the fit, and
-        the likelihood is measured every 100 updates. None measures nothing, without
+        there are ascents) is exact where that is cheap and estimated elsewhere: log Z
+        follows the parameters by annealing along their path (Bereux et al. 2024), in up
+        to a fifth of the time of the fit, and the likelihood is measured every 100
+        updates, or 300 where the hidden units cannot be summed. None measures nothing,
+        without
         ascents: the fit takes all epochs and says nothing about convergence.
     momentum : float or "auto", default="auto"
         In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
@@ -185,8 +186,8 @@ class LatentBoltzmannMachine(
         epochs.
     verbose : int, default=0
         1 prints every `verbose_interval` epochs, 2 with time and change; either also
-        says how far annealed importance sampling is. Bars:
-        :func:`sktem.show_progress`.
+        says how far annealed importance sampling is, within a fit every 5 seconds.
+        Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
         Epochs between prints.
 
@@ -415,7 +416,9 @@ class LatentBoltzmannMachine(
             self.__dict__.pop("n_samples_seen_", None)
             self._stream = BoltzmannStream.after_fit(model, units, state)
 
-        fit = MachineFit(settings, units, inputs, self.n_mean_field, shares)
+        fit = MachineFit(
+            settings, units, inputs, self.n_mean_field, shares, self.verbose
+        )
         state = self._fit(fit, X, weights, new_run, finish=finish)
         warn_of_fit(settings, state)
         return self

@@ -327,7 +327,9 @@ def _close_epoch(settings, state, watch, ends):
     if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
         _climb_and_measure(state, watch)
     elif state.track is not None and state.track.is_due(state.n_updates):
-        state.seen, _ = watch.measure(state.estimate, state.n_updates, state)
+        state.seen, _ = watch.measure(
+            state.estimate, state.n_updates, state, ends=False
+        )
     if epoch not in ends:
         return
     if watch.ascent is not None and is_worse(*outcome):

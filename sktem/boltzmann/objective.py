@@ -28,6 +28,11 @@ ROW_RUNS, ROW_TEMPERATURES = 10, 50
 #: chains of the model and at least, and their error from which on they begin anew.
 STEPS_SHARE, FEWEST_STEPS = 0.04, 10
 LARGEST_ERROR = 0.25
+#: Updates after which the likelihood is measured in mid-round: where the hidden units
+#: are summed, and where they are sampled for each row.
+UPDATES, SAMPLED_UPDATES = 100, 300
+#: Seconds between two printed lines.
+SECONDS = 5.0
 #: Rows for each column from which on a covariance matrix is taken for known.
 ROWS_PER_COLUMN = 10
 #: Operations that a measurement may cost where log Z is exact.
@@ -54,6 +59,8 @@ class Objective:
         Mean-field iterations.
     shares : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows, whose sum is 1.
+    verbose : int, default=0
+        Whether to print how far a measurement is, every few seconds.
 
     Attributes
     ----------
@@ -68,8 +75,11 @@ class Objective:
         The exact gradient as well, where it is cheap.
     """
 
-    def __init__(self, settings, units, X, seed, n_mean_field, shares=None):
+    def __init__(
+        self, settings, units, X, seed, n_mean_field, shares=None, verbose=0
+    ):  # fmt: skip
         self.model, self.units, self.seed = settings.model, units, seed
+        self.verbose = verbose
         rng = np.random.default_rng(seed)
         self.is_exact = False
         self.sweeps = settings.n_gibbs_m
@@ -134,8 +144,10 @@ class Objective:
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
 
-    def measure(self, params, number, state=None) -> tuple[float, float]:
+    def measure(self, params, number, state=None, ends=True) -> tuple[float, float]:
         """Return the mean log-likelihood and the standard error of log Z.
+
+        Where the hidden units are sampled, log Z is found anew at the end of a round.
 
         Parameters
         ----------
@@ -145,6 +157,8 @@ class Objective:
             Updates so far.
         state : ContrastiveState or None, default=None
             Of the run, whose track of log Z is begun or continued.
+        ends : bool, default=True
+            Whether a round ends here.
 
         Returns
         -------
@@ -159,28 +173,34 @@ class Objective:
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
         if log_partition is None:
-            log_partition, error = self._tracked(params, number, state, rng)
+            anew = ends and not self.model.has_exact_posterior
+            log_partition, error = self._tracked(params, number, state, anew, rng)
         values = self._unnormalised(params, rng)
         mean = mean_of(values, self.shares)
         return float(mean - log_partition - self.units.log_scale), error
 
-    def _tracked(self, params, number, state, rng):
+    def _tracked(self, params, number, state, anew, rng):
         """Return log Z and its error, by the track or, where that is lost, anew."""
         model, track = self.model, None if state is None else state.track
-        if track is not None:
+        if track is not None and not anew:
             sweeps = self.sweeps * (number - track.number)
             n_steps = max(round(STEPS_SHARE * sweeps), FEWEST_STEPS)
             track.follow(model, params, n_steps, rng)
             track.number = number
             if track.standard_error <= LARGEST_ERROR:
                 return track.value, track.standard_error
-        found = reliable_log_partition(model, params, rng, RUNS, *TEMPERATURES)
+        found = reliable_log_partition(
+            model, params, rng, RUNS, *TEMPERATURES, verbose=self.verbose,
+            seconds=SECONDS,
+        )  # fmt: skip
         value, error = found.value, found.standard_error
-        follows = self.model.has_exact_posterior and not self.missing
-        if state is not None and follows:
+        if state is not None and not self.missing:
+            # With draws of its own, so that nothing else depends on the track.
+            rng = np.random.default_rng([self.seed, number, 1])
             chains = state.chains if track is None else track.chains
+            every = UPDATES if model.has_exact_posterior else SAMPLED_UPDATES
             state.track = PartitionTrack.begin(
-                model, params, chains, value, error, rng, number
+                model, params, chains, value, error, rng, number, every
             )
         return value, error
 
@@ -194,4 +214,7 @@ class Objective:
             return model.variational_bound(params, filled, self.n_mean_field, observed)
         if model.has_exact_posterior:
             return model.log_unnormalised(params, X)
-        return posterior_log_sums(model, params, X, rng, ROW_RUNS, ROW_TEMPERATURES)[0]
+        return posterior_log_sums(
+            model, params, X, rng, ROW_RUNS, ROW_TEMPERATURES, verbose=self.verbose,
+            seconds=SECONDS,
+        )[0]  # fmt: skip

@@ -40,6 +40,8 @@ class MachineFit:
         Mean-field iterations of the bound that is watched where values are missing.
     shares : ndarray of shape (n_rows,) or None, default=None
         Weights of the rows, whose sum is 1.
+    verbose : int, default=0
+        Whether measurements of the likelihood print how far they are.
     """
 
     settings: ContrastiveSettings
@@ -47,6 +49,7 @@ class MachineFit:
     inputs: Any
     n_mean_field: int
     shares: Any = None
+    verbose: int = 0
 
     def run(self, state, on_epoch) -> None:
         """Run the loop from a state, which is changed."""
@@ -64,7 +67,7 @@ class MachineFit:
             state.watch_seed = int(state.generators.monitoring.integers(2**63))
         return Objective(
             settings, self.units, self.inputs, state.watch_seed, self.n_mean_field,
-            self.shares,
+            self.shares, self.verbose,
         )  # fmt: skip
 
 

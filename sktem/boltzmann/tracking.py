@@ -23,8 +23,6 @@ __all__ = ["PartitionTrack"]
 #: States that follow, and transitions before they begin.
 RUNS = 100
 BURN_IN = 100
-#: Updates after which the likelihood is measured.
-UPDATES = 100
 #: Effective sample size, as a share of the states, below which they are drawn anew.
 LEAST_SHARE = 0.5
 
@@ -45,6 +43,8 @@ class PartitionTrack:
         Log Z then, and its variance.
     number : int
         Updates of the run so far.
+    every : int
+        Updates after which the likelihood is measured.
     """
 
     params: Any
@@ -53,9 +53,12 @@ class PartitionTrack:
     begun: float
     variance: float
     number: int
+    every: int = 100
 
     @classmethod
-    def begin(cls, model, params, chains, value, error, rng, number) -> PartitionTrack:
+    def begin(
+        cls, model, params, chains, value, error, rng, number, every=100
+    ) -> PartitionTrack:
         """Return the track of a machine whose log Z is known.
 
         Parameters
@@ -72,6 +75,8 @@ class PartitionTrack:
             Source of randomness.
         number : int
             Updates of the run so far.
+        every : int, default=100
+            Updates after which the likelihood is measured.
 
         Returns
         -------
@@ -85,11 +90,11 @@ class PartitionTrack:
             started = _taken(model, chains, rng.integers(n, size=RUNS))
         moved = model.moved(params, started, BURN_IN, draw_seed(rng))
         copy = arrays_of(params).copy(params)
-        return cls(copy, moved, np.zeros(RUNS), value, error**2, number)
+        return cls(copy, moved, np.zeros(RUNS), value, error**2, number, every)
 
     def is_due(self, n_updates) -> bool:
         """Return whether to measure after some updates, though no round has ended."""
-        return n_updates - self.number >= UPDATES
+        return n_updates - self.number >= self.every
 
     @property
     def value(self) -> float:

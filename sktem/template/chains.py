@@ -44,6 +44,22 @@ class Component(NamedTuple):
     log_det: float
     noise_variance: float
 
+    @classmethod
+    def of(cls, grid, params, t, wide=None) -> Component:
+        """Return those of component ``t``, with a covariance added if one is given."""
+        covariance = params.covariances[t]
+        if wide is not None:
+            covariance = covariance + wide
+        factor = np.linalg.cholesky(covariance)
+        inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
+        return cls(
+            grid.table(params.coefficients[t]),
+            inverse.T @ inverse,
+            factor,
+            float(2 * np.log(np.diag(factor)).sum()),
+            float(params.noise_variances[t]),
+        )
+
     def constant(self, X) -> np.ndarray:
         """Return the constant of the logarithm of an integral over deformations."""
         observed = (~np.isnan(X)).sum(axis=1)
@@ -195,6 +211,17 @@ class Chains(NamedTuple):
         return total / n_averaged
 
     # -------------------------------------------------------------------- densities
+
+    def images(self, Z, part) -> np.ndarray:
+        """Return deformed templates at the pixels."""
+        grid = self.grid.compiled
+        work, blank = new_work(grid, self.grid.n_axes), np.zeros(self.grid.n_pixels)
+        found = np.empty((len(Z), len(blank)))
+        for z, image in zip(Z, found, strict=True):
+            work.z[:] = z
+            rss_of(blank, part.table, grid, work, grid.flow)
+            image[:] = -work.residual
+        return found
 
     def log_joint(self, X, Z, part):
         """Return ``log f(y_i, z_i)`` under a component."""

@@ -13,6 +13,7 @@ from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.progress import bar
+from sktem.template.judged import fold_advice
 
 __all__ = [
     "best_temperature",
@@ -83,9 +84,9 @@ def warn_of_classes(classes, models):
         found = [str(c) for c, one in zip(classes, models, strict=True) if chosen(one)]
         return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}", found
 
-    text, found = names(lambda one: one._fold_advice() is not None)
+    text, found = names(lambda one: fold_advice(one) is not None)
     if found:
-        advice = {a for a in (one._fold_advice() for one in models) if a is not None}
+        advice = {a for a in (fold_advice(one) for one in models) if a is not None}
         warn_user(
             f"Many pixels lie where deformations fold over themselves in {text} (see "
             f"folded_pixels_ of estimators_). {' '.join(sorted(advice))}",

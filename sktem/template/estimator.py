@@ -19,9 +19,9 @@ from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
-from sktem.template.geometry import geometry
-from sktem.template.judged import folds_of, has_settled, modes_under
+from sktem.template.judged import fold_advice, folds_of, has_settled, modes_under
 from sktem.template.registration import Registration
+from sktem.template.reported import Reported, principal
 from sktem.template.rows import (
     answer,
     chunks_of,
@@ -46,10 +46,6 @@ from sktem.template.shapes import is_flat
 from sktem.template.stream import JUDGED, TemplateStream, params_of
 
 __all__ = ["DeformableTemplateEstimator"]
-
-#: Share of pixels in folds above which a fit warns, and how much wider than usual the
-#: kernel of a template is that is to blame.
-FOLDS, COARSE = 0.05, 1.3
 
 #: Runs of fewer passes are too short to be judged.
 LEAST_PASSES = 20
@@ -157,6 +153,14 @@ class DeformableTemplateEstimator(
         "linear" adds up the landmarks' displacements; strong ones can fold.
         "diffeomorphic" takes the sum for a velocity and follows it in eight small
         steps: nothing folds, and every deformation has an inverse.
+    nuisances : tuple of str or None, default=None
+        What else differs between images and is no deformation: any of "translation",
+        "rotation" (about the centre of images of two axes), "scale", "gain" and
+        "offset" (of light, for one component and one channel). They are estimated with
+        the deformation of every image, under wide Gaussian priors: about nothing, with
+        standard deviations of an eighth of the longest side, 0.35 radians and 0.2 in
+        the logarithm of a scale; a gain about 1 with 0.5 and an offset about 0 with the
+        standard deviation of all pixels. What deforms is learned apart from them.
     initial_template : array-like of shape (n_components, ...) or None, default=None
         Templates to start from, in the units of the images; one of the shape of an
         image will do for one component.
@@ -214,7 +218,10 @@ class DeformableTemplateEstimator(
         Shares of the components.
     covariances_ : ndarray of shape (n_components, n_latents, n_latents)
         Second moments of the landmarks' displacements in pixels; those of all landmarks
-        along the first axis of the image come first.
+        along the first axis of the image come first. Without nuisances.
+    nuisance_means_ : ndarray of shape (n_components, n_nuisances)
+        Means of the nuisances of the training images in the coordinates of the model,
+        and ``nuisance_covariances_``, if there are any; samples are drawn from them.
     noise_variances_ : ndarray of shape (n_components,)
         Variances of the noise.
     coefficients_ : ndarray of shape (n_components, n_template_landmarks)
@@ -295,6 +302,7 @@ class DeformableTemplateEstimator(
         weight_concentration=1.0,
         channel_axis=None,
         deformation="linear",
+        nuisances=None,
         initial_template=None,
         covariance_type="full",
         solver="isaem",
@@ -326,6 +334,7 @@ class DeformableTemplateEstimator(
         self.weight_concentration = weight_concentration
         self.channel_axis = channel_axis
         self.deformation = deformation
+        self.nuisances = nuisances
         self.initial_template = initial_template
         self.covariance_type = covariance_type
         self.solver = solver
@@ -368,9 +377,11 @@ class DeformableTemplateEstimator(
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
-        if self.n_components > 1 and not hasattr(settings.sampler, "kind"):
+        own = self.n_components > 1 or model.light is not None
+        if own and not hasattr(settings.sampler, "kind"):
             raise ValueError(
-                "a mixture of templates needs a sampler that moves labels: one of "
+                "a mixture of templates needs a sampler that moves labels, and gain "
+                "and offset need one that draws them: one of "
                 f"{sorted(self._samplers)} or an instance of their classes"
             )
         if isinstance(self.step_size, str) and n_rows is not None:
@@ -512,19 +523,32 @@ class DeformableTemplateEstimator(
 
     @property
     def _n_features_out(self):
-        return self.grid_.n_latents
+        return self.grid_.n_latents + len(self._reported.names)
+
+    @property
+    def _reported(self):
+        return Reported.of(self)
 
     def _params(self):
         """Return the fitted attributes as parameters of the model."""
         return params_of(vars(self))
 
     def _attributes_of(self, frame, model, params):
-        means = model.means_of(params)
+        means, found = model.means_of(params), {"_nuisance_names": ()}
         images = [
             frame.grid.deformed(b, z)
             for b, z in zip(params.coefficients, means, strict=True)
         ]
-        return {
+        if model.nuisances is not None:
+            found = {
+                "_nuisance_names": model.nuisances.names,
+                "nuisance_means_": params.nuisances[0],
+                "nuisance_covariances_": params.nuisances[1],
+            }
+        if model.light is not None:
+            gain, offset = params.nuisances[0][0, -2:]
+            images = [gain * image + offset for image in images]
+        return found | {
             "weights_": params.weights,
             "coefficients_": params.coefficients,
             "covariances_": params.covariances,
@@ -558,23 +582,8 @@ class DeformableTemplateEstimator(
             "n_features_in_": self.n_features_in_,
         }
 
-    def _fold_advice(self):
-        """Return advice about folds, or None if too few pixels fold."""
-        if not self.folded_pixels_ > FOLDS:
-            return None
-        usual = geometry(self.image_shape_, *["auto"] * 4).template_scale
-        if self.grid_.template_scale > COARSE * usual:
-            return (
-                "The template is too coarse to be sharp without contractions: increase "
-                "template_landmarks."
-            )
-        return (
-            "Decrease deformation_scale, increase prior_strength or deformation_width, "
-            "or separate styles by more n_components."
-        )
-
     def _warn_of_folds(self):
-        advice = self._fold_advice()
+        advice = fold_advice(self)
         if advice is not None:
             warn_user(
                 f"{self.folded_pixels_:.0%} of the pixels lie where deformations fold "
@@ -649,6 +658,8 @@ class DeformableTemplateEstimator(
         ndarray of shape (n_samples, n_latents) or iterator
             Coefficients of the landmarks, in pixels: those of all landmarks along the
             first axis of the image, then along the second.
+            With nuisances these are without them; they come last, as in
+            :meth:`nuisances_of`.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
         return answer(self, X, self._posterior_means, out)
@@ -660,11 +671,19 @@ class DeformableTemplateEstimator(
         means = np.empty_like(modes)
         for t in np.unique(labels):
             rows = np.flatnonzero(labels == t)
-            means[rows] = model.chains.mean(
-                Y[rows], model.target(params, t), modes[rows], BURN_IN, AVERAGED,
-                SPACING,
-            )  # fmt: skip
-        return means
+            means[rows] = model.posterior_means(
+                Y[rows], params, t, modes[rows], BURN_IN, AVERAGED, SPACING
+            )
+        return self._columns(Y, means, labels)
+
+    def _lights(self, Y, Z):
+        """Return gains and offsets given deformations, or None if there are none."""
+        model, params = self._fitted_model()
+        return None if model.light is None else model.lit(params).posterior(Y, Z)[0]
+
+    def _columns(self, Y, Z, labels):
+        """Return deformations apart from nuisances, and these as further columns."""
+        return self._reported.columns(Z, labels, self._lights(Y, Z))
 
     def modes_of(self, X, *, out=None):
         """Return the most probable deformation of each image.
@@ -686,17 +705,39 @@ class DeformableTemplateEstimator(
         """
 
         def modes(X):
-            return self._best_modes(self._in_range(X))[0]
+            Y = self._in_range(X)
+            return self._columns(Y, *self._best_modes(Y))
 
         return answer(self, X, modes, out)
+
+    def nuisances_of(self, X):
+        """Return the nuisances of each image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images.
+
+        Returns
+        -------
+        dict of str to ndarray
+            For each of the estimator's nuisances, relative to ``templates_``:
+            "translation" (n_samples, n_axes) in pixels; "rotation" in radians about the
+            centre of the image, from the first axis towards the second; "scale", above
+            one where the object is larger; "gain" and "offset" with ``gain * template
+            + offset``. An object is scaled and turned first, then moved. Posterior
+            means given the modes of the landmarks.
+        """
+        Y = self._standardised(X)
+        return self._reported.table(self._columns(Y, *self._best_modes(Y)))
 
     def _check_deformations(self, Z):
         check_is_fitted(self, "coefficients_")
         Z = check_array(Z, dtype=np.float64)
-        if Z.shape[1] != self.grid_.n_latents:
-            raise ValueError(
-                f"Z must have {self.grid_.n_latents} columns, got {Z.shape[1]}"
-            )
+        widths = sorted({self.grid_.n_latents, self._n_features_out})
+        if Z.shape[1] not in widths:
+            text = " or ".join(map(str, widths))
+            raise ValueError(f"Z must have {text} columns, got {Z.shape[1]}")
         return Z
 
     def _check_components(self, component, n):
@@ -723,13 +764,16 @@ class DeformableTemplateEstimator(
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
-        return self._layout.stack_of(self._deformed(Z, components), self._flat)
+        Z, lights = self._reported.whole(Z, components)
+        return self._layout.stack_of(self._deformed(Z, components, lights), self._flat)
 
-    def _deformed(self, Z, components):
+    def _deformed(self, Z, components, lights=None):
         """Return deformed templates as rows of the model, in units of the images."""
         images = np.empty((len(Z), self.grid_.n_pixels))
         for row, t in enumerate(components):
             images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
+        if lights is not None:
+            images = lights[:, :1] * images + lights[:, 1:]
         return Frame.fitted(self).restored(images)
 
     def deformation_fields(self, X):
@@ -746,7 +790,7 @@ class DeformableTemplateEstimator(
             ``Phi(x)`` in pixels along each axis: the pixel at x shows the template at
             ``x - Phi(x)``.
         """
-        return self.grid_.field(self.modes_of(X))
+        return self.grid_.field(self._best_modes(self._standardised(X))[0])
 
     def min_jacobians(self, X):
         """Return the least Jacobian determinant of each image's deformation.
@@ -762,7 +806,7 @@ class DeformableTemplateEstimator(
             Least determinant of the derivative of ``x - Phi(x)`` over the pixels; at
             most 0 where the deformation folds.
         """
-        return self.grid_.min_jacobians(self.modes_of(X))
+        return self.grid_.min_jacobians(self._best_modes(self._standardised(X))[0])
 
     def registration(self, X):
         """Return what carries pixels and points between the template and images.
@@ -778,8 +822,11 @@ class DeformableTemplateEstimator(
             Its methods ``warp``, ``warp_points``, ``displacements`` and ``jacobians``
             go from the template to the images or, with ``inverse=True``, back.
         """
-        Z, labels = self._best_modes(self._standardised(X))
-        return Registration(self.grid_, Z, self.mean_deformations_[labels])
+        Y = self._standardised(X)
+        Z, labels = self._best_modes(Y)
+        nuisances = self._reported.table(self._columns(Y, Z, labels))
+        means = self.mean_deformations_[labels]
+        return Registration(self.grid_, Z, means, nuisances)
 
     def register(self, X, *, order=1):
         """Carry each image back to the template.
@@ -794,14 +841,17 @@ class DeformableTemplateEstimator(
         Returns
         -------
         ndarray of the shape of X
-            Images as they would be without deformation. Pixels that were not observed
-            are filled with the deformed template.
+            Images as they would be without deformation and nuisances. Pixels that were
+            not observed are filled with the deformed template.
         """
-        Z, labels = self._best_modes(self._standardised(X))
+        Y = self._standardised(X)
+        Z, labels = self._best_modes(Y)
         rows, _ = validated(self, X, reset=False)
         missing = np.isnan(rows)
         if missing.any():
-            rows = np.where(missing, self._deformed(Z, labels), rows)
+            filled = self._deformed(Z, labels, self._lights(Y, Z))
+            rows = np.where(missing, filled, rows)
+        rows = self._reported.unlit(rows, self._columns(Y, Z, labels))
         found = Registration(self.grid_, Z, self.mean_deformations_[labels]).warp(
             rows.reshape(len(rows), -1, *self.image_shape_),
             inverse=True,
@@ -837,6 +887,7 @@ class DeformableTemplateEstimator(
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
+        Z, _ = self._reported.whole(Z, components)
         found = Registration(self.grid_, Z, self.mean_deformations_[components])
         return found.warp(
             other, inverse=inverse, order=order, channel_axis=channel_axis
@@ -866,26 +917,11 @@ class DeformableTemplateEstimator(
         n_latents = self.grid_.n_latents
         if not 1 <= k <= n_latents:
             raise ValueError(f"k must be in 1, ..., {n_latents}, got {k!r}")
-        factor = self._spread(component)
-        fields = self.grid_.expanded(factor.T).reshape(n_latents, -1)
-        # Columns of the factor are independent deformations of unit variance.
-        left, values, _ = np.linalg.svd(fields, full_matrices=False)
-        squares = values**2
-        Z = (factor @ left[:, :k]).T
-        # The sign is free: make the largest coefficient positive.
-        largest = Z[np.arange(k), np.abs(Z).argmax(axis=1)]
-        return Z * np.sign(largest)[:, None], squares[:k] / squares.sum()
-
-    def _spread(self, component):
-        """Return a square root of the covariance of deformations about their mean."""
-        mean, covariance = (
-            self.mean_deformations_[component],
-            self.covariances_[component],
-        )
         count = self._mass * self.weights_[component]
         share = count / (count + self._strength)
-        values, vectors = np.linalg.eigh(covariance - share * np.outer(mean, mean))
-        return vectors * np.sqrt(np.maximum(values, 0.0))
+        mean = self.mean_deformations_[component]
+        factor = self._reported.spread(mean, component, share)
+        return principal(self.grid_, factor, k)
 
     def sample(self, n_samples=1, *, noise=True, random_state=None):
         """Draw images from the model.
@@ -911,12 +947,10 @@ class DeformableTemplateEstimator(
             raise ValueError(f"n_samples must be >= 1, got {n_samples!r}")
         seed = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(seed_sequence(seed))
-        T, n_latents = len(self.weights_), self.grid_.n_latents
+        T = len(self.weights_)
         labels = np.repeat(np.arange(T), rng.multinomial(n_samples, self.weights_))
-        factors = np.linalg.cholesky(self.covariances_)
-        draws = rng.standard_normal((n_samples, n_latents))
-        Z = np.einsum("nij,nj->ni", factors[labels], draws)
-        X = self._deformed(Z, labels)
+        Z, lights = self._reported.drawn(n_samples, labels, rng)
+        X = self._deformed(Z, labels, lights)
         if noise:
             scale = np.sqrt(self.noise_variances_).reshape(T, -1)[labels]
             scale = np.repeat(scale, X.shape[1] // scale.shape[1], axis=1)

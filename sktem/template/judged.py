@@ -5,8 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.schedules import steps_from
+from sktem.template.geometry import geometry
 
-__all__ = ["folds_of", "has_settled", "modes_under"]
+__all__ = ["fold_advice", "folds_of", "has_settled", "modes_under"]
+
+#: Share of pixels in folds above which a fit warns, and how much wider than usual the
+#: kernel of a template is that is to blame.
+FOLDS, COARSE = 0.05, 1.3
 
 #: Images whose Jacobians are computed at once.
 IMAGES_AT_ONCE = 64
@@ -40,6 +45,22 @@ def folds_of(model, params, Y, chains):
         ]
     )
     return float(folded.any(axis=1).mean()), float(folded.mean())
+
+
+def fold_advice(estimator):
+    """Return advice about folds of a fit, or None if too few pixels fold."""
+    if not estimator.folded_pixels_ > FOLDS:
+        return None
+    usual = geometry(estimator.image_shape_, *["auto"] * 4).template_scale
+    if estimator.grid_.template_scale > COARSE * usual:
+        return (
+            "The template is too coarse to be sharp without contractions: increase "
+            "template_landmarks."
+        )
+    return (
+        "Decrease deformation_scale, increase prior_strength or deformation_width, "
+        "or separate styles by more n_components."
+    )
 
 
 def has_settled(settings, state):

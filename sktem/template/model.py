@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from sktem.models.base import LatentModel
 from sktem.template.chains import Chains, Component
 from sktem.template.kernels.chains import Target
+from sktem.template.light import LitImages, in_own_light
 from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
+from sktem.template.params import TemplateParams
 from sktem.template.priors import posterior_template
 from sktem.template.states import ChainStates, state_size
 from sktem.template.statistics import feasible, split, sum_statistics
@@ -24,50 +24,11 @@ __all__ = ["DeformableTemplateModel", "TemplateParams"]
 #: of the start, so that every template learns what belongs to it first.
 FROZEN = 50
 
+#: Passes of EM over the covariance of deformations in an M-step with nuisances.
+COVARIANCE_PASSES = 3
+
 #: Shares below this do not change the statistics.
 LEAST_SHARE = 1e-10
-
-
-@dataclass
-class TemplateParams:
-    """Parameters of a mixture of deformable templates.
-
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components,)
-        Shares of the components.
-    coefficients : ndarray of shape (n_components, n_template)
-        Template coefficients beta.
-    covariances : ndarray of shape (n_components, n_latents, n_latents)
-        Covariances Gamma of the deformations.
-    noise_variances : ndarray of shape (n_components,)
-        Variances sigma^2 of the noise.
-    means : ndarray of shape (n_components, n_latents) or None
-        Mean deformations of the images, which the density does not depend on: a
-        template and deformations are known only up to a common deformation. None means
-        zero.
-    floored : int
-        Variances that had to be kept from zero in the M-step.
-    """
-
-    weights: np.ndarray
-    coefficients: np.ndarray
-    covariances: np.ndarray
-    noise_variances: np.ndarray
-    means: np.ndarray | None = None
-    floored: int = 0
-    _derived: dict[Any, Any] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-
-    def __getstate__(self):
-        return {**self.__dict__, "_derived": {}}
-
-    def derived(self, key, make):
-        """Return a derived quantity by its key, made once."""
-        if key not in self._derived:
-            self._derived[key] = make()
-        return self._derived[key]
 
 
 class DeformableTemplateModel(LatentModel):
@@ -98,6 +59,9 @@ class DeformableTemplateModel(LatentModel):
         instead of at no deformation.
     n_jobs : int or None, default=None
         Threads.
+    nuisances : Nuisances or None, default=None
+        What else differs between images. Displacements are then of the deformation and
+        the nuisances together.
     """
 
     def __init__(
@@ -109,6 +73,7 @@ class DeformableTemplateModel(LatentModel):
         n_rows=1.0,
         start_at_mode=False,
         n_jobs=None,
+        nuisances=None,
     ):
         self.grid = grid
         self.priors = priors
@@ -117,6 +82,7 @@ class DeformableTemplateModel(LatentModel):
         self.n_rows = n_rows
         self.start_at_mode = start_at_mode
         self.n_jobs = n_jobs
+        self.nuisances = nuisances
 
     # -------------------------------------------------------------------- parameters
 
@@ -134,16 +100,8 @@ class DeformableTemplateModel(LatentModel):
         """Return the derived quantities of the parameters of component ``t``."""
 
         def make():
-            covariance = params.covariances[t]
-            factor = np.linalg.cholesky(covariance)
-            inverse = solve_triangular(factor, np.eye(len(factor)), lower=True)
-            return Component(
-                self.grid.table(params.coefficients[t]),
-                inverse.T @ inverse,
-                factor,
-                float(2 * np.log(np.diag(factor)).sum()),
-                float(params.noise_variances[t]),
-            )
+            wide = None if self.nuisances is None else self.nuisances.covariance
+            return Component.of(self.grid, params, t, wide)
 
         return params.derived(("component", t), make)
 
@@ -213,14 +171,27 @@ class DeformableTemplateModel(LatentModel):
             coefficients[t], noise_variances[t], low = posterior_template(
                 self.grid, part, counts[t], self.priors, noise_variances[t]
             )
-            covariances[t], thin = self.priors.posterior_covariance(
-                self.grid, part.outer, counts[t], self.covariance_type
-            )
+            covariances[t], thin = self._covariance(covariances[t], part, counts[t])
             means[t] = part.mean
             floored += int(low) + int(thin)
+        nuisances = None
+        if self.nuisances is not None:
+            nuisances = self.nuisances.moments(s.reshape(T, -1), covariances)
         return TemplateParams(
-            weights, coefficients, covariances, noise_variances, means, floored
-        )
+            weights, coefficients, covariances, noise_variances, means, floored,
+            nuisances,
+        )  # fmt: skip
+
+    def _covariance(self, covariance, part, count):
+        """Return the next covariance of deformations, and whether it was floored."""
+        outer, passes = part.outer, 1 if self.nuisances is None else COVARIANCE_PASSES
+        for _ in range(passes):
+            if self.nuisances is not None:
+                outer = self.nuisances.outer_without(part.outer, covariance)
+            covariance, thin = self.priors.posterior_covariance(
+                self.grid, outer, count, self.covariance_type
+            )
+        return covariance, thin
 
     def means_of(self, params) -> np.ndarray:
         """Return the mean deformations of the components, zero if there are none."""
@@ -239,7 +210,7 @@ class DeformableTemplateModel(LatentModel):
                 self.priors.log_density(
                     self.grid,
                     params.coefficients[t],
-                    self.component(params, t),
+                    Component.of(self.grid, params, t),
                     self.covariance_type,
                 )
                 for t in range(self.n_components)
@@ -281,7 +252,9 @@ class DeformableTemplateModel(LatentModel):
             States, with the fields of :class:`ChainStates`.
         """
         T = self.n_components
-        Z = np.zeros((n, T * state_size(self.grid.n_latents, T)))
+        n_light = 0 if self.light is None else 2
+        Z = np.zeros((n, T * (state_size(self.grid.n_latents, T) + n_light)))
+        self.fields(Z).light[..., :1] = 1.0
         self.fields(Z).share[:] = 1 / T if shares is None else shares
         return Z
 
@@ -313,21 +286,24 @@ class DeformableTemplateModel(LatentModel):
         """Average the statistics over images."""
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
         deformations, shares = self.parts(Z)
+        light = None
+        if self.light is not None:
+            light = self.fields(np.ascontiguousarray(Z)).light[:, 0]
         sums = []
         for t in range(self.n_components):
             masses = weights * shares[:, t]
             rows = np.flatnonzero(np.abs(masses) > LEAST_SHARE * np.abs(weights).max())
             sums.append(
                 sum_statistics(
-                    self.grid, X, deformations[:, t], masses, rows, self.n_jobs
+                    self.grid, X, deformations[:, t], masses, rows, self.n_jobs, light
                 )
             )
         return np.concatenate(sums) / weights.sum()
 
     def initial_latents(self, X, params, rng):
         """Return displacements of zero, or at modes if the model asks for them."""
-        if self.n_components > 1:
-            raise TypeError("a mixture of templates needs its own chains")
+        if self.n_components > 1 or self.light is not None:
+            raise TypeError("mixtures of templates, gain and offset need own chains")
         if self.start_at_mode:
             return self.search_modes(X, params, 0)[0]
         return np.zeros((len(X), self.grid.n_latents))
@@ -342,6 +318,9 @@ class DeformableTemplateModel(LatentModel):
             return Z
         for t in range(T):
             states.position[:, t] = self.search_modes(X, params, t)[0]
+        if self.light is not None:
+            positions = states.position[:, 0]
+            states.light[:, 0] = self.lit(params).posterior(X, positions)[0]
         if T > 1:
             states.mode[:] = states.position
             self.update_shares(X, Z, params)
@@ -401,14 +380,20 @@ class DeformableTemplateModel(LatentModel):
                 states.log_step[fresh, t] = np.log(start)
             own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
             if kernel in ("mala", "ula"):
-                target = self.target(params, t)
-                transition = chains.langevin(target, n_steps, kernel == "mala", adapt)
+                part: Any = self.target(params, t)
+                start_of: Any = partial(chains.langevin, adjusted=kernel == "mala")
             else:
                 part = self.component(params, t)
-                transition = chains.walk(kernel, part, n_steps, adapt)
+                start_of = partial(chains.walk, kernel)
+            transition = start_of(part, n_steps=n_steps, adapt=adapt)
+            if self.light is not None:
+                transition = in_own_light(start_of, part, n_steps, adapt)
             found = chains.move(transition, X, own, numbers + t * 2**32, seed)
             accepted, restored = accepted + found[0], restored + found[1]
             Z.reshape(len(Z), T, -1)[:, t] = own
+        if self.light is not None:
+            lit, Z_now = self.lit(params), states.position[:, 0]
+            states.light[:, 0] = lit.draw(X, Z_now, seed, numbers)
         if T > 1:
             free = np.flatnonzero(states.transitions.min(axis=1) > FROZEN)
             if len(free):
@@ -416,6 +401,16 @@ class DeformableTemplateModel(LatentModel):
                 self.update_shares(X[free], part, params)
                 Z[free] = part
         return Z, accepted / max(len(X) * T * n_steps, 1), restored
+
+    @property
+    def light(self):
+        """Prior of gains and offsets, or None if images have none."""
+        return None if self.nuisances is None else self.nuisances.light
+
+    def lit(self, params) -> LitImages:
+        """Return images with gains and offsets under the only component."""
+        part = self.component(params, 0)
+        return LitImages(self.light, self.chains, self.modes, part)
 
     def update_shares(self, X, Z, params) -> None:
         """Set the shares of the components by Laplace's approximation, in place.
@@ -464,10 +459,23 @@ class DeformableTemplateModel(LatentModel):
         part = self.component(params, t)
         principal = partial(self.modes.principal, part)
         cached = partial(params.derived, ("principal", t), principal)
-        return self.modes.search(X, part, cached)
+        if self.light is None:
+            return self.modes.search(X, part, cached)
+        image = self.grid.template_at(params.coefficients[t])
+        return self.lit(params).search(X, image, cached)
+
+    def posterior_means(self, X, params, t, modes, *counts):
+        """Return means of Langevin chains from modes: see ``Chains.mean``."""
+        means = self.chains.mean if self.light is None else self.lit(params).means
+        return means(X, self.target(params, t), modes, *counts)
 
     def importance(self, X, params, t, n_draws, seed, freedom=5):
         """Return the result of ``ModeFinder.importance`` for component ``t``."""
+        if self.light is not None:
+            raise ValueError(
+                "importance sampling is not for the nuisances 'gain' and 'offset': "
+                "score_samples has Laplace's approximation"
+            )
         Z, _ = self.search_modes(X, params, t)
         part = self.component(params, t)
         return self.modes.importance(X, Z, part, n_draws, seed, freedom)

@@ -26,11 +26,15 @@ class Registration(NamedTuple):
         Deformations of the images.
     means : ndarray of shape (n_images, n_latents)
         Those at which the templates of the images are shown.
+    nuisances : dict of str to ndarray
+        Translations, rotations, scales, gains and offsets of the images, as far as the
+        estimator has them. The first three are part of the deformations.
     """
 
     grid: ImageGrid
     deformations: np.ndarray
     means: np.ndarray
+    nuisances: dict[str, np.ndarray] | None = None
 
     def _ends(self, inverse):
         """Return deformations from which and to which places are carried."""

@@ -17,6 +17,7 @@ from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry import GRIDS, geometry
 from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
+from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
 from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.validation import validate_data
@@ -94,6 +95,7 @@ def check_parameters(estimator):
     kinds = ("full", "isotropic", "shared")
     check_choice("covariance_type", estimator.covariance_type, kinds)
     check_choice("deformation", estimator.deformation, tuple(GRIDS))
+    checked_names(estimator.nuisances, 2)
 
 
 def _check_auto(estimator, name, *, strict):
@@ -118,6 +120,14 @@ def new_grid(estimator):
     )
 
 
+def nuisances_of(estimator, grid) -> Nuisances | None:
+    """Return the nuisances of images that an estimator has, if any."""
+    names = checked_names(
+        estimator.nuisances, grid.n_axes, grid.n_channels, estimator.n_components
+    )
+    return Nuisances(grid, names) if names else None
+
+
 def check_same(estimator):
     """Raise if the parameters no longer fit the templates to be continued."""
     new, old = new_grid(estimator), estimator.grid_
@@ -130,6 +140,8 @@ def check_same(estimator):
     changed = [n for n in names if getattr(new, n) != getattr(old, n)]
     if type(new) is not type(old):
         changed.append("deformation")
+    if checked_names(estimator.nuisances, new.n_axes) != estimator._nuisance_names:
+        changed.append("nuisances")
     if estimator.n_components != len(estimator.weights_):
         changed.append("n_components")
     if changed:
@@ -243,14 +255,16 @@ def new_model(estimator, grid, n_rows, start_at_mode=False):
         weight_concentration=float(estimator.weight_concentration),
         noise_floor=1e-6,
     )  # fmt: skip
+    nuisances = nuisances_of(estimator, grid)
     return DeformableTemplateModel(
         grid,
         priors,
         estimator.n_components,
         estimator.covariance_type,
         n_rows=float(n_rows),
-        start_at_mode=start_at_mode,
+        start_at_mode=start_at_mode or nuisances is not None,
         n_jobs=estimator.n_jobs,
+        nuisances=nuisances,
     )
 
 

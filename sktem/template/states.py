@@ -24,6 +24,8 @@ class ChainStates(NamedTuple):
         Shares of the components.
     mode : ndarray of shape (n, n_components, n_latents)
         Remembered modes, from which shares follow; without entries for one component.
+    light : ndarray of shape (n, n_components, 0 or 2)
+        Gains and offsets, where images have them.
     """
 
     position: np.ndarray
@@ -31,16 +33,21 @@ class ChainStates(NamedTuple):
     transitions: np.ndarray
     share: np.ndarray
     mode: np.ndarray
+    light: np.ndarray
 
     @classmethod
     def of(cls, Z: np.ndarray, n_latents: int, n_components: int) -> ChainStates:
         """Return the fields of contiguous states, of shape (n, width)."""
         flat = Z.view()
-        flat.shape = (len(Z), n_components, state_size(n_latents, n_components))
+        flat.shape = (len(Z), n_components, Z.shape[1] // n_components)
         position, rest = flat[:, :, :n_latents], flat[:, :, n_latents:]
-        return cls(position, rest[..., 0], rest[..., 1], rest[..., 2], rest[..., 3:])
+        modes = state_size(n_latents, n_components) - n_latents
+        return cls(
+            position, rest[..., 0], rest[..., 1], rest[..., 2], rest[..., 3:modes],
+            rest[..., modes:],
+        )  # fmt: skip
 
 
 def state_size(n_latents: int, n_components: int) -> int:
-    """Return the numbers in the state of one image and one component."""
+    """Return the numbers in the state of one image and one component, but for light."""
     return n_latents + 3 + (n_latents if n_components > 1 else 0)

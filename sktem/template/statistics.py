@@ -10,10 +10,19 @@ from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
 
-__all__ = ["ComponentStatistics", "feasible", "split", "sum_statistics"]
+__all__ = [
+    "ComponentStatistics",
+    "feasible",
+    "split",
+    "statistic_size",
+    "sum_statistics",
+]
 
 #: Images of a block of threads; it fixes the rounding of the sums.
 IMAGES_PER_BLOCK = 16
+
+#: Sums of gains and offsets.
+LIGHT = 5
 
 #: Noise that is always left, as a share of the mean square of the pixels.
 LEAST_NOISE = 1e-3
@@ -46,16 +55,32 @@ class ComponentStatistics(NamedTuple):
     outer: np.ndarray
 
 
-def sum_statistics(grid, X, Z, masses, rows, n_jobs=None) -> np.ndarray:
-    """Return the weighted sum of the statistics of some images under a component."""
+def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndarray:
+    """Return the weighted sum of the statistics of some images under a component.
+
+    Gains and offsets, if images have any, are reduced to one and zero: the squares of
+    the residuals stay what they are if an image counts as often as the square of its
+    gain. The sums of gains, offsets and their products come last.
+    """
     if len(rows) == 0:
-        return np.zeros(sum(_sizes(grid)))
+        return np.zeros(statistic_size(grid) + (0 if light is None else LIGHT))
 
     def block(start, stop):
         chosen = rows[start:stop]
-        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen]),)
+        own = None if light is None else light[chosen]
+        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], own),)
 
-    return reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
+    sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
+    if light is None:
+        return sums
+    gain, offset = light[rows].T
+    products = np.stack([gain, offset, gain**2, gain * offset, offset**2])
+    return np.append(sums, products @ masses[rows])
+
+
+def statistic_size(grid) -> int:
+    """Return the number of statistics of a component, but for those of light."""
+    return sum(_sizes(grid))
 
 
 def _sizes(grid):
@@ -63,15 +88,20 @@ def _sizes(grid):
     return [1, 1, 1, grid.n_template, grid.n_middle, dim, dim**2]
 
 
-def _block_sum(grid, Y, Z, masses):
-    dim = grid.n_latents
+def _block_sum(grid, Y, Z, masses, light=None):
+    dim, images, weights = grid.n_latents, Y, masses
+    if light is not None:
+        gain, offset = light.T
+        images, weights = (Y - offset[:, None]) / gain[:, None], masses * gain**2
     nodes = grid.template_nodes
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
     template_sums(
-        Y, Z, masses, grid.pixels, grid.compiled, grid.n_axes, nodes,
+        images, Z, weights, grid.pixels, grid.compiled, grid.n_axes, nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip
+    if light is not None:
+        head[1] = masses @ (~np.isnan(Y)).sum(axis=1)
     z = Z[:, :dim]
     outer = (z * masses[:, None]).T @ z
     return np.concatenate(
@@ -89,7 +119,7 @@ def _block_sum(grid, Y, Z, masses):
 def split(grid, own) -> ComponentStatistics:
     """Return the statistics of one component, as means over its images."""
     share, square, observed, cross, middle, mean, outer = np.split(
-        own, np.cumsum(_sizes(grid))[:-1]
+        own[: statistic_size(grid)], np.cumsum(_sizes(grid))[:-1]
     )
     dim = grid.n_latents
     return ComponentStatistics(
@@ -104,7 +134,7 @@ def split(grid, own) -> ComponentStatistics:
 
 def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
     """Project statistics of one component, in place, onto the feasible set."""
-    dim = grid.n_latents
+    dim, own = grid.n_latents, own[: statistic_size(grid)]
     outer = own[-(dim**2) :].reshape(dim, dim)
     head, sums = own[:3], own[3 + grid.n_template : -dim - dim**2]
     low = -1e-9 * max(sums.max(), 0.0)

@@ -228,7 +228,7 @@ class Watch:
     def __init__(self, *values):
         self.values = list(values)
 
-    def measure(self, params, number, state=None):
+    def measure(self, params, number, state=None, ends=True):
         return self.values.pop(0), 0.0
 
 

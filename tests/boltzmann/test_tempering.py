@@ -75,13 +75,15 @@ def test_the_law_of_chains_given_a_part(kind):
     seen = ~np.isnan(row)
     conditional = mass * (states[:, seen] == row[seen]).all(axis=1)
     conditional /= conditional.sum()
-    rows = np.tile(row, (4000, 1))
-    draws = machine.sample_conditional(rows, n_steps=40)
+    rows = np.tile(row, (2000, 1))
+    draws = machine.sample_conditional(rows, n_steps=30)
     assert (draws[:, seen] == row[seen]).all()
     assert close(draws, states, conditional)
     assert not close(np.where(seen, draws, 1 - draws), states, conditional)
-    means = machine.impute(rows, n_steps=40).mean(axis=0)
-    np.testing.assert_allclose(means, conditional @ states, atol=0.02)
+    means = machine.impute(rows[:500], n_steps=30).mean(axis=0)
+    exact = conditional @ states
+    error = np.sqrt(exact * (1 - exact) / 500)  # of draws; means have less
+    assert (np.abs(means - exact) < 4.5 * error + 1e-6).all()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -80,3 +80,37 @@ def test_the_objective_of_a_larger_machine():
     score = fitted.score_samples(X, log_partition=found.value).mean()
     assert found.standard_error < 0.1
     assert abs(fitted.history_.objective[-1] - score) < 0.5
+
+
+def test_the_objective_of_a_deep_machine(monkeypatch, capsys):
+    """Hidden units that are sampled, against sums over all of them."""
+    X = digits()[:100]
+    monkeypatch.setattr("sktem.boltzmann.layered_machine.POSTERIOR_WIDTH", 0)
+    monkeypatch.setattr("sktem.boltzmann.objective.OPERATIONS", 0.0)
+    monkeypatch.setattr("sktem.boltzmann.objective.SECONDS", 0.0)
+
+    def machine(n_epochs, **options):
+        return LatentBoltzmannMachine(
+            hidden_layer_sizes=(10, 4), solver="pcd", step_size_m=0.1, batch_size=20,
+            max_iter=n_epochs, random_state=0, **options,
+        ).fit(X)  # fmt: skip
+
+    ends = [60, 180]
+    params = [machine(n, tol=None).params_ for n in ends]
+    fitted = machine(240, tol=1.0, verbose=1, verbose_interval=60)
+    found = np.array(fitted.history_.objective)
+    assert not fitted.fitted_.model.has_exact_posterior
+    # Every 300 updates, and at the middle and the end of the run.
+    assert (np.flatnonzero(np.diff(found)) + 2).tolist() == [60, 120, 180, 240]
+    assert "annealed importance sampling: 250 of 250" in capsys.readouterr().out
+    monkeypatch.undo()
+    exact = LatentBoltzmannMachine(hidden_layer_sizes=(10, 4), max_iter=0, tol=None)
+    exact.fit(X)
+    values = []
+    for values_of in params:
+        exact.params_ = values_of
+        values.append(exact.score(X, method="exact"))
+    differences = found[[59, 179]] - values
+    assert np.abs(differences).max() < 0.5
+    # What they were measured for matters.
+    assert abs(found[59] - values[1]) > 1.0

@@ -1,0 +1,178 @@
+"""Gain and offset of the light of images, as parameters of their own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.template.chains import Chains, Component
+from sktem.template.modes import ModeFinder
+
+__all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages", "in_own_light"]
+
+#: Least gain; variance of what is no nuisance.
+LEAST_GAIN, NO_VARIANCE = 0.05, 1e-12
+
+#: Searches for modes and light by turns, at most, and the change that ends them.
+TURNS, PRECISION = 8, 1e-4
+
+#: The level of noise of a mode.
+ONE = np.ones(1)
+
+
+class Light(NamedTuple):
+    """Gain and offset of an image: ``gain * template + offset``, and their prior.
+
+    Attributes
+    ----------
+    variances : ndarray of shape (2,)
+        Prior variances of gain and offset, about one and zero.
+    """
+
+    variances: np.ndarray
+
+    def start(self, Y, image) -> np.ndarray:
+        """Return gains and offsets by the moments of images, (n, 2)."""
+        seen = ~np.isnan(Y)
+        count = np.maximum(seen.sum(axis=1), 1)
+        own = np.where(seen, Y, 0.0), np.where(seen, image, 0.0)
+        means = [part.sum(axis=1) / count for part in own]
+        squares = [
+            (np.where(seen, part - mean[:, None], 0.0) ** 2).sum(axis=1)
+            for part, mean in zip(own, means, strict=True)
+        ]
+        gains = np.ones(len(Y))
+        if self.variances[0] > NO_VARIANCE:
+            ratio = np.sqrt(squares[0] / np.where(squares[1] > 0, squares[1], 1.0))
+            deviation = 2 * np.sqrt(self.variances[0])
+            gains = np.clip(ratio, 1 - deviation, 1 + deviation)
+            gains = np.where(squares[1] > 0, np.maximum(gains, LEAST_GAIN), 1.0)
+        offsets = np.zeros(len(Y))
+        if self.variances[1] > NO_VARIANCE:
+            offsets = means[0] - gains * means[1]
+        return np.stack([gains, offsets], axis=1)
+
+    def posterior(self, Y, images, variance):
+        """Return posterior means of gains and offsets, (n, 2), and covariances.
+
+        Parameters
+        ----------
+        Y, images : ndarray of shape (n, n_pixels)
+            Images and what they are without noise, gain and offset.
+        variance : float
+            Variance of the noise.
+
+        Returns
+        -------
+        means : ndarray of shape (n, 2)
+            Gains, at least a twentieth, and offsets.
+        covariances : ndarray of shape (n, 2, 2)
+            Covariances.
+        """
+        seen = ~np.isnan(Y)
+        y, image = np.where(seen, Y, 0.0), np.where(seen, images, 0.0)
+        matrix = np.empty((len(Y), 2, 2))
+        matrix[:, 0, 0] = (image**2).sum(axis=1)
+        matrix[:, 0, 1] = matrix[:, 1, 0] = image.sum(axis=1)
+        matrix[:, 1, 1] = seen.sum(axis=1)
+        right = np.stack([(image * y).sum(axis=1), y.sum(axis=1)], axis=1) / variance
+        right[:, 0] += 1 / self.variances[0]
+        covariances = np.linalg.inv(matrix / variance + np.diag(1 / self.variances))
+        means = np.einsum("nij,nj->ni", covariances, right)
+        means[:, 0] = np.maximum(means[:, 0], LEAST_GAIN)
+        return means, covariances
+
+    def log_evidence(self, lights, covariances) -> np.ndarray:
+        """Return what Laplace's approximation adds for gains and offsets."""
+        gaps = (lights - [1.0, 0.0]) ** 2 / self.variances
+        log_prior = gaps.sum(axis=1) + np.log(self.variances).sum()
+        return 0.5 * (np.linalg.slogdet(covariances)[1] - log_prior)
+
+
+def under_unit_light(X, lights, part):
+    """Yield row, image and component or target of images with gains and offsets.
+
+    An image with gain and offset is one without, whose noise is divided by the gain.
+    """
+    for k, (gain, offset) in enumerate(lights):
+        row = slice(k, k + 1)
+        variance = part.noise_variance / gain**2
+        yield row, (X[row] - offset) / gain, part._replace(noise_variance=variance)
+
+
+def in_own_light(start_of, part, n_steps, adapt):
+    """Return a transition of chains whose states end with gain and offset."""
+
+    def transition(Y, Z, numbers, seed):
+        accepted, restored = 0.0, 0
+        for row, image, own in under_unit_light(Y, Z[:, -2:], part):
+            move = start_of(own, n_steps=n_steps, adapt=adapt)
+            found = move(image, Z[row], numbers[row], seed)
+            accepted, restored = accepted + found[0], restored + found[1]
+        return accepted, restored
+
+    return transition
+
+
+class LitImages(NamedTuple):
+    """Images with gains and offsets under one component.
+
+    Attributes
+    ----------
+    light : Light
+        Prior of gains and offsets.
+    chains : Chains
+        Chains of the deformations.
+    modes : ModeFinder
+        Their modes.
+    part : Component
+        The component.
+    """
+
+    light: Light
+    chains: Chains
+    modes: ModeFinder
+    part: Component
+
+    def posterior(self, X, Z):
+        """Return means and covariances of gains and offsets given deformations."""
+        images = self.chains.images(Z, self.part)
+        return self.light.posterior(X, images, self.part.noise_variance)
+
+    def draw(self, X, Z, seed, numbers) -> np.ndarray:
+        """Return draws of gains and offsets given deformations."""
+        means, covariances = self.posterior(X, Z)
+        factors = np.linalg.cholesky(covariances)
+        noise = [np.random.default_rng([seed, k]).normal(size=2) for k in numbers]
+        found = means + np.einsum("nij,nj->ni", factors, np.reshape(noise, (-1, 2)))
+        found[:, 0] = np.maximum(found[:, 0], LEAST_GAIN)
+        return found
+
+    def search(self, X, image, principal):
+        """Return modes of deformations and Laplace log-likelihoods.
+
+        Deformations are sought given gains and offsets, and these given deformations,
+        by turns; first they are those that give the template the moments of an image.
+        """
+        lights = self.light.start(X, image)
+        Z, logs = np.zeros((len(X), self.modes.grid.n_latents)), np.empty(len(X))
+        for turn in range(TURNS):
+            for row, Y, own in under_unit_light(X, lights, self.part):
+                if turn == 0:
+                    Z[row], logs[row] = self.modes.search(Y, own, principal)
+                else:
+                    Z[row], logs[row], *_ = self.modes.find(Y, own, Z[row], levels=ONE)
+            before = lights
+            lights, covariances = self.posterior(X, Z)
+            if np.abs(lights - before).max(initial=0.0) < PRECISION:
+                break
+        logs -= (~np.isnan(X)).sum(axis=1) * np.log(before[:, 0])
+        return Z, logs + self.light.log_evidence(before, covariances)
+
+    def means(self, X, target, modes, *counts) -> np.ndarray:
+        """Return means of Langevin chains from modes: see ``Chains.mean``."""
+        found, lights = np.empty_like(modes), self.posterior(X, modes)[0]
+        for row, Y, own in under_unit_light(X, lights, target):
+            found[row] = self.chains.mean(Y, own, modes[row], *counts)
+        return found
