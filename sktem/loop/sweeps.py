@@ -64,7 +64,9 @@ class SweepVisits(NamedTuple):
 
     def after(self, n_iterations: int) -> SweepVisits:
         """Return the visits after the first iterations."""
-        return self._replace(edges=self.edges[:, n_iterations:])
+        # Contiguous, so that the sweep need not be compiled for another layout.
+        edges = np.ascontiguousarray(self.edges[:, n_iterations:])
+        return self._replace(edges=edges)
 
 
 def draw_visits(

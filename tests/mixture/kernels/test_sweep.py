@@ -11,6 +11,7 @@ from sktem.loop import sweeps
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import SWEEPS, find
+from sktem.mixture.kernels import batch_sweep
 from sktem.mixture.kernels import sweep as mixture_sweeps
 from sktem.mixture.model import GaussianMixtureParams
 from sktem.models import GaussianMixtureModel, RandomInterceptModel
@@ -470,3 +471,19 @@ def test_numbers_drawn_in_blocks(n_rows):
     uniforms = [single.random((1, 3)) for _ in range(50)]
     assert (block.random((25, 2, 3)).reshape(50, 1, 3) == uniforms).all()
     assert single.bit_generator.state == block.bit_generator.state
+
+
+def test_few_argument_types_are_compiled(monkeypatch):
+    """Whatever is weighted, drawn, remembered, or done again after a step with care."""
+    monkeypatch.setattr("sktem.loop.sweeps.MOST_VALUES", 80)
+    X, weights = make_rows(40, 2), np.linspace(0.5, 2.0, 40)
+    model = GaussianMixtureModel(3, covariance_type="full")
+    start = start_at(model, X)
+    dead = start._replace(weights=np.array([0.4, 0.0, 0.6]))
+    before = len(batch_sweep.iterate_batches.signatures)
+    for sampler in SAMPLERS:
+        for solver in SOLVERS:
+            for params, used in ((start, None), (dead, weights)):
+                options = {"params": params, "sample_weight": used, "batch_size": 4}
+                run_loop(model, sampler, solver, X.astype(np.float32), **options)
+    assert len(batch_sweep.iterate_batches.signatures) <= max(before, 1)
