@@ -122,8 +122,9 @@ def ants_template(X, interpreter):
         np.save(data, X)
         one = {"ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS": "1", "PYTHONPATH": ""}
         subprocess.run(
-            [interpreter, script, data, answer], check=True, env={**os.environ, **one}
-        )
+            [interpreter, script, data, answer],
+            check=True, capture_output=True, env={**os.environ, **one},
+        )  # fmt: skip
         with np.load(answer) as found:
             return found["template"], found["fields"], float(found["seconds"])
 
