@@ -4,7 +4,8 @@
 cluster of two processes, of this process, the scheduler and the workers together, less
 that of an iteration on the same array; and that of a ``dask.compute`` of four tasks
 that do nothing, in turns. *Two processes.* Seconds of a pass of EM over many rows in
-the memory of one and of two worker processes of one thread, by the clock, in turns;
+the memory of one and of two worker processes of one thread, by the clock, in turns,
+equally many rows in both of two;
 where other programs run beside it, they slow down both, so that the processor time of
 the busiest worker and of this process is printed, too: it is what the clock would show
 with a core for each. *Memory and graphs.* How much this process, in which the scheduler
@@ -39,7 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--partitions", type=int, default=8)
-    parser.add_argument("--minutes", type=float, default=3, help="of repeats, at most")
+    parser.add_argument("--minutes", type=float, default=2, help="of repeats, about")
     parser.add_argument("--out", type=Path, default=TABLE)
     options = parser.parse_args()
 
@@ -51,11 +52,11 @@ def main():
     dask.config.set({"distributed.worker.memory.spill": False})
     lines = [f"{describe()}, dask {dask.__version__}"]
     settings = {"threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(2, **settings) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, **settings) as cluster, Client(cluster) as client:
         lines += overhead(client, time.perf_counter() + 20 * options.minutes)
     with (
-        LocalCluster(1, **settings) as small,
-        LocalCluster(2, **settings) as large,
+        LocalCluster(n_workers=1, **settings) as small,
+        LocalCluster(n_workers=2, **settings) as large,
         Client(small, set_as_default=False) as one,
         Client(large, set_as_default=False) as two,
     ):
@@ -242,12 +243,14 @@ class Sent:
 def many_rows(client, n_rows, n_partitions):
     """Return rows in the memory of the workers."""
     import dask.array as da
+    from distributed import wait
 
     with client.as_current():
         shape, size = (n_rows, N_FEATURES), -(-n_rows // n_partitions)
         rows = da.zeros(shape, np.float32, chunks=(size, N_FEATURES))
         X = client.persist(rows.map_blocks(drawn, meta=np.empty((0, 1), np.float32)))
-        X.sum().compute()
+        wait(X)
+        client.rebalance(X)
         return X
 
 

@@ -140,7 +140,7 @@ def costs_of_tasks(repeats):
 
     found = []
     settings = {"threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(2, **settings) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, **settings) as cluster, Client(cluster) as client:
         one_pass(client, 2)  # the workers load what they need
         for partitions in (*PARTITIONS, LEFT_OUT_PARTITIONS):
             runs = [one_pass(client, partitions) for _ in range(repeats)]
