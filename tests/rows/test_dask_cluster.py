@@ -124,9 +124,12 @@ def test_two_workers_are_killed(two_workers, tmp_path, monkeypatch, solver):
     loud.mkdir()
     expected = mixture(**settings).fit(fragile(quiet))
     n_reads = number_of_reads(quiet)
+    addresses = set(two_workers.nthreads())
     found = mixture(**settings).fit(
         fragile(loud, fatal=(n_reads // 2, n_reads * 3 // 4))
     )
+    two_workers.wait_for_workers(2)  # they come back at another address
+    assert set(two_workers.nthreads()) != addresses
     assert_same(found, expected)
     assert_same(found, mixture(**settings).fit(X))
     # The cluster is looked at between visits: a worker that is killed, comes back and
