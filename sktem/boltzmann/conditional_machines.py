@@ -309,18 +309,22 @@ def free_energies(fields, U):
 
 def label_sums(labels, logits):
     """Return log-sums of the classes, added over outputs, and their probabilities."""
-    sums, given = np.zeros(len(logits)), np.empty_like(logits)
-    for columns in labels.columns:
-        of_output = logsumexp(logits[:, columns], axis=1)
-        given[:, columns] = np.exp(logits[:, columns] - of_output[:, None])
-        sums += of_output
-    return sums, given
+    starts = [columns.start for columns in labels.columns]
+    largest = np.maximum.reduceat(logits, starts, axis=1)
+    given = np.exp(logits - np.repeat(largest, labels.sizes, axis=1))
+    totals = np.add.reduceat(given, starts, axis=1)
+    given /= np.repeat(totals, labels.sizes, axis=1)
+    return (largest + np.log(totals)).sum(axis=1), given
 
 
 def draw_labels(labels, given, rng):
     """Return codes of labels drawn from their probabilities, by column."""
-    drawn = [c.start + draw_rows(given[:, c], rng) for c in labels.columns]
-    return np.stack(drawn, axis=1)
+    starts, sizes = [columns.start for columns in labels.columns], labels.sizes
+    # The probabilities of output k take cumulated sums from k to k + 1.
+    heights = np.arange(len(sizes)) + rng.random((len(given), len(sizes)))
+    below = np.cumsum(given, axis=1) <= np.repeat(heights, sizes, axis=1)
+    passed = np.add.reduceat(below.astype(np.int64), starts, axis=1)
+    return starts + np.minimum(passed, np.array(sizes) - 1)
 
 
 def draw_rows(weights, rng):
