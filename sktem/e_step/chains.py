@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.e_step.memory import LatentMemory
 
-__all__ = ["ChainState", "ChainTable", "positions"]
+__all__ = ["ChainState", "ChainTable", "averaged", "positions"]
 
 
 class ChainState(NamedTuple):
@@ -71,6 +71,41 @@ def positions(chains: ChainState | np.ndarray) -> np.ndarray:
         Latents.
     """
     return ChainState.of(chains).position
+
+
+def averaged(one: Any, other: Any, n_one: int, n_other: int) -> Any:
+    """Average what samplers have learned of different rows, from the same record on.
+
+    A record may say by a method ``averaged(other, share)`` how; else its numbers are
+    averaged, but for counts.
+
+    Parameters
+    ----------
+    one, other : NamedTuple or None
+        Records.
+    n_one, n_other : int
+        Numbers of rows.
+
+    Returns
+    -------
+    NamedTuple or None
+        The average.
+    """
+    if one is None or other is None or type(one) is not type(other):
+        return one if other is None else other
+    share = n_other / max(n_one + n_other, 1)
+    if hasattr(one, "averaged"):
+        return one.averaged(other, share)
+    return one._make(
+        b if a is None else a if b is None else _average(a, b, share)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+def _average(a, b, share):
+    if isinstance(a, (int, np.integer)):
+        return max(a, b)
+    return a + share * (b - a)
 
 
 class ChainTable:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.e_step.chains import ChainState, ChainTable, positions
+from sktem.e_step.chains import ChainState, ChainTable, averaged, positions
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
@@ -428,14 +428,23 @@ class Expectation:
 
     def parts_of_pass(self, params, iteration, memory):
         """Draw all latents; yield rows and their part of the mean statistics."""
+        before = learned = None if self.chains is None else self.chains.shared
+        count = 0
         for rows in self._chunks():
             Z = self._draw(rows, params, iteration, PASS)
+            if self.chains is not None and hasattr(self.chains.shared, "averaged"):
+                # Learned from all rows of a pass at once, however these are cut.
+                now, self.chains.shared = self.chains.shared, before
+                learned = averaged(learned, now, count, len(Z)) if count else now
+                count += len(Z)
             if memory is not None:
                 memory.put(rows, Z)
             weights = None if self.weights is None else self.weights[rows]
             share = self._share(rows, weights)
             mean = average_statistics(self.model, self.take(rows), Z, weights)
             yield rows, share * mean
+        if self.chains is not None and count:
+            self.chains.shared = learned
 
     def new_events(self) -> Counter:
         """Return numerical problems, and the like, since the last call."""

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.batches import SharedRows
-from sktem.e_step.chains import ChainState, ChainTable, positions
+from sktem.e_step.chains import ChainState, ChainTable, averaged, positions
 from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.random import spawn_generators
@@ -454,27 +454,10 @@ def _joined(size, *reports):
     for report in reports:
         events.update(report.events)
         total = total + report.total
-        shared = _averaged(shared, report.shared, count, report.n_rows)
+        shared = averaged(shared, report.shared, count, report.n_rows)
         count += report.n_rows
     sums = joined_sums(size, *(report.sums for report in reports))
     return Report(sums, total, count, [*map(sum, accepted)], events, shared)
-
-
-def _averaged(one, other, n_one, n_other):
-    """Average what samplers have learned from different rows."""
-    if one is None or other is None or type(one) is not type(other):
-        return one if other is None else other
-    share = n_other / max(n_one + n_other, 1)
-    return one._make(
-        b if a is None else a if b is None else _average(a, b, share)
-        for a, b in zip(one, other, strict=True)
-    )
-
-
-def _average(a, b, share):
-    if isinstance(a, (int, np.integer)):
-        return max(a, b)
-    return a + share * (b - a)
 
 
 def _chain_states(block, first, visited, rows):

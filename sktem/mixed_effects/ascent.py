@@ -32,9 +32,14 @@ N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
 #: least gain in log-likelihood for which it continues.
 MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
+#: The gain that rounding lets one see, as a share of the log-likelihood.
+RESOLUTION = 1e-12
 #: Curvature, in units of that of the complete data, which counts as none, and the least
 #: that it gets then.
 LEAST_CURVATURE, SHIFT = 1e-4, 0.05
+#: Distance of a logarithm from its bound that counts as none, and the least share of a
+#: random effect's standard deviation that correlations do not explain.
+AT_LEAST, OWN_PART = 1e-3, 1e-3
 #: Subjects from which the hidden share is taken, at most.
 MOST_SUBJECTS = 200
 
@@ -128,6 +133,7 @@ def ascend(
     modes = model.prior_moments(rows, params)[0] if start is None else start
     here = likelihood_at(model, rows, params, modes, seed, most_points)
     first, promise, found = here.value, np.inf, None
+    least_gain = max(least_gain, RESOLUTION * abs(first))
     for _ in range(most_steps if np.isfinite(first) else 0):
         found = louis_information(model, rows, params, here.draws, here.log_joint)
         if not np.isfinite(found.observed).all():
@@ -190,6 +196,22 @@ class _Coordinates:
         # Entries of the root have the size of a standard deviation.
         spread = np.sqrt(np.diag(params.omega))
         self.root_units = spread[self.lower[0]]
+        self.least = self._least()
+
+    def _least(self):
+        """Return the least steps: those of logarithms that lead to the bounds."""
+        vector, model = self.vector, self.vector.model
+        least = np.full(len(vector), -np.inf)
+        residual = vector.is_residual
+        least[residual] = np.log(vector.least_residual / self.values[residual])
+        # A random effect that correlates with others keeps a part of its own.
+        alone = model.design.pattern.sum(axis=0) == 1
+        spread = np.sqrt(np.diag(self.origin.omega))
+        bounds = np.where(alone, np.sqrt(model.variance_floors()), OWN_PART * spread)
+        j, k = self.lower
+        own = np.log(bounds / np.diag(self.root))[j]
+        least[vector.omega] = np.where(j == k, own, -np.inf)
+        return np.minimum(least, 0.0)
 
     def natural(self, step):
         """Return the vector of the parameters after a step, which has no unit."""
@@ -224,19 +246,23 @@ class _Coordinates:
         return J, bend
 
     def params(self, step):
-        """Return the parameters after a step."""
+        """Return the parameters after a step, not beyond their bounds."""
+        step = np.maximum(step, self.least)
         return self.vector.params(self.natural(step), self.origin)
 
 
 def _newton_step(found, coordinates):
     """Return Newton's step, and the gain that it promises.
 
-    Directions in which the likelihood is not concave get a curvature.
+    Directions in which the likelihood is not concave get a curvature. Parameters that
+    it would take beyond their bounds, where they are, stay.
     """
     J, bend = coordinates.derivatives(found.slope)
     slope = J.T @ found.slope
     units = 1 / np.sqrt(np.abs(np.diag(J.T @ found.complete @ J)) + 1e-300)
     curvature = J.T @ found.observed @ J - bend
+    held = (coordinates.least > -AT_LEAST) & (slope <= 0)
+    slope[held] = curvature[held] = curvature[:, held] = 0.0
     values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
     values = np.where(
         values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
@@ -251,8 +277,13 @@ def _em_steps(model, rows, params, here):
     """Yield the parameters after an EM step, which leads upwards from anywhere."""
     draws = here.draws
     terms = (here.log_joint + draws.log_weights).T
-    weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
-    Z = draws.points.transpose(1, 0, 2).reshape(weights.size, -1)
-    repeated = rows.repeat(weights.shape[1])
-    s = model.mean_statistics(repeated, model.annotate(Z, params), weights.ravel())
+    all_weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
+    s = 0.0
+    for first, block in rows.blocks():
+        subjects = slice(first, first + len(block))
+        weights = all_weights[subjects]
+        Z = draws.points[:, subjects].transpose(1, 0, 2).reshape(weights.size, -1)
+        repeated, Z = block.repeat(weights.shape[1]), model.annotate(Z, params)
+        mean = model.mean_statistics(repeated, Z, weights.ravel())
+        s = s + len(block) / len(rows) * mean
     yield model.maximize(s, params._replace(steps=np.inf))._replace(steps=params.steps)

@@ -1,6 +1,8 @@
-"""Variances of random effects at their bounds."""
+"""Variances, and parameters of the residual error, at their bounds."""
 
 from __future__ import annotations
+
+from functools import partial
 
 import numpy as np
 
@@ -21,15 +23,19 @@ FEW_POINTS, HOPELESS = 64, 2.0
 
 
 def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
-    """Put variances that the likelihood has no use for at their bounds.
+    """Put parameters that the likelihood has no use for at their bounds.
 
     Newton steps approach such a bound without reaching it. A variance, or the part not
-    explained by others, goes to its least value if the likelihood does not fall, and
-    the rest moves on.
+    explained by others, or one of two parameters of the residual error, goes to its
+    least value if the likelihood does not fall, and the rest moves on.
     """
     seed, most_points = rng.integers(2**63), options["most_points"]
-    for j in model.design.free_variances:
-        for params in _bounded(model, found.params, j):
+    moves = [partial(_bounded, model, j) for j in model.design.free_variances]
+    for e, entry in enumerate(model.design.numeric):
+        if entry.kind == "residual":
+            moves.append(partial(_without, model, e))
+    for move in moves:
+        for params in move(found.params):
             rough = likelihood_at(model, rows, params, found.modes, seed, FEW_POINTS)
             if not rough.value >= found.value - HOPELESS:
                 continue
@@ -44,7 +50,17 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     return found
 
 
-def _bounded(model, params, j):
+def _without(model, e, params):
+    """Yield parameters with one of the residual error at its bound."""
+    j = model.design.numeric[e].parameter
+    least = model.residual_floors[j]
+    if least < 0.9 * params.sigma[j]:
+        sigma, numeric = params.sigma.copy(), params.numeric.copy()
+        sigma[j], numeric[e] = least, np.log(least)
+        yield params._replace(sigma=sigma, numeric=numeric)
+
+
+def _bounded(model, j, params):
     """Yield parameters with a variance, and a conditional variance, at its bound."""
     omega = params.omega
     share = np.sqrt(model.variance_floors()[j] / omega[j, j])

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
-from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns, subjects_of
@@ -26,7 +25,9 @@ from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
+from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.unusual_fits import unusual
+from sktem.rows.sources import rows_by_blocks
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
 from sktem.validation import validate_data
@@ -349,12 +350,18 @@ default="constant"
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs and covariates, one row per observation, in memory.
-        y : array-like of shape (n_samples,)
-            Observations.
-        groups : array-like of shape (n_samples,) or None, default=None
-            Label of the subject of each row, in any order. None needs ``omega=[]``, no
-            random effects: plain nonlinear regression.
+            Inputs and covariates, one row per observation. What
+            :func:`sktem.rows.as_rows` reads by blocks, such as Parquet files and Dask
+            data frames, may be larger than the memory. It holds numbers in all columns,
+            those of y and of the subjects among them. A partition of a Dask collection
+            has all rows of its subjects; elsewhere the rows of a subject are next to
+            each other.
+        y : array-like of shape (n_samples,), str or int
+            Observations; their column, where X is read by blocks.
+        groups : array-like of shape (n_samples,), str, int or None, default=None
+            Label of the subject of each row, in any order; the column of the labels,
+            where X is read by blocks. None needs ``omega=[]``, no random effects: plain
+            nonlinear regression.
 
         Returns
         -------
@@ -366,15 +373,12 @@ default="constant"
         ValueError
             If the model does not fit the parameters or the data.
         """
-        needed_in_memory(
-            self,
-            X,
-            "the rows of each subject are laid out together, and starts, chains and "
-            "Newton steps visit all subjects hundreds of times. Chunks of whole "
-            "subjects can be learned by partial_fit",
-        )
         self._check()
-        problem = Problem.of(self, *self._validated(X, y, groups))
+        if (source := rows_by_blocks(X)) is None:
+            problem = Problem.of(self, *self._validated(X, y, groups))
+        else:
+            blocks = subject_blocks(self, source, y, groups, reset=True)
+            problem = Problem.of_blocks(self, blocks)
         settings = self._settings_of(problem)
 
         def new_run(progress):
@@ -405,6 +409,8 @@ default="constant"
         if errors is None:
             errors = np.full(len(path.vector), np.nan)
         chains = None if state.chains is None else state.chains.values
+        if chains is not None and len(chains) < len(run.problem.rows):
+            chains = None  # those of the other subjects are with their partitions
         return {
             **self._of_params(run.problem, state.params, chains),
             "statistics_": state.returned,
@@ -464,6 +470,7 @@ default="constant"
             The estimator. Methods on fitted data speak of the subjects of this call.
         """
         self._check()
+        self._in_memory(X, "partial_fit learns whole subjects from each call")
         stream, fresh = self._stream, not hasattr(self, "params_")
         X, y, groups = self._validated(X, y, groups, reset=fresh)
         model = None if stream is None else stream.problem.model
@@ -475,8 +482,14 @@ default="constant"
 
     # --------------------------------------------------------------------- predictions
 
+    def _in_memory(self, X, reason):
+        """Raise an error if X would be read by blocks."""
+        if rows_by_blocks(X) is not None:
+            raise TypeError(f"{reason}: X must be an array or a data frame in memory")
+
     def _checked(self, X):
         """Return the columns of new rows."""
+        self._in_memory(X, "new observations are drawn all at once")
         X = blank_columns(self, X)
         return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
@@ -486,15 +499,18 @@ default="constant"
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Inputs and covariates.
-        groups : array-like of shape (n_samples,) or None, default=None
-            Subjects. Rows of subjects that ``fit`` has seen are predicted with the mode
-            of their random effects, all others with random effects of zero.
+            Inputs and covariates. If it is read by blocks, it may have further columns
+            that have names.
+        groups : array-like of shape (n_samples,), str, int or None, default=None
+            Subjects; their column, where X is read by blocks. Rows of subjects that
+            ``fit`` has seen are predicted with the mode of their random effects, all
+            others with random effects of zero.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            Predictions of the model function.
+        ndarray of shape (n_samples,), iterator or dask.array.Array
+            Predictions of the model function; an iterator of those of blocks, where X
+            is read so, and a Dask array of a Dask collection.
 
         Raises
         ------
@@ -504,6 +520,8 @@ default="constant"
         check_is_fitted(self)
         if self.fitted_.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
+        if (source := rows_by_blocks(X)) is not None:
+            return predicted_blocks(self, source, groups)
         return self.fitted_.predict(self._checked(X), groups)
 
     def score(self, X, y, groups=None, sample_weight=None):
@@ -525,6 +543,7 @@ default="constant"
         float
             R^2.
         """
+        self._in_memory(X, "score compares predictions with y")
         prediction = self.predict(X, groups=groups)
         return float(r2_score(y, prediction, sample_weight=sample_weight))
 
@@ -673,7 +692,13 @@ default="constant"
                 f"{method} needs X, y and groups as fit does, or none of them for "
                 "the data of the fit"
             )
-        return self.fitted_.on(*self._validated(X, y, groups, reset=False))
+        problem = self.fitted_.problem
+        if (source := rows_by_blocks(X)) is None:
+            problem = problem.on(*self._validated(X, y, groups, reset=False))
+        else:
+            blocks = subject_blocks(self, source, y, groups, reset=False)
+            problem = problem.on_blocks(blocks)
+        return self.fitted_.on(problem)
 
     def aic(self, method="auto"):
         """Return Akaike's information criterion of the fitted data.

@@ -48,9 +48,8 @@ class FittedMixedEffects:
         """Return the same problem with other parameters."""
         return FittedMixedEffects(self.problem, params, self.chains, self.random_state)
 
-    def on(self, X, y, groups) -> FittedMixedEffects:
-        """Return the same parameters with other data."""
-        problem = self.problem.on(X, y, groups)
+    def on(self, problem) -> FittedMixedEffects:
+        """Return the same parameters with the data of another problem."""
         return FittedMixedEffects(problem, self.params, None, self.random_state)
 
     def _once(self, function, *arguments):

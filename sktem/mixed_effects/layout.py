@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = [
     "Coefficient",
+    "Columns",
     "Layout",
     "group_rows",
     "is_constant",
@@ -67,6 +69,27 @@ class Coefficient(NamedTuple):
     def is_linear(self, random) -> bool:
         """Return whether the mean of a random parameter is linear in it."""
         return self.kind == "subject" and self.parameter in random
+
+
+class Columns(NamedTuple):
+    """The columns of X.
+
+    Attributes
+    ----------
+    n_columns : int
+        Their number.
+    names : tuple of str or None
+        Their names.
+    grouped : bool
+        Whether the subjects are known.
+    is_constant : callable
+        Returns whether a column has one value in each subject.
+    """
+
+    n_columns: int
+    names: tuple[str, ...] | None
+    grouped: bool
+    is_constant: Callable[[int], bool]
 
 
 class Layout(NamedTuple):
@@ -187,19 +210,19 @@ def _residual_names(names):
     return tuple(found)
 
 
-def _coefficients(estimator, X, names, groups, parameter_names):
+def _coefficients(estimator, columns_of, parameter_names):
     """Return coefficients, and columns of covariates of subjects and of rows."""
     covariates = {} if estimator.covariates is None else dict(estimator.covariates)
     check_names("covariates", covariates, parameter_names, "parameters")
     columns: dict[str, list[int]] = {"subject": [], "row": []}
+    names = columns_of.names
     found = []
     for p, name in enumerate(parameter_names):
         start = float(estimator.parameters[name])
         found.append(Coefficient(p, 0, "subject", name, start))
         for key in listed(covariates.get(name, ())):
-            column = column_of(key, names, X.shape[1], "covariates")
-            constant = groups is not None and is_constant(X[:, column], groups)
-            kind = "subject" if constant else "row"
+            column = column_of(key, names, columns_of.n_columns, "covariates")
+            kind = "subject" if columns_of.is_constant(column) else "row"
             if column not in columns[kind]:
                 columns[kind].append(column)
             place = columns[kind].index(column)
@@ -245,19 +268,19 @@ def _fixed(estimator, coefficients, variances, residual, pattern):
     return {name: float(values[name]) if name in values else None for name in given}
 
 
-def layout_of(estimator, X, names, groups, structure, parameter_names):
+def layout_of(estimator, columns: Columns, structure, parameter_names):
     """Check the settings of the estimator and return how columns are used."""
-    inputs = None
+    inputs, names = None, columns.names
     if isinstance(structure, StructuralModel):
-        inputs = input_columns(estimator, structure, names, X.shape[1])
+        inputs = input_columns(estimator, structure, names, columns.n_columns)
     elif estimator.inputs is not None:
         raise ValueError("inputs is for models of the library, given by name")
     transforms = _by_name(
         estimator.transforms, parameter_names, TRANSFORMS, "transforms"
     )
-    random, pattern = _pattern(estimator.omega, parameter_names, groups is not None)
+    random, pattern = _pattern(estimator.omega, parameter_names, columns.grouped)
     coefficients, subject_columns, row_columns = _coefficients(
-        estimator, X, names, groups, parameter_names
+        estimator, columns, parameter_names
     )
     error = None
     if estimator.log_density is None:

@@ -88,7 +88,7 @@ def maximize_moments(
     params: MixedEffectsParams,
     design: MixedEffectsDesign,
     centre: np.ndarray,
-    floors: tuple[np.ndarray, float],
+    floors: tuple[np.ndarray, np.ndarray],
     annealing: Annealing,
     closed_error: int | None,
     units: np.ndarray | float = 1.0,
@@ -111,7 +111,8 @@ def maximize_moments(
     sigma = params.sigma.copy()
     variance = 0.0
     if closed_error is not None:
-        variance = max(moments.residual[0] / moments.residual[1], floors[1])
+        least_residual = floors[1][closed_error] ** 2
+        variance = max(moments.residual[0] / moments.residual[1], least_residual)
     if params.steps < annealing.n_passes:
         least = annealing.factor**annealing.per_step
         falls = np.sqrt(np.maximum(least * np.diag(params.omega) / np.diag(omega), 1.0))
@@ -124,8 +125,7 @@ def maximize_moments(
     numeric = _newton(moments, params.numeric, units)
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
-            least_log = 0.5 * np.log(floors[1])
-            numeric[e] = max(numeric[e], least_log)
+            numeric[e] = max(numeric[e], np.log(floors[1][entry.parameter]))
             sigma[entry.parameter] = np.exp(numeric[e])
     return MixedEffectsParams(
         coefficients, omega, sigma, numeric, params.steps + annealing.per_step

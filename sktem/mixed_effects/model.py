@@ -56,8 +56,8 @@ class NonlinearMixedEffectsModel(LatentModel):
         differences.
     annealing : Annealing, default=Annealing()
         Bounds on how fast variances fall at the start.
-    residual_floor : float, default=1e-12
-        Least residual variance.
+    residual_floors : array-like of shape (2,), default=(1e-6, 1e-6)
+        Least a and b of the residual error.
     least_prediction : float, default=1e-8
         Size that predictions have at least, for the scatter of a proportional error.
     n_jobs : int or None, default=None
@@ -76,7 +76,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         log_density=None,
         gradient=None,
         annealing=NO_ANNEALING,
-        residual_floor=1e-12,
+        residual_floors=(1e-6, 1e-6),
         least_prediction=1e-8,
         n_jobs=None,
         numeric_units=None,
@@ -88,7 +88,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         self.log_density = log_density
         self.gradient = gradient
         self.annealing = annealing
-        self.residual_floor = residual_floor
+        self.residual_floors = residual_floors
         self.least_prediction = least_prediction
         self.n_jobs = n_jobs
         self.numeric_units = numeric_units
@@ -571,7 +571,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             params,
             self.design,
             self._centre,
-            (self.variance_floors(), self.residual_floor),
+            (self.variance_floors(), self.residual_floors),
             self.annealing,
             closed,
             self.units_of_numeric(),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.mixed_effects.layout import (
+    Columns,
     Layout,
     group_rows,
     is_constant,
@@ -18,6 +19,7 @@ from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.start import start_from_data, starting_params
+from sktem.mixed_effects.subject_blocks import SubjectBlocks
 
 __all__ = ["Problem"]
 
@@ -26,6 +28,8 @@ LEAST_CHAINS = 240
 #: Chains of a subject that are enough where subjects have many rows, and rows times
 #: chains for which there are more.
 ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
+#: Rows that the start is taken from, about, at most.
+MOST_START_ROWS = 1 << 17
 #: Share of the burn-in in which variances are held up.
 ANNEALED_SHARE = 0.6
 
@@ -49,7 +53,7 @@ class Problem(NamedTuple):
 
     model: NonlinearMixedEffectsModel
     layout: Layout
-    rows: GroupedRows
+    rows: GroupedRows | SubjectBlocks
     labels: np.ndarray
     grouped: bool
 
@@ -60,16 +64,28 @@ class Problem(NamedTuple):
         ``groups`` are the labels of the subjects and the index of that of each row, or
         None.
         """
-        structure, parameters = structure_of(estimator.model, estimator.parameters)
-        names = getattr(estimator, "feature_names_in_", None)
-        names = None if names is None else tuple(names)
-        labels, indices = (np.arange(len(y)), None) if groups is None else groups
-        layout = layout_of(estimator, X, names, indices, structure, parameters)
-        subjects = labels if indices is None else indices
+        grouped = groups is not None
+        labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
+        structure, layout = _structure_and_layout(
+            estimator,
+            X.shape[1],
+            grouped,
+            lambda column: grouped and is_constant(X[:, column], subjects),
+        )
         rows = group_rows(layout, X, y, subjects)
         if model is None:
             model = _new_model(estimator, structure, layout, rows)
-        return cls(model, layout, rows, labels, groups is not None)
+        return cls(model, layout, rows, labels, grouped)
+
+    @classmethod
+    def of_blocks(cls, estimator, blocks: SubjectBlocks) -> Problem:
+        """Check the settings of an estimator on subjects that are read by blocks."""
+        structure, layout = _structure_and_layout(
+            estimator, blocks.shape[1], True, lambda column: not blocks.varies[column]
+        )
+        rows = blocks.laid_out(layout)
+        model = _new_model(estimator, structure, layout, rows)
+        return cls(model, layout, rows, blocks.labels, True)
 
     def on(self, X, y, groups) -> Problem:
         """Return the same model and layout with other data."""
@@ -78,15 +94,25 @@ class Problem(NamedTuple):
             random = [design.names[p] for p in design.random]
             raise ValueError(f"groups must be given: {random} have random effects")
         labels, subjects = (np.arange(len(y)),) * 2 if groups is None else groups
-        names = design.covariate_names[1:]
+        self._check_constant(lambda column: is_constant(X[:, column], subjects))
+        rows = group_rows(self.layout, X, y, subjects)
+        return self._replace(rows=rows, labels=labels, grouped=groups is not None)
+
+    def on_blocks(self, blocks: SubjectBlocks) -> Problem:
+        """Return the same model and layout with subjects that are read by blocks."""
+        self._check_constant(lambda column: not blocks.varies[column])
+        rows = blocks.laid_out(self.layout)
+        return self._replace(rows=rows, labels=blocks.labels, grouped=True)
+
+    def _check_constant(self, is_constant):
+        """Raise an error if a covariate of subjects varies within them."""
+        names = self.layout.design.covariate_names[1:]
         for name, column in zip(names, self.layout.subject_columns, strict=True):
-            if not is_constant(X[:, column], subjects):
+            if not is_constant(column):
                 raise ValueError(
                     f"covariate {name!r} varies within subjects, which it did not in "
                     "the data of the fit"
                 )
-        rows = group_rows(self.layout, X, y, subjects)
-        return self._replace(rows=rows, labels=labels, grouped=groups is not None)
 
     @property
     def n_chains(self) -> int:
@@ -94,7 +120,7 @@ class Problem(NamedTuple):
         if len(self.layout.design.random) == 0:
             return 1
         chains = -(-LEAST_CHAINS // len(self.rows))
-        most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // len(self.rows.y))
+        most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // self.rows.n_rows)
         return min(chains, most)
 
     def subjects(self, groups, n_rows) -> np.ndarray:
@@ -111,8 +137,18 @@ class Problem(NamedTuple):
         return np.array([place.get(label, -1) for label in labels.tolist()], dtype=int)
 
 
-def _new_model(estimator, structure, layout, rows):
+def _structure_and_layout(estimator, count, grouped, is_constant):
+    """Return the structure of the model, and how the columns of X are used."""
+    structure, parameters = structure_of(estimator.model, estimator.parameters)
+    names = getattr(estimator, "feature_names_in_", None)
+    names = None if names is None else tuple(names)
+    columns = Columns(count, names, grouped, is_constant)
+    return structure, layout_of(estimator, columns, structure, parameters)
+
+
+def _new_model(estimator, structure, layout, all_rows):
     """Return the model with its start."""
+    rows = all_rows.few(MOST_START_ROWS)
     start = starting_params(estimator, layout, rows, structure)
     if len(layout.design.random) + len(layout.design.numeric) == 0:
         raise ValueError("all parameters are fixed: there is nothing to estimate")
@@ -120,7 +156,7 @@ def _new_model(estimator, structure, layout, rows):
     if estimator.log_density is None:
         error = RESIDUAL_ERRORS[estimator.residual_error]
     full = estimator.solver in ("auto", "biased-saem", "saem")
-    batch = min(estimator._resolved_batch_size(len(rows)), len(rows))
+    batch = min(estimator._resolved_batch_size(len(all_rows)), len(all_rows))
     annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
     model = NonlinearMixedEffectsModel(
         structure,
@@ -129,8 +165,8 @@ def _new_model(estimator, structure, layout, rows):
         error,
         log_density=estimator.log_density,
         gradient=estimator.gradient,
-        annealing=Annealing(annealed, per_step=1.0 if full else batch / len(rows)),
-        residual_floor=1e-12 if error is None else error.floor(rows.y),
+        annealing=Annealing(annealed, per_step=1.0 if full else batch / len(all_rows)),
+        residual_floors=np.full(2, 1e-6) if error is None else error.floors(rows.y),
         least_prediction=least_prediction(rows.y),
         n_jobs=estimator.n_jobs,
     )

@@ -94,10 +94,11 @@ class ResidualError(ABC):
         size = np.abs(y) + 0.1 * np.sqrt(np.mean(y**2))
         return 1 / np.where(size > 0, size, 1.0)
 
-    def floor(self, y) -> float:
-        """Return the least variance of the residuals, a share of that of y."""
-        spread, size = float(np.var(y)), float(np.mean(y**2))
-        return 1e-10 * spread if spread > 1e-20 * size else (1e-16 * size or 1e-20)
+    def floors(self, y) -> np.ndarray:
+        """Return the least a and b, shares of the spread of y and of that over y."""
+        spread, size = float(np.std(y)), float(np.sqrt(np.mean(y**2)))
+        least = 1e-5 * spread if spread > 1e-10 * size else (1e-8 * size or 1e-10)
+        return np.array([least, least / size if size > 0 else 1e-5])
 
     def allows(self, y, f) -> bool:
         """Return whether such observations and predictions are possible."""
@@ -147,9 +148,9 @@ class ProportionalError(ResidualError):
         """Return the root of the mean relative square."""
         return np.array([0.0, _share(y, f)])
 
-    def floor(self, y):
-        """Return a share of the squared prediction."""
-        return 1e-10
+    def floors(self, y):
+        """Return a least share of the prediction."""
+        return np.full(2, 1e-5)
 
 
 class CombinedError(ResidualError):
@@ -198,9 +199,9 @@ class ExponentialError(ResidualError):
         """Return the root of the mean square of the logarithm's residuals."""
         return np.array([_size(np.log(y), np.log(f), 1e-3), 0.0])
 
-    def floor(self, y):
-        """Return a share of the squared prediction."""
-        return 1e-10
+    def floors(self, y):
+        """Return a least share of the prediction."""
+        return np.full(2, 1e-5)
 
     def allows(self, y, f):
         """Return whether both have logarithms."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["GroupedRows", "NamedColumns"]
+__all__ = ["GroupedRows", "NamedColumns", "evenly_chosen"]
 
 #: How many copies of all subjects are kept.
 KEPT_COPIES = 3
@@ -100,6 +100,41 @@ class GroupedRows:
         return len(self.lengths)
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows of all subjects."""
+        return len(self.y)
+
+    @property
+    def row_counts(self) -> np.ndarray:
+        """Numbers of rows of the subjects."""
+        return self.lengths
+
+    def blocks(self):
+        """Yield the index of the first subject and the subjects: all at once."""
+        yield 0, self
+
+    def few(self, most: int) -> GroupedRows:
+        """Return subjects with at most about this many rows in all."""
+        if self.n_rows <= most:
+            return self
+        return self[evenly_chosen(self.lengths, most)]
+
+    @classmethod
+    def joined(cls, parts) -> GroupedRows:
+        """Return the subjects of several parts."""
+        if len(parts) == 1:
+            return parts[0]
+        lengths = np.concatenate([part.lengths for part in parts])
+        return cls(
+            np.concatenate([part.inputs for part in parts]),
+            np.concatenate([part.y for part in parts]),
+            np.concatenate([[0], np.cumsum(lengths)]),
+            np.concatenate([part.covariates for part in parts]),
+            np.concatenate([part.row_covariates for part in parts]),
+            parts[0].names,
+        )
+
+    @property
     def by_column(self):
         """Inputs with one row per column, for compiled code; made once and kept."""
         if self._by_column is None:
@@ -159,3 +194,12 @@ class GroupedRows:
     def __getstate__(self):
         """Leave out the copies, which are made again when they are needed."""
         return {**self.__dict__, "_repeated": {}, "_by_column": None}
+
+
+def evenly_chosen(lengths: np.ndarray, most: int) -> np.ndarray:
+    """Return subjects at equal distances, with at most about this many rows in all."""
+    n = len(lengths)
+    if lengths.sum() <= most:
+        return np.arange(n)
+    count = max(1, int(most / lengths.mean()))
+    return np.unique(np.linspace(0, n - 1, count).astype(int))

@@ -32,9 +32,11 @@ CHECK_INTERVAL = 10
 SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
-#: Newton steps at the end, at most, on how many points of a subject at most, and the
-#: gain for which they continue; the gain another one may promise at a maximum.
-MOST_LAST_STEPS, MOST_LAST_POINTS, LEAST_LAST_GAIN, AT_MAXIMUM = 40, 1000, 1e-6, 0.01
+#: Newton steps at the end, at most, on how many points of a subject at most; the gain
+#: another one may promise at a maximum; the gains for which they continue, before
+#: parameters are put to their bounds and after.
+MOST_LAST_STEPS, MOST_LAST_POINTS, AT_MAXIMUM = 40, 1000, 0.01
+LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9
 #: Information about a parameter, in its own units, that counts as none.
 FLAT = 1e-9
 #: By how much the likelihood that is reached from the start must be larger.
@@ -117,7 +119,8 @@ class MixedEffectsRun:
             self.next_look = 2 * epoch
             drifts = self.path.drift(self.first).any()
             params = self.problem.model.maximize(state.returned, state.params)
-            climbed = self._is_slow(state, params) and self._climbed(state, params)
+            slow = self._can_climb() and self._is_slow(state, params)
+            climbed = slow and self._climbed(state, params)
             if drifts or climbed:  # another burn-in, since the average has drifted
                 self.end, self.start = None, epoch
                 state.enter(self.phase)
@@ -203,6 +206,9 @@ class MixedEffectsRun:
             if other.value > found.value + LARGER or not found.value > -float("inf"):
                 found = other
         found = to_the_bounds(model, rows, found, rng, **options)
+        if found.value > -float("inf"):
+            options["least_gain"] = NO_GAIN
+            found = ascend(model, rows, found.params, rng, found.modes, **options)
         self.doubt = self._doubt(found)
         if found.value > -float("inf"):
             state.params = found.params
@@ -232,9 +238,12 @@ class MixedEffectsRun:
                 f"would raise its logarithm by about {found.promise:.2g}."
             )
         vector = self.path.vector
+        if vector.passes_through(found.params):
+            return "The likelihood has no maximum: the residual error is at its bound."
         units = vector.units(found.params, self.problem.rows.covariates)
         known = np.diag(found.information.complete) * units**2
-        flat = np.array(vector.names)[known < FLAT].tolist()
+        open_ = (known < FLAT) & ~vector.residual_at_floor(found.params)
+        flat = np.array(vector.names)[open_].tolist()
         if flat:
             return f"The likelihood does not depend on {flat} at the estimates."
         return ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.mixed_effects.vector import ParameterVector
+
 __all__ = ["unusual"]
 
 
@@ -21,7 +23,7 @@ def unusual(model, rows, state):
             f"There is one subject: the variances of {free} cannot be learned from it. "
             "Check groups, or pass omega=[]."
         )
-    elif free and error_is_free and rows.lengths.max() == 1:
+    elif free and error_is_free and rows.row_counts.max() == 1:
         messages.append(
             f"Each subject has one row: the variances of {free} and the residual error "
             "cannot be separated. Check groups, or pass omega=[]."
@@ -33,11 +35,21 @@ def unusual(model, rows, state):
             "the data do not ask for them. Leave them out of omega, or take estimates "
             "and standard errors of the others as conditional on that."
         )
-    closed = model.closed_residual
-    if closed is not None and params.sigma[closed] ** 2 <= 1.001 * model.residual_floor:
+    vector = ParameterVector(model)
+    at_floor = np.flatnonzero(vector.residual_at_floor(params)[vector.is_residual])
+    if vector.passes_through(params):
         messages.append(
             "The residual error is at its lower bound: the model passes through all "
             "observations, and the likelihood has no maximum."
+        )
+    elif len(at_floor):
+        which = vector.which_residual[at_floor[0]]
+        simpler = ("proportional", "constant")[which]
+        messages.append(
+            f"The residual parameter {design.residual_names[which]!r} is at its lower "
+            "bound: the data do not ask for it. Pass "
+            f'residual_error="{simpler}", or take estimates and standard errors of the '
+            "others as conditional on that."
         )
     if count := state.history.events.get("infeasible", 0):
         messages.append(

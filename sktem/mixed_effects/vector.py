@@ -30,6 +30,10 @@ class ParameterVector:
         Rows and columns of the free entries of the covariance.
     is_residual, is_variance : ndarray of bool of shape (p,)
         Parameters of the residual error, and variances.
+    which_residual : list of int
+        Which of a and b the parameters of the residual error are.
+    least_residual : ndarray
+        Their least values.
     """
 
     def __init__(self, model):
@@ -53,6 +57,11 @@ class ParameterVector:
         self.is_residual, self.is_variance = np.zeros((2, ends[-1]), dtype=bool)
         self.is_residual[self.numeric] = self._numeric_is_residual
         self.is_residual[self.residual] = True
+        self.which_residual = [
+            *(entry.parameter for entry in design.numeric if entry.kind == "residual"),
+            *self.closed,
+        ]
+        self.least_residual = np.array(model.residual_floors)[self.which_residual]
         self.is_variance[self.omega] = self.lower[:, 0] == self.lower[:, 1]
 
     def __len__(self):
@@ -63,6 +72,21 @@ class ParameterVector:
     def positive(self) -> np.ndarray:
         """Which parameters are positive, so that they have a logarithm."""
         return self.is_variance | self.is_residual
+
+    def residual_at_floor(self, params: MixedEffectsParams) -> np.ndarray:
+        """Return which parameters are those of a residual error at its floor."""
+        found = np.zeros(len(self), dtype=bool)
+        values = params.sigma[self.which_residual]
+        found[self.is_residual] = values <= 1.001 * self.least_residual
+        return found
+
+    def passes_through(self, params: MixedEffectsParams) -> bool:
+        """Return whether the residual error is at its floor, so that nothing is left.
+
+        The likelihood has no maximum then.
+        """
+        error, at_floor = self.model.error, self.residual_at_floor(params)
+        return error is not None and bool(at_floor.sum() == len(error.indices))
 
     @property
     def names(self) -> list[str]:

@@ -260,7 +260,7 @@ def share_of(block, weights, total) -> float:
     return (len(block) if weights is None else weights.sum()) / total
 
 
-def check_columns(estimator, source: Rows, *, reset: bool) -> None:
+def check_columns(estimator, source, *, reset: bool) -> None:
     """Set or check the number and names of columns as scikit-learn does."""
     n_columns = source.n_columns
     names = None if source.names is None else np.asarray(source.names, dtype=object)

@@ -13,7 +13,7 @@ from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import rows_of_files
 from sktem.rows.partitions import DaskRows
 
-__all__ = ["as_chunk", "as_rows", "found_rows"]
+__all__ = ["as_chunk", "as_rows", "found_rows", "rows_by_blocks"]
 
 
 def as_rows(X) -> Rows:
@@ -97,6 +97,11 @@ def found_rows(X) -> Rows | None:
     if kind[0] in ("zarr", "h5py"):
         return SlicedRows(X)
     return None if hasattr(X, "__array__") or hasattr(X, "shape") else _of_chunks(X)
+
+
+def rows_by_blocks(X) -> Rows | None:
+    """Return a reader of what is no array, None if scikit-learn takes X as it is."""
+    return None if isinstance(X, np.ndarray) else found_rows(X)
 
 
 def as_chunk(chunk):

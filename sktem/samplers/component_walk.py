@@ -52,6 +52,13 @@ class WalkScales(NamedTuple):
     scales: np.ndarray | None = None
     n_draws: int = 0
 
+    def averaged(self, other: WalkScales, share: float) -> WalkScales:
+        """Return the average with what other rows have taught, of this share."""
+        if self.scales is None or other.scales is None:
+            return self if other.scales is None else other
+        scales = self.scales ** (1 - share) * other.scales**share
+        return WalkScales(scales, max(self.n_draws, other.n_draws))
+
 
 class ComponentWalk(Sampler):
     """Metropolis moves of single coordinates, of all at once, and from the prior.

@@ -1,6 +1,7 @@
 """The mixed-effects estimator: scales, names, groups, and data that say too little."""
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -48,12 +49,18 @@ def line_data(seed=0, n=N, m=M):
 # ------------------------------------------------------------------------------- scales
 
 
+@cache
+def plain_line():
+    X, y, groups = line_data()
+    return line(omega="full").fit(X, y, groups=groups)
+
+
 @pytest.mark.filterwarnings("ignore:Standard errors")  # the correlation is one
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 @pytest.mark.parametrize("of", ["X", "y"])
 def test_units_of_the_data_do_not_matter(of, factor):
     X, y, groups = line_data()
-    plain = line(omega="full").fit(X, y, groups=groups)
+    plain = plain_line()
     X, y = (X * factor, y) if of == "X" else (X, y * factor)
     other = line(omega="full").fit(X, y, groups=groups)
     units = np.array([1.0, 1 / factor]) if of == "X" else np.full(2, factor)
@@ -71,29 +78,39 @@ def bolus(psi, X):
     return X[:, 0] / psi["V"] * np.exp(-psi["CL"] / psi["V"] * X[:, 1])
 
 
+def proportional_rows():
+    X, y, groups = bolus_rows(error="proportional")
+    X, y = np.vstack([X, [0.0, 1.0]]), np.append(y, 0.0)  # predicted by zero exactly
+    return X, y, np.append(groups, 0)
+
+
+@cache
+def bolus_in_units(model, error, unit=1.0):
+    X, y, groups = (
+        proportional_rows()
+        if error == "proportional"
+        else bolus_rows(seed=1, error=error)
+    )
+    return NonlinearMixedEffectsRegressor(
+        model, parameters={"V": 10.0, "CL": 2.0}, residual_error=error, random_state=0
+    ).fit(X * [unit, 1.0], y * unit, groups=groups)
+
+
 @pytest.mark.parametrize("factor", [1e-12, 1e-9, 1e9])
 @pytest.mark.parametrize("model", ["one_compartment_iv", bolus])
 def test_units_do_not_matter_to_a_proportional_error(model, factor):
-    X, y, groups = bolus_rows(error="proportional")
-    X, y = np.vstack([X, [0.0, 1.0]]), np.append(y, 0.0)  # predicted by zero exactly
-    groups = np.append(groups, 0)
-
-    def fitted(unit):
-        return NonlinearMixedEffectsRegressor(
-            model, parameters={"V": 10.0, "CL": 2.0}, residual_error="proportional",
-            random_state=0,
-        ).fit(X * [unit, 1.0], y * unit, groups=groups)  # fmt: skip
-
-    plain, other = fitted(1.0), fitted(factor)
+    X, y, groups = proportional_rows()
+    plain = bolus_in_units(model, "proportional")
+    other = bolus_in_units(model, "proportional", factor)
     assert plain.converged_ and other.converged_
     for found, expected in (
         (other.population_parameters_, plain.population_parameters_),
         (other.residual_error_, plain.residual_error_),
     ):
         assert found == pytest.approx(expected, rel=1e-4)
-    # Rounding may part the chains, and the last Newton step leaves up to 1e-6 nats,
-    # which are sqrt(2e-6) standard errors.
-    assert other.standard_errors() == pytest.approx(plain.standard_errors(), rel=1.5e-3)
+    # Rounding may part the chains, and the last Newton step leaves up to 1e-9 nats,
+    # which are sqrt(2e-9) standard errors.
+    assert other.standard_errors() == pytest.approx(plain.standard_errors(), rel=1e-4)
     change = len(y) * np.log(factor)
     assert other.log_likelihood() == pytest.approx(
         plain.log_likelihood() - change, abs=0.01
@@ -103,6 +120,47 @@ def test_units_do_not_matter_to_a_proportional_error(model, factor):
         for fit, unit in ((plain, 1.0), (other, factor))
     ]
     np.testing.assert_allclose(residuals[1], residuals[0], rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
+def test_units_do_not_matter_to_a_combined_error(factor):
+    found = []
+    for unit in (1.0, factor):
+        fit = bolus_in_units("one_compartment_iv", "combined", unit)
+        errors = fit.standard_errors()
+        assert fit.converged_ and errors["a"] < fit.residual_error_["a"]
+        errors["a"] /= unit
+        found.append([*errors.values(), fit.residual_error_["b"]])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-4)
+
+
+def test_units_do_not_matter_to_an_error_without_its_second_part():
+    """The larger predictions have the smaller errors: b is at its bound, and told."""
+    X, _, groups = bolus_rows(n=30)
+    rng = np.random.default_rng(0)
+    V, CL = ([10.0, 2.0] * np.exp(0.3 * rng.normal(size=(30, 2))))[groups].T
+    y = bolus({"V": V, "CL": CL}, X)
+    y += 0.3 * np.exp(-0.1 * y) * rng.normal(size=len(y))
+    found = []
+    for error, unit in (("constant", 1.0), ("combined", 1.0), ("combined", 1e6)):
+        fit = NonlinearMixedEffectsRegressor(
+            "one_compartment_iv", parameters={"V": 10.0, "CL": 2.0},
+            residual_error=error, random_state=0,
+        )  # fmt: skip
+        data = X * [unit, 1.0], y * unit, groups
+        if error == "constant":
+            errors = fit.fit(*data).standard_errors()
+        else:
+            with pytest.warns(FitWarning, match=r"'b' is at its .*=\"constant\""):
+                fit.fit(*data)
+            with pytest.warns(FitWarning, match=r"\['b'\] are at their bounds and"):
+                errors = fit.standard_errors()
+            assert np.isnan(errors.pop("b"))
+        assert fit.converged_
+        errors["a"] /= unit
+        found.append({**errors, "size": fit.residual_error_["a"] / unit})
+    assert found[2] == pytest.approx(found[1], rel=1e-4)
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
 
 
 def test_given_variances_are_the_start():
@@ -146,6 +204,8 @@ def curve(first, second):
     return function
 
 
+@pytest.mark.filterwarnings("ignore:The residual parameter")  # b is zero
+@pytest.mark.filterwarnings("ignore:Standard errors")
 @pytest.mark.parametrize("error", ["constant", "combined"])
 def test_parameters_may_be_called_like_residual_errors(error):
     X, y, groups = decay()

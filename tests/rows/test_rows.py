@@ -280,9 +280,9 @@ def test_a_dropped_piece_is_noticed():
     assert len(rows) < 517
 
 
-def test_subjects_are_needed_in_memory():
+def test_columns_of_subjects_are_named():
     from sktem import NonlinearMixedEffectsRegressor
 
     estimator = NonlinearMixedEffectsRegressor(np.exp, parameters={"a": 1.0})
-    with pytest.raises(TypeError, match="needs X in memory.*partial_fit"):
+    with pytest.raises(TypeError, match="y must be the name or the index"):
         estimator.fit(Chunked(X), np.zeros(517), np.arange(517))

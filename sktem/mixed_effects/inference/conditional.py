@@ -47,6 +47,16 @@ def conditional_modes(model, X, params, Z) -> ConditionalModes:
     n, d = Z.shape
     if d == 0:
         return ConditionalModes(Z, np.empty((n, 0, 0)), np.ones(n, dtype=bool))
+    found = [
+        _modes_of_block(model, rows, params, Z[first : first + len(rows)])
+        for first, rows in X.blocks()
+    ]
+    return ConditionalModes(*map(np.concatenate, zip(*found, strict=True)))
+
+
+def _modes_of_block(model, X, params, Z):
+    """Find the modes of subjects that are in memory."""
+    n, d = Z.shape
     means, root = model.prior_moments(X, params)
     units = np.sqrt((root**2).sum(axis=1))
     value = model.log_joint(X, Z, params)

@@ -7,6 +7,7 @@ import numpy as np
 from sktem.mixed_effects.inference.marginal_likelihood import (
     linearized_log_likelihood,
     quadrature_draws,
+    single_point,
 )
 from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
 
@@ -26,8 +27,8 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
     if method == "linearized":
         return float(linearized(fitted, params).sum()), 0.0
     if model.design.random.size == 0:
-        Z = np.empty((len(rows), 0))
-        return float(model.log_conditional(rows, Z, params).sum()), 0.0
+        points = single_point(len(rows))
+        return float(points.log_conditional(model, rows, params).sum()), 0.0
     if method == "importance":
         return _by_importance(fitted, n_draws)
     modes, covariances = fitted.modes()

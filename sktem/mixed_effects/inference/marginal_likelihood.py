@@ -65,16 +65,19 @@ class ImportanceDraws:
         return log_joint
 
     def _in_chunks(self, function, X, params):
-        n_points, n, d = self.points.shape
-        found = np.empty((n_points, n))
-        at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
-        label = f"Likelihood: blocks of {self.kind}"
-        for start in counted(range(0, n_points, at_once), label):
-            part = self.points[start : start + at_once]
-            rows = X.repeat(len(part))
-            Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
-            values = function(rows, Z, params).reshape(n, len(part))
-            found[start : start + at_once] = values.T
+        found = np.empty(self.points.shape[:2])
+        for first, block in X.blocks():
+            subjects = slice(first, first + len(block))
+            points, into = self.points[:, subjects], found[:, subjects]
+            n_points, n, d = points.shape
+            at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
+            label = f"Likelihood: blocks of {self.kind}"
+            for start in counted(range(0, n_points, at_once), label):
+                part = points[start : start + at_once]
+                rows = block.repeat(len(part))
+                Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
+                values = function(rows, Z, params).reshape(n, len(part))
+                into[start : start + at_once] = values.T
         return found
 
     def log_likelihood(self, log_joint):
@@ -126,6 +129,15 @@ def single_point(n):
 
 def linearized_log_likelihood(model, X, params, modes):
     """Return log-likelihoods with the model function made linear at the modes."""
+    found = [
+        _linearized_block(model, rows, params, modes[first : first + len(rows)])
+        for first, rows in X.blocks()
+    ]
+    return np.concatenate(found)
+
+
+def _linearized_block(model, X, params, modes):
+    """Return linearized log-likelihoods of subjects that are in memory."""
     means, root = model.prior_moments(X, params)
     f = model.predict_rows(X, modes, params.numeric)
     step = 1e-5 * np.sqrt((root**2).sum(axis=1))

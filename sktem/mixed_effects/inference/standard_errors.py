@@ -82,7 +82,7 @@ def _at_bounds(fitted):
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
         if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < SINGULAR_CORRELATION:
             singular[j] = True
-    held = np.zeros(len(vector), dtype=bool)
+    held = vector.residual_at_floor(fitted.params)
     held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
     return held
 
