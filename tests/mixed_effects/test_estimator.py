@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.callbacks import Checkpoint
 from sktem.estimators.progress import Lines
+from sktem.exceptions import FitWarning
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.samplers import MALA, ULA, ComponentWalk, RandomWalk
 from tests.oracles import LIMIT, standard_errors, student_limit
@@ -527,7 +528,8 @@ def test_everything_can_be_fixed():
             assert value == pytest.approx(at[name], rel=1e-12)
     assert held.covariate_effects_["CL", "x2"] == at["beta_x2(CL)"]
     away = clone(held).set_params(fixed={"omega2_V": 0.5, "a": 1.0})
-    away.fit(X, y, groups=groups)
+    with pytest.warns(FitWarning, match="'b' is at its lower bound"):
+        away.fit(X, y, groups=groups)  # an error of 1 leaves nothing to b
     assert away.omega_[0, 0] == 0.5 and away.residual_error_["a"] == 1.0
     assert away.log_likelihood() < held.log_likelihood() - 5
     assert away.residual_error_["b"] < whole.residual_error_["b"]
