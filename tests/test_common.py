@@ -65,6 +65,9 @@ MACHINES = [
         binarize=0.5, solver="mfpcd", **{**FEW, "hidden_layer_sizes": (3, 2)}
     ),
 ]
+# Real-valued columns are refused where the matrix is sparse, which old versions of
+# scikit-learn count as having passed.
+DENSE_MACHINES = MACHINES[:1]
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
@@ -74,7 +77,7 @@ checks = parametrize_with_checks(
     [*ESTIMATORS, *MACHINES],
     expected_failed_checks=lambda estimator: (
         EXPECTED
-        if estimator in TEMPLATES
+        if estimator in [*TEMPLATES, *DENSE_MACHINES]
         else EXPECTED_OF_MACHINES
         if estimator in MACHINES
         else {}
