@@ -27,8 +27,8 @@ class NamedColumns:
     >>> X = NamedColumns(np.array([[1.0, 2.0], [3.0, 4.0]]), ["dose", "time"])
     >>> X["time"]
     array([2., 4.])
-    >>> X[0, 1]
-    np.float64(2.0)
+    >>> float(X[0, 1])
+    2.0
     """
 
     def __init__(self, values, names):
