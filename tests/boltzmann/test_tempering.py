@@ -210,8 +210,9 @@ def test_clusters_are_visited_in_their_proportions():
 
     def scores(n_replicas):
         machine.set_params(n_replicas=n_replicas)
-        found = shares(machine.sample(300, n_steps=100))
-        return np.abs(found - exact) / np.sqrt(exact * (1 - exact) / 300)
+        # A hundred steps were enough or too few for machines that differ by rounding.
+        found = shares(machine.sample(100, n_steps=1000))
+        return np.abs(found - exact) / np.sqrt(exact * (1 - exact) / 100)
 
     assert scores(10).max() < 4
     # Plain chains hardly leave it.
