@@ -39,7 +39,7 @@ def test_other_optima_are_looked_for_unless_the_model_is_linear(
     assert bool(looked) == (model is logistic)
     if model is polynomial:
         found = fit.fitted_.model.start
-        expected = np.linalg.lstsq(np.vander(TIME, 3), y)[0][::-1]
+        expected = np.linalg.lstsq(np.vander(TIME, 3), y, rcond=None)[0][::-1]
         np.testing.assert_allclose(
             [*found.coefficients, *found.numeric], expected, rtol=1e-3
         )
