@@ -21,10 +21,11 @@ from sktem.mixture.kernels.sweep_steps import (
     SPHERICAL,
     TIED,
     UNIT,
-    SweepPrior,
 )
 from sktem.mixture.kernels.tiles import (
+    INNER,
     LANES,
+    OUTER,
     diagonal_log_joint,
     full_log_joint,
     pack_rows,
@@ -36,22 +37,24 @@ from sktem.mixture.kernels.tiles import (
 class TileParams(NamedTuple):
     """Parameters in the form of the tiles, as `prepare` makes them.
 
+    The anchor's, where there is one, come before the current ones.
+
     Attributes
     ----------
-    constants : ndarray of shape (n_components,)
-    matrices : ndarray of shape (K * width, width), (d, d) or (0, 1)
+    constants : ndarray of shape (n_params, n_components)
+    matrices : ndarray of shape (n_params, K * width, width), (., d, d) or (., 0, 1)
         Of full or tied covariances.
-    scales : ndarray of shape (K, width)
+    scales : ndarray of shape (n_params, K, width)
         Of all others, ones for tied covariances.
-    offsets : ndarray of shape (K, width)
-    bound : ndarray of shape (1,)
+    offsets : ndarray of shape (n_params, K, width)
+    bounds : ndarray of shape (n_params,)
     """
 
     constants: np.ndarray
     matrices: np.ndarray
     scales: np.ndarray
     offsets: np.ndarray
-    bound: np.ndarray
+    bounds: np.ndarray
 
 
 class Moments(NamedTuple):
@@ -72,12 +75,12 @@ class Moments(NamedTuple):
     factors: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def maximize_moments(s, kind, prior, moments):
+@njit(**INNER, error_model="numpy")
+def maximize_moments(s, kind, prior, strength, moments):
     """Equal ``moments = model.maximize(s)`` where True, False where that needs care.
 
     It needs care where a component has hardly any mass or a covariance is not positive
-    definite.
+    definite. The prior counts with a strength of 1, or not at all with 0.
     """
     log_weights, means, covariances, factors = moments
     K, d = means.shape
@@ -87,11 +90,10 @@ def maximize_moments(s, kind, prior, moments):
         if not s[k] > LEAST_MASS:
             return False
         mass += s[k]
-    delta, tau = prior.mean_penalty, prior.strength
+    delta, tau = strength * prior.mean_penalty, strength * prior.strength
+    concentration = strength * prior.concentration
     for k in range(K):
-        log_weights[k] = math.log(
-            (s[k] + prior.concentration) / (mass + prior.concentration * K)
-        )
+        log_weights[k] = math.log((s[k] + concentration) / (mass + concentration * K))
         for i in range(d):
             first = s[K + k * d + i] + delta * prior.mean[i]
             means[k, i] = first / (s[k] + delta)
@@ -116,7 +118,7 @@ def maximize_moments(s, kind, prior, moments):
                     scatter += delta * prior.mean[i] * prior.mean[j]
                 value = (scatter + tau * prior.scale[i, j]) / divisor
                 if i == j:
-                    value += prior.reg_covar
+                    value += strength * prior.reg_covar
                 if kind >= FULL:
                     covariances[c, i, j] = value
                 elif kind == DIAGONAL:
@@ -135,7 +137,19 @@ def maximize_moments(s, kind, prior, moments):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
+def subtract_shares(joint, numbers, shares, refreshes):
+    """Subtract what is remembered of rows, and remember what they have now."""
+    for lane in range(numbers.shape[0]):
+        number = numbers[lane]
+        for k in range(shares.shape[1]):
+            share = joint[k * LANES + lane]
+            joint[k * LANES + lane] = share - shares[number, k]
+            if refreshes:
+                shares[number, k] = share
+
+
+@njit(**OUTER, error_model="numpy")
 def iterate_batches(
     visits,
     gammas,
@@ -144,7 +158,6 @@ def iterate_batches(
     centre,
     moments,
     params,
-    anchor,
     counts,
     shares,
     tables,
@@ -160,16 +173,16 @@ def iterate_batches(
     """
     rows, values, uniforms, edges, coefficients, row_shares = visits
     rho, incremental, convex, kind, forgets = recipe
-    no_prior = SweepPrior(0.0, 0.0, 0.0, 0.0, 0.0 * prior.mean, prior.scale)
     K, d = moments.means.shape
-    width = params.offsets.shape[1]
+    width = params.offsets.shape[2]
     s, S_tts, memory_mean, proxy, total_s = statistics
     new_s, new_S_tts = np.empty_like(s), np.empty_like(s)
     z = work[: (width + 2) * LANES]
     scaled = work[(width + 2) * LANES : (2 * width + 4) * LANES]
     y = work[(2 * width + 4) * LANES : (3 * width + 8) * LANES]
     rest = work[(3 * width + 8) * LANES :]
-    joint, old = rest[: K * LANES], rest[K * LANES : 2 * K * LANES]
+    both = rest[: 2 * K * LANES]
+    joint, old = both[: K * LANES], both[K * LANES :]
     rest = rest[2 * K * LANES :]
     maximum, total = rest[:LANES], rest[LANES : 2 * LANES]
     log_density, weight = rest[2 * LANES : 3 * LANES], rest[3 * LANES : 4 * LANES]
@@ -177,7 +190,7 @@ def iterate_batches(
     cumulated = np.empty(K)
     steps = (d, 1) if kind == DIAGONAL else (1, 0)
     n_draws = uniforms.shape[1]
-    anchored = anchor.constants.shape[0] > 0
+    last = params.bounds.shape[0] - 1
     one = total.shape[0] // LANES
     for lane in range(LANES):
         for i in range(d, width):
@@ -186,7 +199,9 @@ def iterate_batches(
         scaled[(width + 1) * LANES + lane] = 0.0
     n_sets, n_iterations = edges.shape[0], edges.shape[1] - 1
     for t in range(n_iterations):
-        proxy[:] = memory_mean
+        for f in range(s.shape[0]):
+            proxy[f] = memory_mean[f]
+        bound = min(params.bounds[0], params.bounds[last])
         for side in range(n_sets):
             refreshes = incremental or side == 1
             target = memory_mean if refreshes else proxy
@@ -200,25 +215,28 @@ def iterate_batches(
                 scale = 1.0 / mass
             for start in range(edges[side, t], edges[side, t + 1], LANES):
                 n_tile = min(LANES, edges[side, t + 1] - start)
-                n_lanes = 0
-                for theta in range(1 - anchored, 2):
-                    # The anchor first, so that the tile ends with the parameters.
-                    at = params if theta == 1 else anchor
-                    n_lanes = pack_rows(
-                        values, start, start + n_tile, centre, at.bound[0], width, z
-                    )
-                    into = joint if theta == 1 else old
+                n_lanes = pack_rows(
+                    values, start, start + n_tile, centre, bound, width, z
+                )
+                for lane in range(n_tile):
+                    weight[lane] = scale * factors[start + lane]
+                for lane in range(n_tile, n_lanes):
+                    weight[lane] = 0.0
+                for at in range(last + 1):
+                    # The anchor comes first, so that the tile ends with the parameters.
+                    into = both[(last - at) * K * LANES : (last - at + 1) * K * LANES]
+                    offsets, constants = params.offsets[at], params.constants[at]
                     if kind == FULL:
                         full_log_joint(
-                            z, n_lanes, at.matrices, at.offsets, at.constants, y, into
+                            z, n_lanes, params.matrices[at], offsets, constants, y, into
                         )
                     else:
                         source = z
                         if kind == TIED:
-                            transform_tile(z, n_lanes, at.matrices, y)
+                            transform_tile(z, n_lanes, params.matrices[at], y)
                             source = y
                         diagonal_log_joint(
-                            source, n_lanes, at.scales, at.offsets, at.constants, into
+                            source, n_lanes, params.scales[at], offsets, constants, into
                         )
                     softmax_tile(into, K, n_lanes, maximum, total, log_density)
                     for lane in range(n_lanes):
@@ -227,35 +245,24 @@ def iterate_batches(
                         row = into[k * LANES : (k + 1) * LANES]
                         for lane in range(n_lanes):
                             row[lane] *= total[lane]
-                for lane in range(n_tile):
-                    weight[lane] = scale * factors[start + lane]
-                for lane in range(n_tile, n_lanes):
-                    weight[lane] = 0.0
                 if n_draws > 0:
                     for lane in range(n_tile):
                         mass = 0.0
-                        last = 0
+                        best = 0
                         for k in range(K):
                             share = joint[k * LANES + lane]
                             mass += share
                             cumulated[k] = mass
-                            last = k if share > 0.0 else last
+                            best = k if share > 0.0 else best
                             joint[k * LANES + lane] = 0.0
                         for m in range(n_draws):
                             chosen = 0
                             for k in range(K):
                                 chosen += uniforms[start + lane, m] >= cumulated[k]
-                            joint[min(chosen, last) * LANES + lane] += 1.0 / n_draws
+                            joint[min(chosen, best) * LANES + lane] += 1.0 / n_draws
                 if shares.shape[0] > 0:
-                    # Eight rows at a time, which the memory fetches side by side.
-                    for first in range(0, n_tile, 8):
-                        for k in range(K):
-                            for lane in range(first, min(first + 8, n_tile)):
-                                number = rows[start + lane]
-                                share = joint[k * LANES + lane]
-                                joint[k * LANES + lane] = share - shares[number, k]
-                                if refreshes:
-                                    shares[number, k] = share
+                    numbers = rows[start : start + n_tile]
+                    subtract_shares(joint, numbers, shares, refreshes)
                 elif counts.shape[0] > 0:
                     for lane in range(n_tile):
                         number = rows[start + lane]
@@ -268,23 +275,24 @@ def iterate_batches(
                             joint[k * LANES + lane] = share - before_k
                             if refreshes:
                                 counts[number, k] = share * n_draws + 0.5
-                elif anchored:
-                    for f in range(K):
-                        row = joint[f * LANES : (f + 1) * LANES]
-                        before = old[f * LANES : (f + 1) * LANES]
+                elif last > 0:
+                    for k in range(K):
+                        row = joint[k * LANES : (k + 1) * LANES]
+                        before = old[k * LANES : (k + 1) * LANES]
                         for lane in range(n_lanes):
                             row[lane] -= before[lane]
                 for lane in range(n_lanes):
                     total[lane] = 1.0
                 scale_tile(z, d, width, n_lanes, weight, total, total, scaled)
-                add_products(joint, K, z, scaled, n_lanes, tables[0], products, target)
-                if forgets:
-                    # Changes add up to nothing over the components.
+                # Changes add up to nothing over the components.
+                for part in range(1 + forgets):
+                    r, n_sums = (total, one) if part else (joint, K)
                     add_products(
-                        total, one, z, scaled, n_lanes, tables[1], products, target
+                        r, n_sums, z, scaled, n_lanes, tables[part], products, target
                     )
         if incremental:
-            proxy[:] = memory_mean
+            for f in range(s.shape[0]):
+                proxy[f] = memory_mean[f]
         if t == n_iterations - 1:
             break
         gamma = gammas[t]
@@ -294,20 +302,23 @@ def iterate_batches(
             new_S_tts[f] = proxy[f] if rho == 1.0 else S_tts[f] + step
             step = gamma * (new_S_tts[f] - s[f])
             new_s[f] = new_S_tts[f] if gamma == 1.0 else s[f] + step
-        if not convex and not maximize_moments(new_S_tts, kind, no_prior, moments):
-            return t + 1
-        if not maximize_moments(new_s, kind, prior, moments):
-            return t + 1
-        params.offsets[:] = 0.0
-        params.bound[0] = prepare(
+        # Reduced statistics are only checked.
+        for side in range(convex, 2):
+            of = new_s if side else new_S_tts
+            if not maximize_moments(of, kind, prior, float(side), moments):
+                return t + 1
+        for k in range(K):
+            for i in range(width):
+                params.offsets[last, k, i] = 0.0
+        params.bounds[last] = prepare(
             moments.log_weights,
             moments.means,
             moments.factors.ravel(),
             steps,
-            params.constants,
-            params.matrices,
-            params.scales,
-            params.offsets,
+            params.constants[last],
+            params.matrices[last],
+            params.scales[last],
+            params.offsets[last],
         )
         for f in range(s.shape[0]):
             S_tts[f] = new_S_tts[f]

@@ -13,6 +13,7 @@ from sktem.mixture.kernels.tiles import (
     FAST,
     INNER,
     LANES,
+    OUTER,
     WHOLE_GROUPS,
     diagonal_log_joint,
     full_log_joint,
@@ -30,7 +31,7 @@ def work_size(width, n_components):
     return (3 * width + 8 + n_components + 4 + N_PRODUCTS) * LANES
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def prepare(
     log_weights, means, precisions, steps, constants, matrices, scales, offsets
 ):
@@ -104,7 +105,7 @@ def scale_tile(z, n_features, width, n_lanes, weight, total, log_density, scaled
     return log_likelihood
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def mixture_rows(
     X,
     latents,
@@ -191,9 +192,11 @@ def mixture_rows(
             log_likelihood += scale_tile(
                 z, d, width, n_lanes, weight, total, log_density, scaled
             )
-            add_products(joint, n_components, z, scaled, n_lanes, table, products, sums)
             # The total over components undoes the division by it in `scaled`.
-            add_products(total, one, z, scaled, n_lanes, tied_table, products, sums)
+            for part in range(2):
+                r, n_sums = (total, one) if part else (joint, n_components)
+                at = tied_table if part else table
+                add_products(r, n_sums, z, scaled, n_lanes, at, products, sums)
         if log_densities.shape[0] > 0:
             for lane in range(n_tile):
                 log_densities[start + lane] = log_density[lane]
@@ -216,7 +219,7 @@ def mixture_rows(
     return log_likelihood
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def draw_counts_rows(responsibilities, uniforms, cumulative, counts):
     """Count, for every row, the draws that fall to each component.
 

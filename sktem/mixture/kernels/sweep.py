@@ -29,17 +29,15 @@ from sktem.mixture.kernels.sweep_steps import (
     is_feasible,
     maximize,
 )
+from sktem.mixture.kernels.tiles import OUTER
 
 _KINDS = {"unit": UNIT, "spherical": SPHERICAL, "diag": DIAGONAL, "tied": TIED}
 # What a run does not need.
 _NO_COUNTS, _NO_SHARES = np.empty((0, 0), np.uint8), np.empty((0, 0))
 _NO_SWEEP_PARAMS = SweepParams(np.empty(0), np.empty((0, 0)), np.empty((0, 0)))
-_NO_TILE_PARAMS = TileParams(
-    np.empty(0), np.empty((0, 1)), np.empty((0, 0)), np.empty((0, 0)), np.empty(1)
-)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def iterate_rows(
     visits,
     gammas,
@@ -162,12 +160,16 @@ def _moments(kind, K, d):
     return Moments(np.empty(K), np.empty((K, d)), np.ones(shape), np.ones(shape))
 
 
-def _tile_params(model, params):
+def _tile_params(model, params, anchor):
     """Return parameters in the form of the tiles."""
-    described = describe(model.kernel_params(params))
-    _, bound, constants, transform, scales, offsets, is_full = described
-    matrices = scales if is_full else transform
-    return TileParams(constants, matrices, scales, offsets, np.array([bound]))
+    described = []
+    for one in (params,) if anchor is None else (anchor, params):
+        _, bound, constants, transform, scales, offsets, is_full = describe(
+            model.kernel_params(one)
+        )
+        matrices = scales if is_full else transform
+        described.append((constants, matrices, scales, offsets, bound))
+    return TileParams(*map(np.stack, zip(*described, strict=True)))
 
 
 def sweep(settings, params, recursion, visits, gammas, rho):
@@ -245,8 +247,7 @@ def sweep(settings, params, recursion, visits, gammas, rho):
             recipe,
             *settled,
             _moments(kind, K, d),
-            _tile_params(model, params),
-            _NO_TILE_PARAMS if anchor is None else _tile_params(model, anchor),
+            _tile_params(model, params, anchor),
             counts,
             shares,
             product_tables(model.covariance_type, K, d, width),

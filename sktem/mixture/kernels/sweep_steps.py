@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import exponential
+from sktem.mixture.kernels.tiles import INNER
 
 UNIT, SPHERICAL, DIAGONAL, FULL, TIED = range(5)
 
@@ -111,7 +112,7 @@ class SweepStatistics(NamedTuple):
     total: np.ndarray
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+@njit(**INNER, error_model="numpy")
 def draw_shares(z, params, uniforms, cumulated, shares):
     """Equal the posterior without uniforms, else the shares of the draws.
 
@@ -169,7 +170,7 @@ def draw_shares(z, params, uniforms, cumulated, shares):
             shares[k] /= n_draws
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+@njit(**INNER, error_model="numpy")
 def add_statistics(z, shares, factor, kind, sums):
     """Equal ``sums += factor * np.concatenate([r, (r z).ravel(), second])``.
 
@@ -195,7 +196,7 @@ def add_statistics(z, shares, factor, kind, sums):
                 sums[second + k * d + j] += share * (z[j] * z[j])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+@njit(**INNER, error_model="numpy")
 def is_feasible(s, n_components, n_features, kind):
     """Equal ``not model.project(s)[1]`` where True, False needs a closer look.
 
@@ -222,7 +223,7 @@ def is_feasible(s, n_components, n_features, kind):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+@njit(**INNER, error_model="numpy")
 def maximize(s, kind, prior, params):
     """Equal ``params = model.maximize(s)`` where True, False where that needs care.
 

@@ -26,13 +26,10 @@ LANE_GROUP = 16
 # A mask that lets the compiler drop the loop for a remainder.
 WHOLE_GROUPS = -LANE_GROUP
 
-# Options of functions that only kernels call: what Python would need is not compiled.
-INNER = {
-    "cache": True,
-    "nogil": True,
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+# What Python does not call is not compiled, nor are expressions of arrays sought.
+OUTER = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "no_rewrites": True}
+# Options of functions that only kernels call.
+INNER = {**OUTER, "no_cpython_wrapper": True}
 FAST = {"contract", "reassoc", "nsz"}
 
 
