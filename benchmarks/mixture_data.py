@@ -44,7 +44,7 @@ def ecoli_flow():
     return X + np.random.default_rng(0).random(X.shape), 10
 
 
-def kddcup99(shuffle=True):
+def kddcup99(shuffle=True, n_columns=10):
     """Network connections, 10 principal components: (494,021, 10), 10 components.
 
     Counts are taken as log(1 + x), columns that do not vary are dropped, the others are
@@ -55,7 +55,7 @@ def kddcup99(shuffle=True):
     X = X[:, X.std(axis=0) > 1e-3]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     _, vectors = np.linalg.eigh(X.T @ X / len(X))
-    X = X @ vectors[:, ::-1][:, :10]
+    X = X @ vectors[:, ::-1][:, :n_columns]
     rng = np.random.default_rng(0)
     X += 0.05 * rng.standard_normal(X.shape)
     return (X[rng.permutation(len(X))] if shuffle else X), 10

@@ -1,16 +1,25 @@
 """Rows on disk under a limit on memory, against the same rows in memory.
 
 Single-precision rows of a mixture with diagonal covariances are written to a ``.npy``
-file and to Parquet. One process fits the array in memory; others, whose data segment
-the operating system limits, fit the files by blocks. Printed are CPU seconds for each
-pass (the difference of runs with 3 and with 1 pass, so that the checks and the start
-do not count), the seconds of all that comes before, and the ratio to memory. One
-thread. Run: ``python benchmarks/out_of_core.py --rows 20000000`` (1.3 GB).
+file and to Parquet. Processes fit the array in memory and, with a data segment that the
+operating system limits, the files by blocks.
+
+*Passes.* CPU seconds of each pass of EM but the first, and of all that comes before it
+(checks and the start by k-means), kinds in turns, and the ratio to memory.
+
+*Time to the optimum.* From one start, seconds of a fit until the log-likelihood is
+within 1e-3 nats per row of where EM in the memory map ends (``tol=1e-6``), by EM and
+by vrTTEM, whose seeds differ. It is that of half a million of the rows, after each
+epoch; the clocks stand still meanwhile.
+
+One thread. Run: ``python benchmarks/out_of_core.py --rows 20000000`` (1.3 GB, half an
+hour).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -25,101 +34,225 @@ from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
 
-N_FEATURES, N_COMPONENTS, CHUNK = 16, 32, 1_000_000
+N_FEATURES, N_COMPONENTS, CHUNK, GROUP, JUDGED = 16, 32, 1 << 20, 1 << 18, 500_000
+KINDS = ("memory", "memory map", "npy", "parquet")
+SOLVERS = {
+    "em": {"solver": "em", "tol": 1e-6, "max_iter": 300},
+    "vrttem": {"solver": "vrttem", "rho": 0.2, "batch_size": 4096, "tol": 0},
+}
+SHORT_OF_END = 1e-3
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000)
-    parser.add_argument("--megabytes", type=int, default=300)
-    parser.add_argument("--fit", nargs=2, metavar=("KIND", "PATH"))
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--spread", type=float, default=1.0, help="of the means")
+    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--parts", nargs="*", default=["passes", "optimum"])
+    parser.add_argument("--folder", type=Path, help="keep the files here")
+    parser.add_argument("--child", nargs="*", help="what a process is to do")
     arguments = parser.parse_args()
-    if arguments.fit:
-        fit(*arguments.fit, arguments.megabytes)
+    if arguments.child:
+        warnings.simplefilter("ignore")
+        with threadpool_limits(1):
+            found = CHILDREN[arguments.child[0]](*arguments.child[1:])
+        print(json.dumps(found))
         return
     print(describe())
-    with tempfile.TemporaryDirectory() as folder:
-        paths = write(Path(folder), arguments.rows)
-        size = arguments.rows * N_FEATURES * 4 / 1e6
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = arguments.folder or Path(temporary)
+        paths = write(folder, arguments.rows, arguments.spread)
+        sizes = [paths[kind].stat().st_size / 1e6 for kind in ("npy", "parquet")]
         print(
-            f"{arguments.rows:,} x {N_FEATURES} float32 ({size:.0f} MB), "
-            f"{N_COMPONENTS} components; files in processes with "
-            f"{arguments.megabytes} MB beyond the start",
+            f"{arguments.rows:,} x {N_FEATURES} float32, {sizes[0]:.0f} MB as .npy and "
+            f"{sizes[1]:.0f} MB as Parquet (snappy, plain), {N_COMPONENTS} components, "
+            f"means with a standard deviation of {arguments.spread:g}; files in "
+            f"processes with a data segment of {arguments.megabytes} MB",
             flush=True,
         )
-        for kind in ("memory", "memory map", "npy", "parquet"):
-            path = paths["parquet" if kind == "parquet" else "npy"]
-            subprocess.run(
-                [
-                    *[sys.executable, __file__, "--fit", kind, str(path)],
-                    *["--megabytes", str(arguments.megabytes)],
-                ],
-                check=True,
-            )
+        if "passes" in arguments.parts:
+            passes(paths, arguments)
+        if "optimum" in arguments.parts:
+            optimum(paths, folder / "start.npz", arguments)
 
 
-def write(folder, n_rows):
+def write(folder, n_rows, spread):
     """Write the rows to both kinds of files, chunk by chunk."""
     import pyarrow
     from pyarrow import parquet
 
-    rng = np.random.default_rng(0)
-    means = 1.5 * rng.standard_normal((N_COMPONENTS, N_FEATURES))
     paths = {"npy": folder / "rows.npy", "parquet": folder / "rows.parquet"}
+    if all(path.exists() for path in paths.values()):
+        return paths
+    rng = np.random.default_rng(0)
+    means, scales = rng.standard_normal((2, N_COMPONENTS, N_FEATURES), np.float32)
+    means, scales = np.float32(spread) * means, np.exp(np.float32(0.3) * scales)
+    weights = rng.dirichlet(np.full(N_COMPONENTS, 5.0))
     table = np.lib.format.open_memmap(
         paths["npy"], "w+", dtype=np.float32, shape=(n_rows, N_FEATURES)
     )
     names = [f"x{j}" for j in range(N_FEATURES)]
     schema = pyarrow.schema([(name, pyarrow.float32()) for name in names])
-    with parquet.ParquetWriter(paths["parquet"], schema) as writer:
+    settings = {"use_dictionary": False, "compression": "snappy"}
+    with parquet.ParquetWriter(paths["parquet"], schema, **settings) as writer:
         for start in range(0, n_rows, CHUNK):
             size = min(CHUNK, n_rows - start)
+            labels = rng.choice(N_COMPONENTS, size, p=weights)
             rows = rng.standard_normal((size, N_FEATURES), dtype=np.float32)
-            rows += means[rng.integers(N_COMPONENTS, size=size)]
+            rows = rows * scales[labels] + means[labels]
             table[start : start + size] = rows
             columns = dict(zip(names, rows.T, strict=True))
-            writer.write_table(pyarrow.table(columns, schema=schema), 262_144)
+            writer.write_table(pyarrow.table(columns, schema=schema), GROUP)
     table.flush()
     return paths
 
 
-def fit(kind, path, megabytes):
-    warnings.simplefilter("ignore")
-    few = np.random.default_rng(0).normal(size=(1000, N_FEATURES))
-    mixture(1).fit([few.astype(np.float32)])  # loads the compiled code
-    rows = path
+def child(arguments, *words):
+    """Run a process and return what it prints."""
+    command = [sys.executable, __file__, "--child", *map(str, words)]
+    found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def path_of(paths, kind):
+    return paths["parquet" if kind == "parquet" else "npy"]
+
+
+def passes(paths, arguments):
+    """Print the seconds of passes."""
+    found = {kind: [] for kind in KINDS}
+    before = {kind: [] for kind in KINDS}
+    for _ in range(arguments.turns):
+        for kind in KINDS:
+            path = path_of(paths, kind)
+            seconds = child(arguments, "pass", kind, path, arguments.megabytes)
+            found[kind] += seconds[1:]
+            before[kind].append(seconds[0] - np.median(seconds[1:]))
+    count = len(found["memory"])
+    print(f"\nCPU seconds of a pass of EM, median [quartiles] of {count}")
+    memory = np.median(found["memory"])
+    for kind in KINDS:
+        low, middle, high = np.percentile(found[kind], (25, 50, 75))
+        print(
+            f"{kind:12} {middle:6.2f} [{low:.2f}, {high:.2f}], "
+            f"{middle / memory:.2f} times memory; {np.median(before[kind]):6.2f} s "
+            "before",
+            flush=True,
+        )
+
+
+def optimum(paths, start, arguments):
+    """Print the seconds to the optimum."""
+    rows = np.load(paths["npy"], mmap_mode="r")[:JUDGED]
+    mixture = StochasticEMGaussianMixture(
+        N_COMPONENTS, covariance_type="diag", max_iter=0, random_state=0
+    ).fit(np.array(rows))
+    np.savez(
+        start, weights_init=mixture.weights_, means_init=mixture.means_,
+        precisions_init=mixture.precisions_,
+    )  # fmt: skip
+    end = None
+    print(f"\nseconds to within {SHORT_OF_END:g} nats of the end of EM, same start")
+    for kind in ("memory map", "parquet"):
+        path = path_of(paths, kind)
+        for name in SOLVERS:
+            seeds = range(arguments.seeds if name != "em" else 1)
+            runs = [
+                child(arguments, "optimum", kind, path, arguments.megabytes, name,
+                      start, seed, "none" if end is None else end - SHORT_OF_END)
+                for seed in seeds
+            ]  # fmt: skip
+            if end is None:
+                end = runs[0][-1][3]
+                print(f"EM ends after {len(runs[0])} passes at {end:.6f} nats a row")
+            print(f"{kind:12} {name:7} {reached(runs, end)}", flush=True)
+
+
+def reached(runs, end):
+    """Return clocks of the first epochs that are close enough, one for each run."""
+    cells = []
+    for run in runs:
+        close = [epoch for epoch in run if epoch[3] >= end - SHORT_OF_END]
+        if not close:
+            cells.append(f"not reached ({run[-1][3] - end:+.4f})")
+            continue
+        cpu, wall, visits, _ = close[0]
+        cells.append(f"{cpu:.0f} CPU s, {wall:.0f} s by the clock, {visits:.1f} passes")
+    return "; ".join(cells)
+
+
+def rows_under_limit(kind, path, megabytes):
+    """Return the rows, limit the memory of files."""
+    few = np.random.default_rng(0).normal(size=(8192, N_FEATURES)).astype(np.float32)
+    for settings in SOLVERS.values():  # loads the compiled code
+        mixture(**{**settings, "max_iter": 2}).fit([few])
     if kind == "memory":
-        rows = np.load(path)
-    elif kind == "memory map":
-        rows = np.load(path, mmap_mode="r")
+        return np.load(path)
     if kind == "parquet":
         import pyarrow.parquet  # noqa: F401
-    if kind != "memory":
-        limit = data_in_use() + megabytes * 2**20
-        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    seconds = []
-    with threadpool_limits(1):
-        for passes in (1, 3):
-            clock = time.process_time()
-            mixture(passes).fit(rows)
-            seconds.append(time.process_time() - clock)
-    each = (seconds[1] - seconds[0]) / 2
-    print(
-        f"{kind:12} {each:7.2f} s a pass, {seconds[0] - each:7.2f} s before", flush=True
-    )
+    limit = int(megabytes) * 10**6
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    return np.load(path, mmap_mode="r") if kind == "memory map" else path
 
 
-def mixture(passes):
-    return StochasticEMGaussianMixture(
-        N_COMPONENTS, covariance_type="diag", max_iter=passes, tol=0, random_state=0
-    )
+def timed_passes(kind, path, megabytes):
+    """Return CPU seconds until the first pass has ended, and of each one after it."""
+    rows = rows_under_limit(kind, path, megabytes)
+    epochs = Epochs()
+    mixture(max_iter=6, tol=0).set_callbacks(epochs).fit(rows)
+    return np.diff([0, *(cpu for cpu, *_ in epochs.found)]).tolist()
 
 
-def data_in_use():
-    """Return the size of the data segment in bytes (Linux)."""
-    with open("/proc/self/status", encoding="ascii") as status:
-        lines = [line.split() for line in status]
-    return next(1024 * int(line[1]) for line in lines if line[0] == "VmData:")
+def timed_optimum(kind, path, megabytes, name, start, seed, target):
+    """Return clocks, visits and log-likelihood after each epoch up to a target."""
+    rows = rows_under_limit(kind, path, megabytes)
+    judged = np.array(np.load(Path(path).with_suffix(".npy"), mmap_mode="r")[:JUDGED])
+    with np.load(start) as file:
+        given = dict(file)
+    epochs = Epochs(judged, None if target == "none" else float(target))
+    settings = {"max_iter": 40, **SOLVERS[name], **given, "random_state": int(seed)}
+    mixture(**settings).set_callbacks(epochs).fit(rows)
+    return epochs.found
+
+
+class Epochs:
+    """Clocks, visits and log-likelihood after each epoch, as a callback."""
+
+    def __init__(self, judged=None, target=None):
+        self.judged, self.target = judged, target
+        self.found = []
+        self.begun = time.process_time(), time.perf_counter()
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+        if context.task_name != "epoch":
+            return False
+        now = time.process_time(), time.perf_counter()
+        spent = [one - other for one, other in zip(now, self.begun, strict=True)]
+        visits = fitted_estimator.history_.passes[-1]
+        score = None if self.judged is None else fitted_estimator.score(self.judged)
+        self.found.append((*spent, visits, score))
+        after = time.process_time() - now[0], time.perf_counter() - now[1]
+        self.begun = tuple(map(sum, zip(self.begun, after, strict=True)))
+        return self.target is not None and score >= self.target
+
+
+def mixture(**settings):
+    settings = {"covariance_type": "diag", "random_state": 0, **settings}
+    return StochasticEMGaussianMixture(N_COMPONENTS, **settings)
+
+
+CHILDREN = {"pass": timed_passes, "optimum": timed_optimum}
 
 
 if __name__ == "__main__":
