@@ -4,8 +4,8 @@ Single-precision rows of a mixture with diagonal covariances are written to a ``
 file and to Parquet. Processes fit the array in memory and, with a data segment that the
 operating system limits, the files by blocks.
 
-*Passes.* CPU seconds of each pass of EM but the first, and of all that comes before it
-(checks and the start by k-means), kinds in turns, and the ratio to memory.
+*Passes.* CPU seconds of each pass of EM but the first, kinds in turns, and the ratio to
+memory.
 
 *Time to the optimum.* From one start, seconds of a fit until the log-likelihood is
 within 1e-3 nats per row of where EM in the memory map ends (``tol=1e-6``), by EM and
@@ -72,10 +72,22 @@ def main():
             f"processes with a data segment of {arguments.megabytes} MB",
             flush=True,
         )
+        start = start_of(paths["npy"], folder / "start.npz")
         if "passes" in arguments.parts:
-            passes(paths, arguments)
+            passes(paths, start, arguments)
         if "optimum" in arguments.parts:
-            optimum(paths, folder / "start.npz", arguments)
+            optimum(paths, start, arguments)
+
+
+def start_of(rows, path):
+    """Make a start of the first rows by k-means."""
+    X = np.array(np.load(rows, mmap_mode="r")[:JUDGED])
+    found = mixture(max_iter=0).fit(X)
+    np.savez(
+        path, weights_init=found.weights_, means_init=found.means_,
+        precisions_init=found.precisions_,
+    )  # fmt: skip
+    return path
 
 
 def write(folder, n_rows, spread):
@@ -109,7 +121,7 @@ def write(folder, n_rows, spread):
     return paths
 
 
-def child(arguments, *words):
+def child(*words):
     """Run a process and return what it prints."""
     command = [sys.executable, __file__, "--child", *map(str, words)]
     found = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
@@ -120,16 +132,14 @@ def path_of(paths, kind):
     return paths["parquet" if kind == "parquet" else "npy"]
 
 
-def passes(paths, arguments):
+def passes(paths, start, arguments):
     """Print the seconds of passes."""
     found = {kind: [] for kind in KINDS}
-    before = {kind: [] for kind in KINDS}
     for _ in range(arguments.turns):
         for kind in KINDS:
             path = path_of(paths, kind)
-            seconds = child(arguments, "pass", kind, path, arguments.megabytes)
-            found[kind] += seconds[1:]
-            before[kind].append(seconds[0] - np.median(seconds[1:]))
+            seconds = child("pass", kind, path, arguments.megabytes, start)
+            found[kind] += seconds
     count = len(found["memory"])
     print(f"\nCPU seconds of a pass of EM, median [quartiles] of {count}")
     memory = np.median(found["memory"])
@@ -137,22 +147,13 @@ def passes(paths, arguments):
         low, middle, high = np.percentile(found[kind], (25, 50, 75))
         print(
             f"{kind:12} {middle:6.2f} [{low:.2f}, {high:.2f}], "
-            f"{middle / memory:.2f} times memory; {np.median(before[kind]):6.2f} s "
-            "before",
+            f"{middle / memory:.2f} times memory",
             flush=True,
         )
 
 
 def optimum(paths, start, arguments):
     """Print the seconds to the optimum."""
-    rows = np.load(paths["npy"], mmap_mode="r")[:JUDGED]
-    mixture = StochasticEMGaussianMixture(
-        N_COMPONENTS, covariance_type="diag", max_iter=0, random_state=0
-    ).fit(np.array(rows))
-    np.savez(
-        start, weights_init=mixture.weights_, means_init=mixture.means_,
-        precisions_init=mixture.precisions_,
-    )  # fmt: skip
     end = None
     print(f"\nseconds to within {SHORT_OF_END:g} nats of the end of EM, same start")
     for kind in ("memory map", "parquet"):
@@ -160,8 +161,8 @@ def optimum(paths, start, arguments):
         for name in SOLVERS:
             seeds = range(arguments.seeds if name != "em" else 1)
             runs = [
-                child(arguments, "optimum", kind, path, arguments.megabytes, name,
-                      start, seed, "none" if end is None else end - SHORT_OF_END)
+                child("optimum", kind, path, arguments.megabytes, name, start,
+                      seed, "none" if end is None else end - SHORT_OF_END)
                 for seed in seeds
             ]  # fmt: skip
             if end is None:
@@ -197,22 +198,31 @@ def rows_under_limit(kind, path, megabytes):
     return np.load(path, mmap_mode="r") if kind == "memory map" else path
 
 
-def timed_passes(kind, path, megabytes):
-    """Return CPU seconds until the first pass has ended, and of each one after it."""
+def timed_passes(kind, path, megabytes, start):
+    """Return CPU seconds of each pass after the first."""
     rows = rows_under_limit(kind, path, megabytes)
-    epochs = Epochs()
-    mixture(max_iter=6, tol=0).set_callbacks(epochs).fit(rows)
-    return np.diff([0, *(cpu for cpu, *_ in epochs.found)]).tolist()
+    given, epochs = given_by(start), Epochs()
+    mixture(max_iter=4, tol=0, **given).set_callbacks(epochs).fit(rows)
+    return np.diff([cpu for cpu, *_ in epochs.found]).tolist()
+
+
+def given_by(start):
+    """Return parameters of a start."""
+    with np.load(start) as file:
+        return dict(file)
 
 
 def timed_optimum(kind, path, megabytes, name, start, seed, target):
     """Return clocks, visits and log-likelihood after each epoch up to a target."""
     rows = rows_under_limit(kind, path, megabytes)
     judged = np.array(np.load(Path(path).with_suffix(".npy"), mmap_mode="r")[:JUDGED])
-    with np.load(start) as file:
-        given = dict(file)
     epochs = Epochs(judged, None if target == "none" else float(target))
-    settings = {"max_iter": 40, **SOLVERS[name], **given, "random_state": int(seed)}
+    settings = {
+        "max_iter": 40,
+        **SOLVERS[name],
+        **given_by(start),
+        "random_state": int(seed),
+    }
     mixture(**settings).set_callbacks(epochs).fit(rows)
     return epochs.found
 
