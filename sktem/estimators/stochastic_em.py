@@ -136,7 +136,9 @@ class StochasticEM(LoopEstimator):
         exponential approach fitted to all epochs; with Markov chains
         ``n_iter_no_change`` epochs in a row. Where noise hides it, the run goes to its
         end, and a warning says that it is not known. Without a likelihood, the relative
-        root of the mean field is compared with ``tol``. 0 means never.
+        root of the mean field is compared with ``tol``. Online EM with exact
+        expectations and without ``average`` then goes on with passes of EM, which take
+        out the noise of its last steps. 0 means never.
     n_iter_no_change : int, default=3
         See ``tol``; also the least epochs of a third.
     random_state : int, RandomState, Generator or None, default=None

@@ -49,6 +49,7 @@ def check_gap(state, settings, monotone: bool) -> None:
     """
     values = np.array(state.history.objective)
     if monotone:
+        values = values[state.last_passes_from :]
         state.converged = len(values) > 2 and _left_to_gain(values) < settings.tol
         return
     steps = np.array(state.history.step_size)

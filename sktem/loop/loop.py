@@ -14,6 +14,7 @@ from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.monitor import Monitor, objective_of
 from sktem.loop.runner import run_epochs
+from sktem.loop.stages import stages
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, nan_message
@@ -62,7 +63,8 @@ def run(
         interrupt ``interrupted`` is set and ``params`` are those of the last finished
         epoch.
     """
-    run_epochs(_Loop(settings, X, state, sample_weight, merge), state, on_epoch)
+    for stage in stages(settings, state):
+        run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
     return state
 
 
@@ -238,9 +240,7 @@ class _Loop:
         """Draw the visits of the next iterations of a sweep."""
         settings, iteration = self.settings, self.state.solver.iteration + 1
         sampler, selectors = settings.sampler, self.state.selectors
-        n_draws = 0
-        if not sampler.deterministic:
-            n_draws = sampler.draws_at(iteration)
+        n_draws = 0 if sampler.deterministic else sampler.draws_at(iteration)
         size = settings.batch_size
         return draw_visits(
             self.expectation, selectors, size, n_draws, iteration, n_iterations

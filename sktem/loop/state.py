@@ -120,6 +120,9 @@ class RunState:
         What interrupted it: Ctrl-C, or rows that could no longer be read.
     hidden_by_noise : bool
         Whether the noise of the objective hides whether the run has converged.
+    last_passes_from : int
+        Epochs before those that are EM passes at the end of a run with noise, 0 if
+        there are none.
     finished_epoch : tuple
         Parameters and averaged statistics at the end of the last epoch.
     phase : Phase or None
@@ -146,6 +149,7 @@ class RunState:
     hidden_by_noise: bool = False
     stopped: bool = False
     interrupted: BaseException | None = None
+    last_passes_from: int = 0
     finished_epoch: tuple[Any, Any] = (None, None)
     phase: Phase | None = None
     failure: str = ""

@@ -159,9 +159,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         Threshold of convergence, in nats per row. "em" stops when the lower bound
         changes by less, as in scikit-learn, and so does "vrttem" from anchor to anchor.
         The other solvers stop when it has not risen by ``tol`` for
-        ``n_iter_no_change`` epochs on a fixed sample of rows. 0 means never. The
-        default is smaller than scikit-learn's 1e-3, which stops up to 0.02 nats per
-        row short.
+        ``n_iter_no_change`` epochs on a fixed sample of rows; "online" then goes on
+        with passes of "em", unless ``average`` is set, as its last steps leave noise in
+        the parameters. 0 means never. The default is smaller than scikit-learn's 1e-3,
+        which stops up to 0.02 nats per row short.
     n_iter_no_change : int, default=3
         See ``tol``.
     mean_penalty : float, default=0.0
@@ -489,11 +490,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     def __getattr__(self, name):
         if name in PARAMETER_ATTRIBUTES:
             self._publish_parameters()
-        try:
-            return self.__dict__[name]
-        except KeyError:
-            message = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(message, name=name, obj=self) from None
+            if name in self.__dict__:
+                return self.__dict__[name]
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
 
     def __dir__(self):
         self._publish_parameters()

@@ -25,13 +25,14 @@ LARGEST_VALUE = 1e150
 
 def check_magnitude(X, names=None) -> None:
     """Refuse values whose squares overflow: a covariance could not hold them."""
-    if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
+    if isinstance(X, TensorRows):
+        if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
+            return
+        largest = X.largest_sizes()
+    elif X.itemsize < 8 or max(X.max(), -X.min()) <= LARGEST_VALUE:
         return
-    largest = (
-        X.largest_sizes()
-        if isinstance(X, TensorRows)
-        else np.maximum(X.max(axis=0), -X.min(axis=0))
-    )
+    else:
+        largest = np.maximum(X.max(axis=0), -X.min(axis=0))
     column = int(largest.argmax())
     if largest[column] > LARGEST_VALUE:
         name = f"column {column}" if names is None else f"column {names[column]!r}"

@@ -17,7 +17,9 @@ class OnlineEM(Solver):
 
     It stores no past rows and needs no initial pass. Where a run has no initial
     statistics, those of a thousand random rows (or of one batch, if that is more) are
-    the start: a single row could not separate mixture components.
+    the start: a single row could not separate mixture components. A run with exact
+    expectations that has converged ends with passes of EM, as the last steps leave
+    noise in the parameters.
 
     References
     ----------

@@ -818,3 +818,40 @@ def test_a_fault_in_mid_fit_leaves_no_trace(monkeypatch):
     fresh = mixture(max_iter=5).fit(X)
     assert_same(fitted.fit(X), fresh)
     assert vars(fitted).keys() == vars(fresh).keys()
+
+
+# -------------------------------------------------------------------- where runs end
+
+
+def gain_of_em(mixture, X, sample_weight):
+    """Return what EM gains from where a fit has ended, in nats per row."""
+    start = {
+        "weights_init": mixture.weights_,
+        "means_init": mixture.means_,
+        "precisions_init": mixture.precisions_,
+    }
+    em = clone(mixture).set_params(solver="em", sampling="shuffle", tol=1e-10, **start)
+    found = [one.score_samples(X) for one in (em.fit(X, None, sample_weight), mixture)]
+    return np.average(found[0] - found[1], weights=sample_weight)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sampling", ["shuffle", "fixed"])
+def test_online_em_ends_at_a_maximum(sampling, weighted, global_random_seed):
+    """It does so by its last passes: before them it is short of it."""
+    before = []
+    for seed in range(3):
+        rng = np.random.default_rng([global_random_seed, seed])
+        means = 5 * np.eye(3, 4)
+        X = means[rng.integers(3, size=1500)] + rng.normal(size=(1500, 4))
+        weights = rng.exponential(size=len(X)) if weighted else None
+        online = mixture(3, solver="online", sampling=sampling, tol=1e-6)
+        online.set_params(means_init=means, random_state=seed).fit(X, None, weights)
+        assert online.converged_
+        assert -1e-9 < gain_of_em(online, X, weights) < 2e-5
+        n_online = int(np.sum(np.array(online.history_.step_size) < 1))
+        with pytest.warns(ConvergenceWarning):
+            short = clone(online).set_params(max_iter=n_online).fit(X, None, weights)
+        assert not short.converged_
+        before.append(gain_of_em(short, X, weights))
+    assert max(before) > (1e-4 if sampling == "shuffle" and not weighted else 1e-3)
