@@ -29,9 +29,9 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
+from sktem.arrays import TensorRows
 from sktem.mixture import tensors
 from sktem.mixture.kernels import e_step as kernels
-from sktem.mixture.tensors import TensorRows
 
 CASES = [(10**6, 64, 64, "diag"), (10**6, 16, 32, "full"), (10**7, 16, 32, "diag")]
 

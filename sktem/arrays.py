@@ -10,12 +10,26 @@ from __future__ import annotations
 
 import functools
 import importlib
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn import get_config
 
-__all__ = ["NUMPY", "NamespaceArrays", "NumpyArrays", "arrays_of", "input_arrays"]
+__all__ = [
+    "NUMPY",
+    "NamespaceArrays",
+    "NumpyArrays",
+    "TensorRows",
+    "arrays_of",
+    "input_arrays",
+    "numpy_of",
+]
+
+#: Values of the largest temporary of a block: as many as a cache holds on a processor,
+#: as many as keep a GPU busy elsewhere.
+BLOCK_VALUES = 1 << 18
+BLOCK_VALUES_OF_A_GPU = 1 << 24
 
 
 class NumpyArrays:
@@ -244,3 +258,64 @@ def input_arrays(X):
     if not compat.is_array_api_obj(X):
         return NUMPY
     return arrays_of(X)
+
+
+@dataclass(frozen=True)
+class TensorRows:
+    """Rows of an array that is not NumPy's, taken by row indices of NumPy.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows, n_features)
+        The array, of any namespace and device.
+    """
+
+    values: Any
+
+    @property
+    def shape(self):
+        """Numbers of rows and columns."""
+        return self.values.shape
+
+    @property
+    def dtype(self):
+        """Type of the values, as NumPy names it."""
+        xp = arrays_of(self.values).xp
+        return np.dtype(np.float32 if self.values.dtype == xp.float32 else np.float64)
+
+    def __len__(self):
+        return self.values.shape[0]
+
+    def __getitem__(self, rows):
+        if isinstance(rows, slice):
+            # The standard has no slices beyond the end.
+            start, stop, step = rows.indices(len(self))
+            return TensorRows(self.values[start : max(start, stop) : step, :])
+        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
+        return TensorRows(arrays_of(self.values).take(self.values, rows))
+
+    def take(self, rows, axis=0):
+        """Return the rows of given indices."""
+        return self[np.asarray(rows)]
+
+    def rows_at_once(self, values_per_row) -> int:
+        """Return the rows of a block whose largest temporary has such rows."""
+        on_gpu = "cpu" not in str(arrays_of(self.values).device).lower()
+        most = BLOCK_VALUES_OF_A_GPU if on_gpu else BLOCK_VALUES
+        return max(1, most // values_per_row)
+
+    def largest_sizes(self):
+        """Return the largest absolute value of each column, of NumPy."""
+        arrays = arrays_of(self.values)
+        return arrays.to_numpy(arrays.xp.max(arrays.xp.abs(self.values), axis=0))
+
+    def __array__(self, dtype=None, copy=None):
+        values = arrays_of(self.values).to_numpy(self.values)
+        return values.astype(dtype) if dtype is not None else values
+
+
+def numpy_of(values, dtype=None):
+    """Return an array of any namespace as one of NumPy."""
+    if hasattr(values, "__dlpack__"):
+        values = arrays_of(values).to_numpy(values)
+    return np.asarray(values, dtype=dtype)

@@ -12,7 +12,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from sktem.arrays import input_arrays
+from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import LoopEstimator, with_callbacks
@@ -44,7 +44,7 @@ from sktem.mixture.start import (
     start_statistics,
 )
 from sktem.mixture.stream import MixtureStream
-from sktem.mixture.tensors import TensorRows, like_rows, numpy_of
+from sktem.mixture.tensors import like_rows
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data
 

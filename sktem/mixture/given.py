@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_array
 
+from sktem.arrays import TensorRows
 from sktem.mixture.model import GaussianMixtureParams
-from sktem.mixture.tensors import TensorRows
 
 __all__ = [
     "as_dtype",

@@ -10,12 +10,11 @@ both sides.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sktem.arrays import arrays_of
+from sktem.arrays import TensorRows, arrays_of, numpy_of
 
 __all__ = [
     "TensorRows",
@@ -29,63 +28,15 @@ __all__ = [
     "statistics",
 ]
 
-#: Values of the largest temporary of a block: as many as a cache holds on a processor,
-#: as many as keep a GPU busy elsewhere.
-BLOCK_VALUES = 1 << 18
-BLOCK_VALUES_OF_A_GPU = 1 << 24
+#: Deviations, also in units of the narrowest component, are held within this by type,
+#: so that their squares are finite.
+LARGEST_DEVIATION = {np.float32: 1e18, np.float64: 1e150}
 
-#: Deviations in units of the narrowest component are held within this, so that their
-#: squares are finite in float32.
-LARGEST_DEVIATION = 1e18
+#: Widths of components, and one over them, beyond which float64 is needed.
+WIDEST = 1e15
 
 #: Rounding that squares may leave in log-densities and variances, by type of the data.
 SQUARES_ERROR = {np.float32: 1e-3, np.float64: 1e-10}
-
-
-@dataclass(frozen=True)
-class TensorRows:
-    """Rows of an array that is not NumPy's, taken by row indices of NumPy.
-
-    Attributes
-    ----------
-    values : array of shape (n_rows, n_features)
-        The array, of any namespace and device.
-    """
-
-    values: Any
-
-    @property
-    def shape(self):
-        """Numbers of rows and columns."""
-        return self.values.shape
-
-    @property
-    def dtype(self):
-        """Type of the values, as NumPy names it."""
-        xp = arrays_of(self.values).xp
-        return np.dtype(np.float32 if self.values.dtype == xp.float32 else np.float64)
-
-    def __len__(self):
-        return self.values.shape[0]
-
-    def __getitem__(self, rows):
-        if isinstance(rows, slice):
-            return TensorRows(self.values[rows, :])
-        rows = np.flatnonzero(rows) if rows.dtype == bool else rows
-        return TensorRows(arrays_of(self.values).take(self.values, rows))
-
-    def take(self, rows, axis=0):
-        """Return the rows of given indices."""
-        return self[np.asarray(rows)]
-
-    def largest_sizes(self):
-        """Return the largest absolute value of each column, of NumPy."""
-        arrays = arrays_of(self.values)
-        return arrays.to_numpy(arrays.xp.max(arrays.xp.abs(self.values), axis=0))
-
-    def __array__(self, dtype=None, copy=None):
-        values = arrays_of(self.values).to_numpy(self.values)
-        return values.astype(dtype) if dtype is not None else values
 
 
 def no_rows(X):
@@ -107,13 +58,6 @@ def like_rows(X, values):
     return arrays.astype(values, X.values.dtype)
 
 
-def numpy_of(values, dtype=None):
-    """Return an array of any namespace as one of NumPy."""
-    if hasattr(values, "__dlpack__"):
-        values = arrays_of(values).to_numpy(values)
-    return np.asarray(values, dtype=dtype)
-
-
 class _Density:
     """Log-densities of the components for blocks of rows.
 
@@ -128,8 +72,8 @@ class _Density:
         K, d = self.n_components, self.n_features = means.shape
         factors = np.asarray(params.precisions_cholesky, dtype=np.float64)
         if self.kind in ("full", "tied"):
-            diagonals = np.diagonal(factors, axis1=-2, axis2=-1)
-            log_det = np.broadcast_to(np.log(diagonals).sum(axis=-1), K)
+            scales = np.diagonal(factors, axis1=-2, axis2=-1)
+            log_det = np.broadcast_to(np.log(scales).sum(axis=-1), K)
             whiten = "kd,kde->ke" if self.kind == "full" else "kd,de->ke"
             offsets = np.einsum(whiten, means, factors)
             back = "ke,kde->kd" if self.kind == "full" else "ke,de->kd"
@@ -137,18 +81,20 @@ class _Density:
         else:
             if self.kind == "unit":
                 factors = np.ones(K)
-            factors = factors.reshape(K, -1) * np.ones(d)
+            scales = factors = factors.reshape(K, -1) * np.ones(d)
             log_det = np.log(factors).sum(axis=1)
             offsets, linear = means * factors, means * factors**2
         constants = params.log_weights + log_det - 0.5 * d * math.log(2 * math.pi)
         squares = (offsets**2).sum(axis=1)
         kind = X.dtype.type
-        if squares.max() * np.finfo(kind).eps > SQUARES_ERROR[kind]:
+        far = squares.max() * np.finfo(kind).eps > SQUARES_ERROR[kind]
+        if far or scales.max() > WIDEST or scales.min() < 1 / WIDEST:
             kind = np.float64
         self.dtype = getattr(self.arrays.xp, np.dtype(kind).name)
         error = squares.max() * np.finfo(kind).eps
         self.expanded = bool(error <= SQUARES_ERROR[kind])
-        self.bound = LARGEST_DEVIATION / (max(1.0, float(np.abs(factors).max())) * d)
+        narrowest = max(1.0, float(np.abs(factors).max()))
+        self.bound = LARGEST_DEVIATION[kind] / (narrowest * d)
         constants = constants - 0.5 * squares if self.expanded else constants
         send = self._send
         # In two parts: the centre may lie between two numbers of float32.
@@ -219,9 +165,7 @@ def blocks_of(X, covariance_type, n_components):
     n_rows, widest = X.shape
     if covariance_type == "full":
         widest = widest * (widest + 1) // 2
-    on_gpu = "cpu" not in str(arrays_of(X.values).device).lower()
-    most = BLOCK_VALUES_OF_A_GPU if on_gpu else BLOCK_VALUES
-    size = max(1, most // max(widest, n_components))
+    size = X.rows_at_once(max(widest, n_components))
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 

@@ -5,12 +5,11 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
-from sktem import StochasticEMGaussianMixture
-from sktem.arrays import arrays_of
+from sktem import StochasticEMGaussianMixture, arrays
+from sktem.arrays import TensorRows, arrays_of
 from sktem.mixture import tensors
 from sktem.mixture.kernels import e_step as kernels
 from sktem.mixture.model import GaussianMixtureModel
-from sktem.mixture.tensors import TensorRows
 from tests.oracles import to_numpy
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
@@ -31,7 +30,7 @@ def clusters(seed, separation, d=4, n=700):
 def small_blocks(monkeypatch):
     """Several blocks, the last of them shorter; and scikit-learn dispatches."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    monkeypatch.setattr(tensors, "BLOCK_VALUES", 1 << 10)
+    monkeypatch.setattr(arrays, "BLOCK_VALUES", 1 << 10)
 
 
 @pytest.mark.parametrize("d", [1, 4])
@@ -84,6 +83,21 @@ def test_single_precision_keeps_digits(kind, offset, separation, xp):
     np.testing.assert_allclose(one.covariances, two.covariances, atol=1e-3)
     found = to_numpy(tensors.log_density(rows_of(xp, X), params))
     np.testing.assert_allclose(found, kernels.log_density(X, params), atol=2e-3)
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(1e-20, "float32"), (1e17, "float32"), (1e-100, "float64"), (1e100, "float64")],
+)
+def test_data_of_any_scale(kind, dtype, scale, xp):
+    """Squares of such numbers are none of float32."""
+    X = (scale * clusters(0, 3.0)).astype(dtype)
+    model = GaussianMixtureModel(3, covariance_type=kind, reg_covar=0.0)
+    params = model.kernel_params(model.initial_params(X, np.random.default_rng(1)))
+    found = to_numpy(tensors.log_density(rows_of(xp, X), params))
+    expected = kernels.log_density(X, params)
+    np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
 def test_blocks_that_lose_rows_are_seen(monkeypatch, xp):
@@ -151,8 +165,7 @@ def test_streams_are_those_of_numpy(solver, xp):
     )
     one, two = clone(mixture), clone(mixture)
     with config_context(array_api_dispatch=True):
-        for start in range(0, len(X), 500):
-            chunk = X[start : start + 500]
+        for chunk in np.split(X, [2, 300, 1000, 2000]):
             one.partial_fit(arrays_of(xp.asarray([0.0])).asarray(chunk))
             two.partial_fit(chunk)
     for name in ATTRIBUTES:
