@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from sktem.arrays import TensorRows
 from sktem.kernels.blocks import iterate_blocks
 from sktem.progress import bar
 from sktem.template.grid import ImageGrid
@@ -14,6 +15,8 @@ from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
 from sktem.template.states import ChainStates, state_size
+from sktem.template.tensor_kernels import function_of, rss_and_pulls
+from sktem.template.tensors import images_at_once, observed_counts
 
 __all__ = ["Chains", "Component", "over_images"]
 
@@ -62,20 +65,20 @@ class Component(NamedTuple):
 
     def constant(self, X) -> np.ndarray:
         """Return the constant of the logarithm of an integral over deformations."""
-        observed = (~np.isnan(X)).sum(axis=1)
-        noise = observed * np.log(2 * np.pi * self.noise_variance)
+        noise = observed_counts(X) * np.log(2 * np.pi * self.noise_variance)
         return -0.5 * (noise + self.log_det)
 
 
-def over_images(function, n, n_jobs):
+def over_images(function, X, grid, n_jobs):
     """Call ``function(rows)`` for blocks of images, on threads."""
+    size = images_at_once(X, grid, IMAGES_PER_BLOCK)
 
     def block(start, stop):
         return function(slice(start, stop))
 
-    with bar("Blocks of images", -(-n // IMAGES_PER_BLOCK)) as advance:
+    with bar("Blocks of images", -(-len(X) // size)) as advance:
         found = []
-        for result in iterate_blocks(block, n, IMAGES_PER_BLOCK, n_jobs):
+        for result in iterate_blocks(block, len(X), size, n_jobs):
             found.append(result)
             advance()
     return found
@@ -146,7 +149,7 @@ class Chains(NamedTuple):
             return transition(X[rows], states[rows], numbers[rows], np.uint64(seed))
 
         accepted, restored = 0.0, 0
-        for result in over_images(block, len(X), self.n_jobs):
+        for result in over_images(block, X, self.grid, self.n_jobs):
             accepted += result[0]
             restored += result[1]
         return accepted, restored
@@ -156,7 +159,7 @@ class Chains(NamedTuple):
         grid, n_axes = self.grid.compiled, self.grid.n_axes
 
         def transition(Y, Z, numbers, seed):
-            return langevin_chains(
+            return function_of(Y, langevin_chains)(
                 Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted, adapt
             )
 
@@ -169,7 +172,7 @@ class Chains(NamedTuple):
         if kernel == "gibbs":
 
             def gibbs(Y, Z, numbers, seed):
-                return prior_gibbs(
+                return function_of(Y, prior_gibbs)(
                     Y, Z, numbers, seed, part.table, precision, variance, grid, n_axes,
                     n_steps,
                 ), 0  # fmt: skip
@@ -182,7 +185,7 @@ class Chains(NamedTuple):
         )
 
         def walks(Y, Z, numbers, seed):
-            return walk(
+            return function_of(Y, walk)(
                 Y, Z, numbers, seed, part.table, precision, spread, variance, grid,
                 n_axes, n_steps, adapt,
             ), 0  # fmt: skip
@@ -237,8 +240,16 @@ class Chains(NamedTuple):
 
     def _slow(self, X, Z, part, with_pull):
         """Yield sums of squared residuals and pulls, image by image."""
-        grid = self.grid.compiled
-        work = new_work(grid, self.grid.n_axes)
+        grid, n_axes = self.grid.compiled, self.grid.n_axes
+        if isinstance(X, TensorRows):
+
+            def block(rows):
+                return rss_and_pulls(X[rows], Z[rows], part.table, grid, n_axes)
+
+            for found in over_images(block, X, self.grid, self.n_jobs):
+                yield from zip(*found, strict=True)
+            return
+        work = new_work(grid, n_axes)
         for y, z in zip(X, Z, strict=True):
             work.z[:] = z
             rss = rss_of(y, part.table, grid, work, grid.flow)

@@ -37,7 +37,7 @@ from sktem.template.predictors import (
     learn_samples,
     noise_share,
 )
-from sktem.template.rows import answer, found_images
+from sktem.template.rows import answer, found_images, refuse_tensors
 from sktem.template.shapes import resolved_shape, rows_of
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -225,6 +225,7 @@ class DeformableTemplateClassifier(
 
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
+        refuse_tensors(X, "classifiers of images")
         given = self.image_shape if reset else self.estimators_[0].image_shape_
         X, shape, _ = rows_of(X, given)
         checked = validate_data(

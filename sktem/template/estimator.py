@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from sktem.arrays import input_arrays, numpy_of
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
 from sktem.estimators.by_blocks import in_memory
@@ -28,12 +29,14 @@ from sktem.template.rows import (
     found_images,
     images_of_fit,
     images_of_start,
+    refuse_tensors,
     standardised,
 )
 from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
     Frame,
     TemplateFit,
+    check_for_tensors,
     check_parameters,
     check_same,
     default_step,
@@ -44,6 +47,7 @@ from sktem.template.setup import (
 )
 from sktem.template.shapes import is_flat
 from sktem.template.stream import JUDGED, TemplateStream, params_of
+from sktem.template.tensors import clipped, deformed_templates
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -258,6 +262,9 @@ class DeformableTemplateEstimator(
 
     Notes
     -----
+    Arrays of other namespaces, such as tensors of torch, are taken under scikit-learn's
+    ``array_api_dispatch``; methods that say something about each image answer in kind.
+
     A pixel that is NaN was not observed; it drops out of the likelihood and of the
     statistics. Intensities are standardised by the standard deviation of all pixels,
     about the median of those along the border.
@@ -630,9 +637,7 @@ class DeformableTemplateEstimator(
     def _in_range(self, X):
         """Return checked images standardised."""
         with np.errstate(over="ignore"):
-            Y = Frame.fitted(self).standardised(X)
-        # The squares of larger values would overflow.
-        return np.clip(Y, -1e100, 1e100)
+            return clipped(Frame.fitted(self).standardised(X))
 
     def _best_modes(self, Y):
         """Return modes under the most probable component, and the components."""
@@ -733,7 +738,7 @@ class DeformableTemplateEstimator(
 
     def _check_deformations(self, Z):
         check_is_fitted(self, "coefficients_")
-        Z = check_array(Z, dtype=np.float64)
+        Z = check_array(input_arrays(Z).to_numpy(Z), dtype=np.float64)
         widths = sorted({self.grid_.n_latents, self._n_features_out})
         if Z.shape[1] not in widths:
             text = " or ".join(map(str, widths))
@@ -762,16 +767,17 @@ class DeformableTemplateEstimator(
         ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
             Images, as rows if those of the fit were rows.
         """
-        Z = self._check_deformations(Z)
+        given, Z = Z, self._check_deformations(Z)
         components = self._check_components(component, len(Z))
         Z, lights = self._reported.whole(Z, components)
-        return self._layout.stack_of(self._deformed(Z, components, lights), self._flat)
+        images = self._deformed(Z, components, lights, given)
+        return self._layout.stack_of(images, self._flat)
 
-    def _deformed(self, Z, components, lights=None):
+    def _deformed(self, Z, components, lights=None, like=None):
         """Return deformed templates as rows of the model, in units of the images."""
-        images = np.empty((len(Z), self.grid_.n_pixels))
-        for row, t in enumerate(components):
-            images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
+        check_for_tensors(self, like)
+        given = self.grid_, self.coefficients_, Z, components
+        images = deformed_templates(*given, like)
         if lights is not None:
             images = lights[:, :1] * images + lights[:, 1:]
         return Frame.fitted(self).restored(images)
@@ -844,6 +850,7 @@ class DeformableTemplateEstimator(
             Images as they would be without deformation and nuisances. Pixels that were
             not observed are filled with the deformed template.
         """
+        refuse_tensors(X, "splines")
         Y = self._standardised(X)
         Z, labels = self._best_modes(Y)
         rows, _ = validated(self, X, reset=False)
@@ -1077,7 +1084,7 @@ class DeformableTemplateEstimator(
         float
             Mean of ``score_samples``.
         """
-        values = in_memory(self.score_samples(X))
+        values = numpy_of(in_memory(self.score_samples(X)), float)
         return float(np.average(values, weights=sample_weight))
 
     def predict_proba(self, X, *, out=None):

@@ -17,6 +17,7 @@ from sktem.template.params import TemplateParams
 from sktem.template.priors import posterior_template
 from sktem.template.states import ChainStates, state_size
 from sktem.template.statistics import feasible, split, sum_statistics
+from sktem.template.tensors import square_gaps
 
 __all__ = ["DeformableTemplateModel", "TemplateParams"]
 
@@ -331,7 +332,7 @@ class DeformableTemplateModel(LatentModel):
         errors = []
         for t in range(self.n_components):
             image = self.grid.template_at(params.coefficients[t])
-            errors.append(np.nansum((X - image) ** 2, axis=1))
+            errors.append(square_gaps(X, image))
         return np.eye(self.n_components)[np.argmin(errors, axis=0)]
 
     def move_chains(

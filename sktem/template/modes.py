@@ -10,6 +10,8 @@ from scipy.special import gammaln
 from sktem.template.chains import over_images
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels.modes import importance_terms, modes
+from sktem.template.tensor_kernels import function_of
+from sktem.template.tensors import observed_counts
 
 __all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 
@@ -100,14 +102,14 @@ class ModeFinder(NamedTuple):
         lowers = np.zeros((n if factors else 0, dim, dim))
 
         def find(rows):
-            modes(
+            function_of(X, modes)(
                 X[rows], Z[rows], part.table, part.precision, part.noise_variance,
                 np.asarray(levels, dtype=float), max_steps, least, hold,
                 grid.compiled, grid.pairs, grid.n_axes,
                 rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
-        over_images(find, n, self.n_jobs)
+        over_images(find, X, grid, self.n_jobs)
         energies = rss / part.noise_variance + np.einsum(
             "ij,jk,ik->i", Z, part.precision, Z
         )
@@ -138,9 +140,8 @@ class ModeFinder(NamedTuple):
             Laplace's approximation.
         """
         Z, logs, _, energies = self.find(X, part)
-        observed = (~np.isnan(X)).sum(axis=1)
         # Written so that images without a mode (NaN) count as poor.
-        poor = np.flatnonzero(~(energies <= POOR * observed))
+        poor = np.flatnonzero(~(energies <= POOR * observed_counts(X)))
         if len(poor) == 0:
             return Z, logs
         starts = [(np.zeros(self.grid.n_latents), OTHER_LEVELS)]
@@ -192,13 +193,13 @@ class ModeFinder(NamedTuple):
         numbers = np.zeros(len(X), dtype=np.int64)
 
         def draw(rows):
-            importance_terms(
+            function_of(X, importance_terms)(
                 X[rows], Z[rows], lowers[rows], numbers[rows], np.uint64(seed), freedom,
                 part.table, part.precision, part.noise_variance, grid.compiled,
                 grid.n_axes, terms[rows],
             )  # fmt: skip
 
-        over_images(draw, len(X), self.n_jobs)
+        over_images(draw, X, grid, self.n_jobs)
         half = np.log(np.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)
         constant = part.constant(X) - half
         constant += _proposal_constant(grid.n_latents, freedom)

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from sktem.template.grid import ImageGrid
+from sktem.template.rows import refuse_tensors
 
 __all__ = ["Registration"]
 
@@ -143,6 +144,7 @@ class Registration(NamedTuple):
             What was carried along, as rows where ``other`` has rows. Beyond the border
             the nearest pixel counts.
         """
+        refuse_tensors(other, "splines")
         other, n = np.asarray(other), len(self.deformations)
         shape = self.grid.image_shape
         if channel_axis is None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.arrays import TensorRows, arrays_of, input_arrays
 from sktem.estimators.by_blocks import checked_rows, gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
@@ -24,6 +25,7 @@ __all__ = [
     "found_images",
     "images_of_fit",
     "images_of_start",
+    "refuse_tensors",
     "standardised",
 ]
 
@@ -134,12 +136,13 @@ def images_of_fit(estimator, source, sample_weight):
 
 def images_of_start(X, sample_weight, rng):
     """Return the images from which a start is made, all of them or a sample."""
-    if not isinstance(X, CheckedRows):
+    if not isinstance(X, (CheckedRows, TensorRows)):
         return X, sample_weight
     size, rows = max(MOST_PIXELS // X.shape[1], 1), np.arange(len(X))
     if len(X) > size:
         rows = np.sort(rng.choice(len(X), size, replace=False))
-    return X.take(rows), None if sample_weight is None else sample_weight[rows]
+    images = np.asarray(X.take(rows), dtype=np.float64)
+    return images, None if sample_weight is None else sample_weight[rows]
 
 
 def standardised(frame, X):
@@ -150,6 +153,12 @@ def standardised(frame, X):
         return X.mapped(frame.standardised)
     images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
     return CheckedRows(images, allow_nan=True)
+
+
+def refuse_tensors(X, what):
+    """Raise if images are arrays of another namespace than NumPy."""
+    if isinstance(X, TensorRows) or not input_arrays(X).is_numpy:
+        raise TypeError(f"{what} need NumPy arrays: convert the images to NumPy")
 
 
 def answer(estimator, X, function, out):
@@ -164,9 +173,21 @@ def answer(estimator, X, function, out):
             return function(_images(estimator, block))
 
         return source.mapped(answers, allow_nan=True)
-    blocks = map(function, _each_block(estimator, X, source, iterated))
+    blocks = (
+        _of_kind(block, function(block), out)
+        for block in _each_block(estimator, X, source, iterated)
+    )
     by_blocks = source is not None and not isinstance(X, np.ndarray)
     return gathered(source if by_blocks else X, blocks, out)
+
+
+def _of_kind(X, values, out):
+    """Return answers about images as arrays of their kind, or of that of ``out``."""
+    if not isinstance(X, TensorRows) or isinstance(out, np.ndarray):
+        return values
+    floating = values.dtype.kind == "f"
+    dtype = X.values.dtype if floating else None
+    return arrays_of(X.values).asarray(values, dtype)
 
 
 def chunks_of(X, sample_weight):

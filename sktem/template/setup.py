@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -10,6 +11,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import _check_sample_weight
 
+from sktem.arrays import TensorRows, arrays_of, input_arrays
 from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunSettings
@@ -19,12 +21,15 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
+from sktem.template.rows import images_of_start, refuse_tensors
 from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
+from sktem.template.tensors import observed_counts, observed_sums
 from sktem.validation import validate_data
 
 __all__ = [
     "Frame",
     "TemplateFit",
+    "check_for_tensors",
     "check_parameters",
     "check_same",
     "default_step",
@@ -42,8 +47,10 @@ EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 
 def validated(estimator, X, sample_weight=None, *, reset):
-    """Return images as rows of float64, and weights."""
-    flat, given = is_flat(X), estimator.image_shape
+    """Return images as rows of float64, and weights; tensors keep their kind."""
+    X = X.values if isinstance(X, TensorRows) else X  # of a callback
+    arrays, flat, given = input_arrays(X), is_flat(X), estimator.image_shape
+    check_for_tensors(estimator, X)
     X, shape, n_channels = rows_of(
         X, given if reset else estimator.image_shape_, estimator.channel_axis
     )
@@ -51,24 +58,39 @@ def validated(estimator, X, sample_weight=None, *, reset):
         estimator,
         X,
         reset=reset,
-        dtype=np.float64,
-        order="C",
+        dtype=np.float64 if arrays.is_numpy else [arrays.xp.float64, arrays.xp.float32],
+        order="C" if arrays.is_numpy else None,
         ensure_all_finite="allow-nan",
     )
+    nothing = reset and bool(arrays.xp.all(arrays.xp.isnan(X)))
+    X = X if arrays.is_numpy else TensorRows(X)
     if reset:
-        estimator.image_shape_ = resolved_shape(X, given, shape)
+        few = X
+        if given is None and shape is None:
+            few, _ = images_of_start(X, None, np.random.default_rng(0))
+        estimator.image_shape_ = resolved_shape(few, given, shape)
         estimator._layout = Layout(
             estimator.image_shape_, n_channels, estimator.channel_axis
         )
         estimator._flat = flat
-        if np.isnan(X).all():
+        if nothing:
             raise ValueError("all pixels of all images are NaN: nothing to learn")
     if sample_weight is None:
         return X, None
     sample_weight = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        input_arrays(sample_weight).to_numpy(sample_weight),
+        X if arrays.is_numpy else np.empty((len(X), 0)),
+        dtype=np.float64,
+        ensure_non_negative=True,
     )
     return drop_weightless(X, sample_weight)
+
+
+def check_for_tensors(estimator, X):
+    """Raise if X is of another namespace than NumPy and an option does not allow it."""
+    light = {"gain", "offset"}.intersection(estimator.nuisances or ())
+    if light or estimator.deformation != "linear":
+        refuse_tensors(X, "diffeomorphic deformations, gain and offset")
 
 
 def check_parameters(estimator):
@@ -183,18 +205,23 @@ class Frame(NamedTuple):
 
     def standardised(self, X):
         """Return images in the units of the model."""
-        return (X - self._at_pixels(self.offset)) / self._at_pixels(self.scale)
+        offset, scale = self._at_pixels(self.offset), self._at_pixels(self.scale)
+        if not isinstance(X, TensorRows):
+            return (X - offset) / scale
+        send = partial(arrays_of(X.values).asarray, dtype=X.values.dtype)
+        return TensorRows((X.values - send(offset)) / send(scale))
 
     def restored(self, Y):
         """Return images in their own units."""
-        return self._at_pixels(self.offset) + self._at_pixels(self.scale) * Y
+        send = partial(arrays_of(Y).asarray, dtype=Y.dtype)
+        offset, scale = self._at_pixels(self.offset), self._at_pixels(self.scale)
+        return send(offset) + send(scale) * Y
 
     def log_scales(self, Y):
         """Return the sum over observed pixels of the logarithms of the scales."""
-        seen = ~np.isnan(Y)
         if self.grid.n_channels == 1:
-            return seen.sum(axis=1) * np.log(self.scale)
-        return seen @ np.log(self._at_pixels(self.scale))
+            return observed_counts(Y) * np.log(self.scale)
+        return observed_sums(Y, np.log(self._at_pixels(self.scale)))
 
     def noise_variances(self, variances):
         """Return variances of the noise in units of the images."""

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.arrays import arrays_of, input_arrays
+
 __all__ = ["Layout", "is_flat", "resolved_shape", "rows_of"]
 
 #: Rows of fewer numbers are too short for a picture: no square means a signal.
@@ -35,33 +37,36 @@ class Layout(NamedTuple):
 
     def stack_of(self, rows, flat):
         """Return rows of the model as images, or as rows of the user."""
+        xp, n = arrays_of(rows).xp, rows.shape[0]
         if self.channel_axis is not None:
-            rows = rows.reshape(len(rows), self.n_channels, *self.image_shape)
-            rows = np.moveaxis(rows, 1, self.channel_axis)
+            rows = xp.reshape(rows, (n, self.n_channels, *self.image_shape))
+            rows = xp.moveaxis(rows, 1, self.channel_axis)
         elif not flat:
-            rows = rows.reshape(len(rows), *self.image_shape)
-        return rows.reshape(len(rows), -1) if flat else rows
+            rows = xp.reshape(rows, (n, *self.image_shape))
+        return xp.reshape(rows, (n, -1)) if flat else rows
 
 
 def is_flat(X):
     """Return whether images are given as rows."""
-    return getattr(X, "ndim", None) == 2 or np.asarray(X).ndim == 2
+    return getattr(X, "ndim", None) == 2 or np.ndim(X) == 2
 
 
 def rows_of(X, given, channel_axis=None):
     """Return images as rows, their shape if known, and their number of channels."""
+    arrays = input_arrays(X)
     if channel_axis is not None:
-        return _rows_with_channels(np.asarray(X), given, channel_axis)
+        X = np.asarray(X) if arrays.is_numpy else X
+        return _rows_with_channels(arrays.xp, X, given, channel_axis)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
         return X, None, 1
-    X = np.asarray(X)
-    shape = X.shape[1:]
+    X = np.asarray(X) if arrays.is_numpy else X
+    shape = tuple(X.shape[1:])
     if len(shape) > 2:
         shape = _without_channels(shape, given)
     _check_shape(shape, given, X.shape[1:])
-    return X.reshape(len(X), -1), shape, 1
+    return arrays.xp.reshape(X, (X.shape[0], -1)), shape, 1
 
 
 def _check_shape(shape, given, full):
@@ -69,7 +74,7 @@ def _check_shape(shape, given, full):
         raise ValueError(f"image_shape is {given!r}, but the images have shape {full}")
 
 
-def _rows_with_channels(X, given, channel_axis):
+def _rows_with_channels(xp, X, given, channel_axis):
     """Return images with channels as rows that have the channels first."""
     if X.ndim == 2:
         if given is None:
@@ -82,11 +87,12 @@ def _rows_with_channels(X, given, channel_axis):
                 "several channels"
             )
         axis = _axis_of_channels(channel_axis, len(sides) + 2)
-        X = X.reshape(len(X), *sides[: axis - 1], n_channels, *sides[axis - 1 :])
-    X = np.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
-    shape = X.shape[2:]
+        sizes = (X.shape[0], *sides[: axis - 1], n_channels, *sides[axis - 1 :])
+        X = xp.reshape(X, sizes)
+    X = xp.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
+    shape = tuple(X.shape[2:])
     _check_shape(shape, given, shape)
-    return X.reshape(len(X), -1), shape, X.shape[1]
+    return xp.reshape(X, (X.shape[0], -1)), shape, X.shape[1]
 
 
 def _axis_of_channels(channel_axis, n_axes):

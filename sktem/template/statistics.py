@@ -9,6 +9,8 @@ import numpy as np
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
+from sktem.template.tensor_kernels import function_of
+from sktem.template.tensors import images_at_once
 
 __all__ = [
     "ComponentStatistics",
@@ -70,7 +72,8 @@ def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndar
         own = None if light is None else light[chosen]
         return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], own),)
 
-    sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
+    size = images_at_once(X, grid, IMAGES_PER_BLOCK)
+    sums = reduce_blocks(block, len(rows), size, n_jobs)[0]
     if light is None:
         return sums
     gain, offset = light[rows].T
@@ -96,7 +99,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
     nodes = grid.template_nodes
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
-    template_sums(
+    function_of(Y, template_sums)(
         images, Z, weights, grid.pixels, grid.compiled, grid.n_axes, nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip

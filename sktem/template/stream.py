@@ -81,7 +81,7 @@ class TemplateStream(StreamRunner):
         self._continue(estimator, self.attributes)
 
     def _fit(self, estimator, X, sample_weight, task):
-        self.started_at = len(X)
+        self.started_at, X = len(X), np.asarray(X, dtype=np.float64)
         frame = Frame.of(estimator, X, sample_weight)
         state, fit, interrupted = estimator._run(frame, X, sample_weight, task=task)
         self.attributes = estimator._fitted_attributes(fit, state, X)
@@ -98,7 +98,7 @@ class TemplateStream(StreamRunner):
         params, s = stream.published(self.state)
         self.attributes |= estimator._attributes_of(self.frame, model, params)
         self.attributes |= {"_statistics": s, "_mass": self.state.mass}
-        new = folds_of(model, params, Y[-JUDGED:], None)
+        new = folds_of(model, params, Y[max(len(Y) - JUDGED, 0) :], None)
         share = min(len(Y) / JUDGED, 1.0)
         for name, value in zip(FOLDS, new, strict=True):
             before = self.attributes[name]

@@ -1,0 +1,310 @@
+"""Images on arrays of other namespaces, such as tensors of torch on a GPU.
+
+Images and what is computed from their pixels stay where they are; landmarks, statistics
+and random draws, which are small, are NumPy arrays on both sides.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+
+import numpy as np
+
+from sktem.arrays import TensorRows, arrays_of, input_arrays
+from sktem.template.kernels.draws import fill_draws
+
+#: Exponent of the kernels of places so far apart that they add nothing.
+LEAST_POWER = -40.0
+
+__all__ = [
+    "TensorImages",
+    "clipped",
+    "deformed_templates",
+    "images_at_once",
+    "observed_counts",
+    "observed_sums",
+    "square_gaps",
+]
+
+
+def images_at_once(X, grid, usual) -> int:
+    """Return the images of a block, the usual number for those of NumPy."""
+    if not isinstance(X, TensorRows):
+        return usual
+    widest = grid.n_pixels * (2 * max(grid.template_landmarks) - 1)
+    return X.rows_at_once(max(widest, grid.n_latents**2))
+
+
+def observed_counts(X) -> np.ndarray:
+    """Return the numbers of observed pixels of images."""
+    if not isinstance(X, TensorRows):
+        return (~np.isnan(X)).sum(axis=1)
+    arrays = arrays_of(X.values)
+    seen = arrays.astype(~arrays.xp.isnan(X.values), arrays.xp.int64)
+    return arrays.to_numpy(arrays.xp.sum(seen, axis=1))
+
+
+def observed_sums(X, values) -> np.ndarray:
+    """Return the sums of what belongs to the observed pixels of images."""
+    if not isinstance(X, TensorRows):
+        return ~np.isnan(X) @ values
+    arrays = arrays_of(X.values)
+    seen = arrays.astype(~arrays.xp.isnan(X.values), arrays.xp.float64)
+    return arrays.to_numpy(seen @ arrays.asarray(values))
+
+
+def square_gaps(X, image) -> np.ndarray:
+    """Return the sums of squared differences between images and one image."""
+    if not isinstance(X, TensorRows):
+        return np.nansum((X - image) ** 2, axis=1)
+    arrays = arrays_of(X.values)
+    gaps = X.values - arrays.asarray(image, X.values.dtype)
+    gaps = arrays.xp.where(arrays.xp.isnan(gaps), arrays.xp.zeros_like(gaps), gaps)
+    return arrays.to_numpy(arrays.xp.sum(gaps**2, axis=1))
+
+
+def clipped(X):
+    """Return images whose squares do not overflow."""
+    if not isinstance(X, TensorRows):
+        return np.clip(X, -1e100, 1e100)
+    largest = 1e15 if X.dtype == np.float32 else 1e100
+    return TensorRows(arrays_of(X.values).xp.clip(X.values, -largest, largest))
+
+
+class TensorImages:
+    """Residuals of images at given landmarks, and what follows from them.
+
+    Arrays of pixels have three axes after those named, of length one where images have
+    fewer axes.
+    """
+
+    def __init__(self, Y, grid, n_axes, table=None):
+        self.arrays, self.dtype = arrays_of(Y.values), Y.values.dtype
+        self.n_axes, self.scale = n_axes, float(grid.scale)
+        self.pixels, self.places = grid.sizes[:3], grid.sizes[3:]
+        m, G = self.pixels, self.places
+        kernels = [
+            grid.K0.reshape(m[0], G[0]),
+            grid.K1.reshape(m[1], G[1]),
+            grid.K2.reshape(G[2], m[2]).T,
+        ]
+        self.kernels = [self.send(kernel) for kernel in kernels]
+        at = np.split(grid.positions, np.cumsum(m)[:-1])
+        self.positions = [
+            self.send(np.reshape(at[k], np.where(np.arange(4) == k + 1, -1, 1)))
+            for k in range(3 - n_axes, 3)
+        ]
+        table = np.zeros((1, 1, 1)) if table is None else table
+        self.table, self.table_shape = self.send(table.ravel()), table.shape
+        xp = self.arrays.xp
+        y = xp.reshape(Y.values, (len(Y), *m))
+        self.seen = ~xp.isnan(y)
+        self.y = xp.where(self.seen, y, xp.zeros_like(y))
+
+    def send(self, values):
+        """Return an array of NumPy as one of the images' kind."""
+        return self.arrays.asarray(np.ascontiguousarray(values), self.dtype)
+
+    def chosen(self, rows):
+        """Return some of the images."""
+        found = copy.copy(self)
+        found.seen = self.arrays.take(self.seen, rows)
+        found.y = self.arrays.take(self.y, rows)
+        return found
+
+    def fields(self, z):
+        """Return displacements, (n, n_axes, pixels)."""
+        xp = self.arrays.xp
+        values = xp.reshape(z, (z.shape[0], self.n_axes, *self.places))
+        for kernel in self.kernels:
+            values = xp.tensordot(values, kernel, axes=((2,), (1,)))
+        return values
+
+    def residuals(self, z):
+        """Return residuals (n, pixels) and slopes (n, n_axes, pixels)."""
+        xp, fields = self.arrays.xp, self.fields(z)
+        value, *slopes = self._splines(
+            [
+                position - self.scale * fields[:, axis, ...]
+                for axis, position in enumerate(self.positions)
+            ]
+        )
+        none = xp.zeros_like(value)
+        slopes = [xp.where(self.seen, self.scale * slope, none) for slope in slopes]
+        return xp.where(self.seen, self.y - value, none), xp.stack(slopes, axis=1)
+
+    def _splines(self, places):
+        """Return the template's value and slopes at places in cells of its grid."""
+        xp, sizes = self.arrays.xp, self.table_shape[3 - self.n_axes :]
+        strides = [math.prod(sizes[axis + 1 :]) for axis in range(self.n_axes)]
+        inside, first, weights = places[0] == places[0], -sum(strides), []
+        for t, size, stride in zip(places, sizes, strides, strict=True):
+            within = (t >= 1.0) & (t < size - 2.0)
+            inside = inside & within
+            t = xp.where(within, t, xp.ones_like(t))
+            cell = xp.floor(t)
+            weights.append(_bsplines(t - cell))
+            first = first + xp.astype(cell, xp.int64) * stride
+        first = xp.reshape(first, (-1,))
+
+        def combined(axis, offset):
+            """Return the value and the slopes along an axis and those after it."""
+            if axis == self.n_axes:
+                nodes = xp.take(self.table, first + offset, axis=0)
+                return [xp.reshape(nodes, inside.shape)]
+            total = None
+            for n, (value, slope) in enumerate(zip(*weights[axis], strict=True)):
+                part = combined(axis + 1, offset + n * strides[axis])
+                terms = [value * one for one in part]
+                terms.insert(1, slope * part[0])
+                total = _added(total, terms)
+            return total
+
+        none = xp.zeros_like(places[0])
+        return [xp.where(inside, found, none) for found in combined(0, 0)]
+
+    def tables(self, places, nodes, precision):
+        """Return kernels of places and nodes along each axis, (n * pixels, nodes)."""
+        xp, found = self.arrays.xp, []
+        for axis, (first, spacing, count) in enumerate(nodes[3 - self.n_axes :]):
+            gaps = xp.reshape(places[:, axis, ...], (-1, 1))
+            gaps = gaps - self.send(first + spacing * np.arange(count))
+            powers = -0.5 * precision * gaps**2
+            # Less is nothing in a sum, and no normal number in products of float32.
+            kernels = xp.exp(xp.clip(powers, LEAST_POWER, 0.0))
+            found.append(xp.where(powers > LEAST_POWER, kernels, xp.zeros_like(powers)))
+        return found
+
+    def squares(self, residual):
+        """Return sums of squared residuals, (n,)."""
+        return self.arrays.xp.sum(residual**2, axis=(1, 2, 3))
+
+    def pull(self, residual, slopes):
+        """Return the pull of the residuals on the landmarks, (n, n_latents)."""
+        xp = self.arrays.xp
+        values = slopes * residual[:, None, ...]
+        for kernel in self.kernels:
+            values = xp.tensordot(values, kernel, axes=((2,), (0,)))
+        return xp.reshape(values, (values.shape[0], -1))
+
+    def curvature(self, slopes, pairs):
+        """Return Gauss-Newton matrices of the residuals, (n, n_latents, n_latents)."""
+        xp, places = self.arrays.xp, len(pairs.index)
+        shapes = np.reshape(pairs.sizes, (3, 2))
+        products = [
+            self.send(part.reshape(shape))
+            for part, shape in zip(pairs[:3], shapes, strict=True)
+        ]
+        blocks = {}
+        for one, two in itertools.combinations_with_replacement(range(self.n_axes), 2):
+            values = slopes[:, one, ...] * slopes[:, two, ...]
+            for product in products:
+                values = xp.tensordot(values, product, axes=((1,), (1,)))
+            values = xp.reshape(values, (values.shape[0], -1))
+            values = self.arrays.take_columns(values, pairs.index.ravel())
+            block = xp.reshape(values, (values.shape[0], places, places))
+            blocks[one, two] = blocks[two, one] = block
+        axes = range(self.n_axes)
+        rows = [xp.concat([blocks[one, two] for two in axes], axis=2) for one in axes]
+        return xp.concat(rows, axis=1)
+
+    def draws(self, seed, numbers, stride, after, counts):
+        """Return the normal and the uniform draws of rounds: see ``fill_draws``."""
+        if (numbers == numbers[0]).all():  # the same for all images
+            numbers = numbers[:1]
+        n_rounds, n_normals, n_uniforms = counts
+        normals = np.empty((len(numbers), n_rounds, n_normals))
+        uniforms = np.empty((len(numbers), n_rounds, n_uniforms))
+        fill_draws(np.uint64(seed), numbers, stride, after, normals, uniforms)
+        return self.send(normals), self.send(uniforms)
+
+    def accepted(self, log_ratio):
+        """Return acceptance probabilities; NaN rejects."""
+        xp = self.arrays.xp
+        chance = xp.exp(xp.clip(log_ratio, -700.0, 0.0))
+        return xp.where(log_ratio > -700.0, chance, xp.zeros_like(chance))
+
+    def merged(self, taken, new, old):
+        """Return arrays of which some images take new values."""
+        xp = self.arrays.xp
+        return [
+            xp.where(xp.reshape(taken, (-1, *(1,) * (one.ndim - 1))), one, two)
+            for one, two in zip(new, old, strict=True)
+        ]
+
+
+def deformed_templates(grid, coefficients, Z, components, like):
+    """Return deformed templates at the pixels.
+
+    Parameters
+    ----------
+    grid : ImageGrid
+        Geometry.
+    coefficients : ndarray of shape (n_components, n_template)
+        Template coefficients beta.
+    Z : ndarray of shape (n, n_latents)
+        Deformations.
+    components : ndarray of int of shape (n,)
+        Which templates.
+    like : object
+        If it is a tensor under dispatch, the result is of its type and device.
+
+    Returns
+    -------
+    array of shape (n, n_pixels)
+        Images.
+    """
+    arrays, parts = input_arrays(like), []
+    if arrays.is_numpy:
+        found = np.empty((len(Z), grid.n_pixels))
+        for row, t in enumerate(components):
+            found[row] = grid.deformed(coefficients[t], Z[row])
+        return found
+    one = TensorRows(arrays.full((1, grid.n_pixels), 0.0, like.dtype))
+    size, order = images_at_once(one, grid, 1), np.argsort(components, kind="stable")
+    for t in np.unique(components):
+        beta = coefficients[t].reshape(grid.template_landmarks)
+        own = np.flatnonzero(components == t)
+        for rows in np.split(own, range(size, len(own), size)):
+            blank = arrays.full((len(rows), grid.n_pixels), 0.0, like.dtype)
+            images = TensorImages(TensorRows(blank), grid.compiled, grid.n_axes)
+            pixels = images.send(grid.pixels.reshape(grid.n_axes, *images.pixels))
+            places = pixels - images.fields(images.send(Z[rows]))
+            precision = grid.template_scale**-2
+            tables = images.tables(places, grid.template_nodes, precision)
+            values = _contracted(images, beta, tables)
+            parts.append(arrays.xp.reshape(values, (len(rows), -1)))
+    return arrays.take(arrays.concat(parts), np.argsort(order))
+
+
+def _contracted(images, values, tables):
+    """Return ``einsum("abc,ua,ub,uc->u", values, *tables)`` for up to three tables."""
+    xp, (first, *rest) = images.arrays.xp, tables
+    if not rest:
+        return first @ images.send(values)
+    if len(rest) == 1:
+        return xp.sum((first @ images.send(values)) * rest[0], axis=1)
+    planes = [_contracted(images, plane, rest) for plane in values]
+    return xp.sum(xp.stack(planes, axis=1) * first, axis=1)
+
+
+def _bsplines(f):
+    """Return four B-splines and their slopes at a share of a cell: see ``spline``."""
+    g = 1.0 - f
+    ff, gg = f * f, g * g
+    values = (
+        gg * g / 6.0,
+        2.0 / 3.0 - ff * (1.0 - 0.5 * f),
+        2.0 / 3.0 - gg * (1.0 - 0.5 * g),
+        ff * f / 6.0,
+    )
+    slopes = (-0.5 * gg, f * (1.5 * f - 2.0), -g * (1.5 * g - 2.0), 0.5 * ff)
+    return values, slopes
+
+
+def _added(total, terms):
+    if total is None:
+        return terms
+    return [a + b for a, b in zip(total, terms, strict=True)]
