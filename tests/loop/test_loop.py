@@ -516,6 +516,18 @@ def test_resuming_gives_the_same_bits(solver, sampler, options):
         assert resumed.history.cpu_time[-1] >= cpu_time
 
 
+def test_a_run_that_ends_with_em_is_resumed_anywhere():
+    options = {"step_size": Polynomial(0.6), "batch_size": 7, "max_passes": 500}
+    settings, state = start_run(OnlineEM(), X, tol=1e-6, **options)
+    saved = []
+    whole = run(settings, X, state, on_epoch=lambda s: saved.append(pickle.dumps(s)))
+    assert whole.converged
+    assert 0 < whole.last_passes_from < len(whole.history) - 1
+    for checkpoint in saved[whole.last_passes_from - 2 :]:
+        resumed = run(settings, X, pickle.loads(checkpoint))
+        assert bits(resumed) == bits(whole)
+
+
 @OF_SOLVER
 @OF_SAMPLER
 def test_same_seed_same_bits(solver, sampler):
