@@ -109,12 +109,11 @@ class Chains(NamedTuple):
         )
         # Each row of J is the outer product of the slopes at a pixel and the kernels
         # there, so the slopes' products can be averaged before the kernels come in.
-        work = new_work(grid.compiled, grid.n_axes)
+        work = new_work(grid.compiled)
         slopes = np.empty((CURVATURE_DRAWS, grid.n_axes, grid.n_pixels))
-        blank = np.zeros(grid.n_pixels)
         for z, slope in zip(noise @ part.factor.T, slopes, strict=True):
             work.z[:] = z
-            rss_of(blank, part.table, grid.compiled, work, grid.compiled.flow)
+            rss_of(part.table, grid.compiled, work)
             slope[:] = work.slopes.reshape(slope.shape)
         return grid.weighted_gram(
             np.einsum("nau,nbu->abu", slopes, slopes) / CURVATURE_DRAWS
@@ -138,6 +137,7 @@ class Chains(NamedTuple):
             factor,
             np.ascontiguousarray((whitened + whitened.T) / 2),
             part.noise_variance,
+            np.ascontiguousarray(lower.T[::-1, ::-1]),
         )
 
     # ------------------------------------------------------------------- transitions
@@ -156,25 +156,24 @@ class Chains(NamedTuple):
 
     def langevin(self, target, n_steps, adjusted=True, adapt=0.0):
         """Return a function (Y, Z, numbers, seed) -> (accepted, restored)."""
-        grid, n_axes = self.grid.compiled, self.grid.n_axes
+        grid = self.grid.compiled
 
         def transition(Y, Z, numbers, seed):
             return function_of(Y, langevin_chains)(
-                Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted, adapt
+                Y, Z, numbers, seed, target, grid, n_steps, adjusted, adapt
             )
 
         return transition
 
     def walk(self, kernel, part, n_steps, adapt=0.0):
         """Return the same for random walks and Gibbs sweeps."""
-        grid, n_axes = self.grid.compiled, self.grid.n_axes
+        grid = self.grid.compiled
         precision, variance = part.precision, part.noise_variance
         if kernel == "gibbs":
 
             def gibbs(Y, Z, numbers, seed):
                 return function_of(Y, prior_gibbs)(
-                    Y, Z, numbers, seed, part.table, precision, variance, grid, n_axes,
-                    n_steps,
+                    Y, Z, numbers, seed, part.table, precision, variance, grid, n_steps
                 ), 0  # fmt: skip
 
             return gibbs
@@ -187,7 +186,7 @@ class Chains(NamedTuple):
         def walks(Y, Z, numbers, seed):
             return function_of(Y, walk)(
                 Y, Z, numbers, seed, part.table, precision, spread, variance, grid,
-                n_axes, n_steps, adapt,
+                n_steps, adapt,
             ), 0  # fmt: skip
 
         return walks
@@ -218,11 +217,11 @@ class Chains(NamedTuple):
     def images(self, Z, part) -> np.ndarray:
         """Return deformed templates at the pixels."""
         grid = self.grid.compiled
-        work, blank = new_work(grid, self.grid.n_axes), np.zeros(self.grid.n_pixels)
-        found = np.empty((len(Z), len(blank)))
+        work = new_work(grid)
+        found = np.empty((len(Z), self.grid.n_pixels))
         for z, image in zip(Z, found, strict=True):
             work.z[:] = z
-            rss_of(blank, part.table, grid, work, grid.flow)
+            rss_of(part.table, grid, work)
             image[:] = -work.residual
         return found
 
@@ -240,19 +239,19 @@ class Chains(NamedTuple):
 
     def _slow(self, X, Z, part, with_pull):
         """Yield sums of squared residuals and pulls, image by image."""
-        grid, n_axes = self.grid.compiled, self.grid.n_axes
+        grid = self.grid.compiled
         if isinstance(X, TensorRows):
 
             def block(rows):
-                return rss_and_pulls(X[rows], Z[rows], part.table, grid, n_axes)
+                return rss_and_pulls(X[rows], Z[rows], part.table, grid)
 
             for found in over_images(block, X, self.grid, self.n_jobs):
                 yield from zip(*found, strict=True)
             return
-        work = new_work(grid, n_axes)
+        work = new_work(grid)
         for y, z in zip(X, Z, strict=True):
-            work.z[:] = z
-            rss = rss_of(y, part.table, grid, work, grid.flow)
+            work.z[:], work.image[:] = z, y
+            rss = rss_of(part.table, grid, work)
             if with_pull:
-                adjoint(grid, work, grid.flow)
+                adjoint(grid, work.flat, grid.flow)
             yield rss, work.pull.copy()

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sktem.template.grid import ImageGrid
-from sktem.template.kernels.flow import Flow
+from sktem.template.kernels.flow import new_flow
 from sktem.template.systems import fixed_points
 
 __all__ = ["FlowGrid"]
@@ -31,21 +31,16 @@ class FlowGrid(ImageGrid):
     n_steps = N_STEPS
 
     def _flow(self):
-        first = np.array([nodes[0] for nodes in self.deformation_axes])
-        last = np.array([nodes[-1] for nodes in self.deformation_axes])
-        counts = np.array(self.deformation_landmarks)
-        mesh = np.meshgrid(*self.deformation_axes, indexing="ij")
-        flow = Flow(
-            np.ascontiguousarray(np.tile(self.points, self.n_channels)),
-            first,
-            (last - first) / np.maximum(counts - 1, 1),
-            counts,
-            np.stack([axis.ravel() for axis in mesh]),
-            self.deformation_width**-2,
+        axes = self.deformation_axes
+        longest = max(nodes[-1] - nodes[0] for nodes in axes)
+        return partial(
+            new_flow,
+            np.tile(self.points, self.n_channels),
+            axes,
+            self.deformation_width,
             self.n_steps,
-            bool((last - first).max() <= CHAINED * self.deformation_width),
+            bool(longest <= CHAINED * self.deformation_width),
         )
-        return (flow,)
 
     def field(self, Z, points=None) -> np.ndarray:
         """Return displacement fields, as :meth:`ImageGrid.field` does."""

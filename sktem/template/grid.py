@@ -7,8 +7,8 @@ from functools import cached_property, partial
 import numpy as np
 from scipy.linalg import solve_banded
 
-from sktem.template.kernels.field import Grid
-from sktem.template.kernels.modes import Pairs
+from sktem.template.kernels.field import Grid, new_grid
+from sktem.template.kernels.modes import Pairs, new_pairs, products_of
 from sktem.template.systems import fixed_points, grams_of
 
 __all__ = ["ImageGrid"]
@@ -158,24 +158,19 @@ class ImageGrid:
     @cached_property
     def compiled(self) -> Grid:
         """The geometry as compiled kernels want it."""
-        K0, K1, K2 = self._kernels
         positions = [np.zeros(3 - self.n_axes)]
         for pixels, (first, _) in zip(self.plane_axes, self._table_axes, strict=True):
             positions.append((pixels - first) * self.cells_per_pixel)
-        shapes = np.transpose([kernel.shape for kernel in (K0, K1, K2)])
-        return Grid(
-            K0.ravel(),
-            K1.ravel(),
-            K2.T.ravel(),
+        return new_grid(
+            self._kernels,
             np.concatenate(positions),
-            tuple(shapes.ravel().tolist()),
             self.cells_per_pixel,
+            self.n_axes,
             self._flow(),
         )
 
     def _flow(self):
-        """Return what compiled kernels need to follow velocities, if they have to."""
-        return ()
+        """Return a function that makes what follows velocities, if there are any."""
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -188,15 +183,12 @@ class ImageGrid:
             number[first, second] = number[second, first] = np.arange(len(first))
             index = index[:, None, :, None] * len(first) + number[:, None]
             index = index.reshape((len(index) * len(number),) * 2)
-        sizes = tuple(size for product in products for size in product.shape)
-        P0, P1, P2 = products
-        return Pairs(P0.ravel(), P1.ravel(), P2.ravel(), sizes, index)
+        return new_pairs(products, index)
 
     def weighted_gram(self, weights) -> np.ndarray:
         """Return blocks ``K_g' diag(w_ab) K_g``; w is (n_axes, n_axes, n_pixels)."""
         pairs = self.pairs
-        shapes = np.reshape(pairs.sizes, (3, 2))
-        P0, P1, P2 = (part.reshape(s) for part, s in zip(pairs, shapes, strict=False))
+        P0, P1, P2 = products_of(pairs)
         values = weights.reshape(-1, *(len(kernel) for kernel in self._kernels))
         values = np.einsum("nijc,bj->nibc", values @ P2.T, P1)
         values = np.einsum("nibc,ai->nabc", values, P0)

@@ -105,8 +105,7 @@ class ModeFinder(NamedTuple):
             function_of(X, modes)(
                 X[rows], Z[rows], part.table, part.precision, part.noise_variance,
                 np.asarray(levels, dtype=float), max_steps, least, hold,
-                grid.compiled, grid.pairs, grid.n_axes,
-                rss[rows], log_det[rows], lowers[rows],
+                grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
         over_images(find, X, grid, self.n_jobs)
@@ -196,7 +195,7 @@ class ModeFinder(NamedTuple):
             function_of(X, importance_terms)(
                 X[rows], Z[rows], lowers[rows], numbers[rows], np.uint64(seed), freedom,
                 part.table, part.precision, part.noise_variance, grid.compiled,
-                grid.n_axes, terms[rows],
+                terms[rows],
             )  # fmt: skip
 
         over_images(draw, X, grid, self.n_jobs)

@@ -100,7 +100,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
     function_of(Y, template_sums)(
-        images, Z, weights, grid.pixels, grid.compiled, grid.n_axes, nodes,
+        images, Z, weights, grid.pixels, grid.compiled, nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip
     if light is not None:

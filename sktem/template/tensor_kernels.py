@@ -39,9 +39,9 @@ def _even(count):
     return count + count % 2
 
 
-def rss_and_pulls(Y, Z, table, grid, n_axes):
+def rss_and_pulls(Y, Z, table, grid):
     """Return sums of squared residuals and pulls on the landmarks."""
-    images = TensorImages(Y, grid, n_axes, table)
+    images = TensorImages(Y, grid, table)
     residual, slopes = images.residuals(images.send(Z))
     found = images.squares(residual), images.pull(residual, slopes)
     return tuple(images.arrays.to_numpy(one).astype(float) for one in found)
@@ -50,10 +50,10 @@ def rss_and_pulls(Y, Z, table, grid, n_axes):
 # ---------------------------------------------------------------------------- chains
 
 
-def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted, goal):
+def langevin_chains(Y, Z, numbers, seed, target, grid, n_steps, adjusted, goal):
     """Move one chain for every image, in place."""
     dim, variance = len(target.factor), float(target.noise_variance)
-    images = TensorImages(Y, grid, n_axes, target.table)
+    images = TensorImages(Y, grid, target.table)
     arrays, xp, send = images.arrays, images.arrays.xp, images.send
     factor, precision = send(target.factor), send(target.precision)
     counts = (n_steps, dim, 1)
@@ -94,16 +94,16 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_axes, n_steps, adjusted
 
 
 def landmark_walks(
-    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_axes,
-    n_steps, goal,
+    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_steps,
+    goal,
 ):  # fmt: skip
     """Move the landmarks of every image one by one, in place."""
-    images, dim = TensorImages(Y, grid, n_axes, table), len(precision)
-    places = dim // n_axes
+    images, dim = TensorImages(Y, grid, table), len(precision)
+    places = dim // images.n_axes
     draws = images.draws(
         seed, numbers, dim + 2 + places, _even(dim), (n_steps, dim, places)
     )
-    own = images.send(np.tile(np.eye(places), n_axes) * spread)
+    own = images.send(np.tile(np.eye(places), images.n_axes) * spread)
 
     def proposal(z, step, noise, place):
         return z + step * own[place, :] * noise
@@ -112,11 +112,11 @@ def landmark_walks(
 
 
 def prior_walks(
-    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, n_axes,
-    n_steps, goal,
+    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, n_steps,
+    goal,
 ):  # fmt: skip
     """Move all landmarks of every image at once, in place."""
-    images, dim = TensorImages(Y, grid, n_axes, table), len(precision)
+    images, dim = TensorImages(Y, grid, table), len(precision)
     draws = images.draws(seed, numbers, dim + 3, _even(dim), (n_steps, dim, 1))
     factor = images.send(factor)
 
@@ -126,11 +126,9 @@ def prior_walks(
     return _walk(images, Z, precision, noise_variance, proposal, draws, goal)
 
 
-def prior_gibbs(
-    Y, Z, numbers, seed, table, precision, noise_variance, grid, n_axes, n_steps
-):
+def prior_gibbs(Y, Z, numbers, seed, table, precision, noise_variance, grid, n_steps):
     """Draw every coordinate from its conditional prior, accept by the likelihood."""
-    images, dim = TensorImages(Y, grid, n_axes, table), len(precision)
+    images, dim = TensorImages(Y, grid, table), len(precision)
     draws = images.draws(seed, numbers, 2 * dim + 2, _even(dim), (n_steps, dim, dim))
     diagonal = np.diag(precision)
     pulls, own = images.send(precision / diagonal), images.send(np.eye(dim))
@@ -179,10 +177,10 @@ def _walk(images, Z, precision, noise_variance, proposal, draws, goal):
 
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    n_axes, rss, log_det, lowers,
+    rss, log_det, lowers,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place."""
-    images, variance = TensorImages(Y, grid, n_axes, table), float(noise_variance)
+    images, variance = TensorImages(Y, grid, table), float(noise_variance)
     arrays, xp = images.arrays, images.arrays.xp
     inverse = images.send(precision)
     for level, gain in zip(levels, gains, strict=True):
@@ -254,10 +252,10 @@ def _climb(images, Z, precision, pairs, variance, max_steps, gain, hold):
 
 def importance_terms(
     Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid,
-    n_axes, terms,
+    terms,
 ):  # fmt: skip
     """Fill logarithms of unnormalised posterior over proposal, draw by draw."""
-    images, dim = TensorImages(Y, grid, n_axes, table), len(precision)
+    images, dim = TensorImages(Y, grid, table), len(precision)
     arrays, xp, variance = images.arrays, images.arrays.xp, float(noise_variance)
     precision = images.send(precision)
     inverse = xp.linalg.inv(images.send(lowers.swapaxes(1, 2)))
@@ -285,19 +283,17 @@ def importance_terms(
 # ------------------------------------------------------------------------ statistics
 
 
-def template_sums(
-    Y, Z, masses, pixels, grid, n_axes, nodes, precision, cross, middle, head
-):
+def template_sums(Y, Z, masses, pixels, grid, nodes, precision, cross, middle, head):
     """Add up the statistics of images."""
-    images, n = TensorImages(Y, grid, n_axes), len(Y)
+    images, n = TensorImages(Y, grid), len(Y)
     xp, send = images.arrays.xp, images.send
     mass = xp.reshape(send(masses), (n, 1, 1, 1))
     weights = xp.where(images.seen, mass, xp.zeros_like(images.y))
     values = weights * images.y
     head[0] += float(xp.sum(values * images.y, dtype=xp.float64))
     head[1] += float(xp.sum(weights, dtype=xp.float64))
-    z = send(Z[:, : n_axes * math.prod(images.places)])
-    places = send(pixels.reshape(n_axes, *images.pixels)) - images.fields(z)
+    z = send(Z[:, : images.n_axes * math.prod(images.places)])
+    places = send(pixels.reshape(images.n_axes, *images.pixels)) - images.fields(z)
     between = nodes * [1.0, 0.5, 2.0] - [0.0, 0.0, 1.0]
     tables = images.tables(places, nodes, precision)
     halves = images.tables(places, between, 2.0 * precision)

@@ -14,6 +14,8 @@ import numpy as np
 
 from sktem.arrays import TensorRows, arrays_of, input_arrays
 from sktem.template.kernels.draws import fill_draws
+from sktem.template.kernels.field import parts_of
+from sktem.template.kernels.modes import products_of
 
 #: Exponent of the kernels of places so far apart that they add nothing.
 LEAST_POWER = -40.0
@@ -80,21 +82,16 @@ class TensorImages:
     fewer axes.
     """
 
-    def __init__(self, Y, grid, n_axes, table=None):
+    def __init__(self, Y, grid, table=None):
         self.arrays, self.dtype = arrays_of(Y.values), Y.values.dtype
-        self.n_axes, self.scale = n_axes, float(grid.scale)
-        self.pixels, self.places = grid.sizes[:3], grid.sizes[3:]
-        m, G = self.pixels, self.places
-        kernels = [
-            grid.K0.reshape(m[0], G[0]),
-            grid.K1.reshape(m[1], G[1]),
-            grid.K2.reshape(G[2], m[2]).T,
-        ]
+        self.n_axes, self.scale = int(grid.n_axes), float(grid.scale)
+        kernels, at = parts_of(grid)
+        m = self.pixels = tuple(len(kernel) for kernel in kernels)
+        self.places = tuple(kernel.shape[1] for kernel in kernels)
         self.kernels = [self.send(kernel) for kernel in kernels]
-        at = np.split(grid.positions, np.cumsum(m)[:-1])
         self.positions = [
             self.send(np.reshape(at[k], np.where(np.arange(4) == k + 1, -1, 1)))
-            for k in range(3 - n_axes, 3)
+            for k in range(3 - self.n_axes, 3)
         ]
         table = np.zeros((1, 1, 1)) if table is None else table
         self.table, self.table_shape = self.send(table.ravel()), table.shape
@@ -192,11 +189,7 @@ class TensorImages:
     def curvature(self, slopes, pairs):
         """Return Gauss-Newton matrices of the residuals, (n, n_latents, n_latents)."""
         xp, places = self.arrays.xp, len(pairs.index)
-        shapes = np.reshape(pairs.sizes, (3, 2))
-        products = [
-            self.send(part.reshape(shape))
-            for part, shape in zip(pairs[:3], shapes, strict=True)
-        ]
+        products = [self.send(part) for part in products_of(pairs)]
         blocks = {}
         for one, two in itertools.combinations_with_replacement(range(self.n_axes), 2):
             values = slopes[:, one, ...] * slopes[:, two, ...]
@@ -269,7 +262,7 @@ def deformed_templates(grid, coefficients, Z, components, like):
         own = np.flatnonzero(components == t)
         for rows in np.split(own, range(size, len(own), size)):
             blank = arrays.full((len(rows), grid.n_pixels), 0.0, like.dtype)
-            images = TensorImages(TensorRows(blank), grid.compiled, grid.n_axes)
+            images = TensorImages(TensorRows(blank), grid.compiled)
             pixels = images.send(grid.pixels.reshape(grid.n_axes, *images.pixels))
             places = pixels - images.fields(images.send(Z[rows]))
             precision = grid.template_scale**-2

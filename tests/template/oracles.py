@@ -23,17 +23,17 @@ class Pixels:
 
     def __init__(self, grid, table):
         self.grid = grid.compiled
-        self.work = new_work(self.grid, grid.n_axes)
+        self.work = new_work(self.grid)
         self.table = table
 
     def rss(self, y, z):
         """Return the sum of squared residuals at a deformation."""
-        self.work.z[:] = z
-        return rss_of(y, self.table, self.grid, self.work, self.grid.flow)
+        self.work.z[:], self.work.image[:] = z, y
+        return rss_of(self.table, self.grid, self.work)
 
     def pull(self):
         """Return the pull of the residuals last found."""
-        adjoint(self.grid, self.work, self.grid.flow)
+        adjoint(self.grid, self.work.flat, self.grid.flow)
         return self.work.pull.copy()
 
 

@@ -7,7 +7,7 @@ from sktem import DeformableTemplateEstimator
 from sktem.template.flow import FlowGrid
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels.field import displace, new_work
-from sktem.template.kernels.modes import add_curvature, new_maps
+from tests.template.kernels.test_modes import added_curvature
 from tests.template.oracles import SHAPES, SMALL, Pixels, blobs
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -28,9 +28,9 @@ def differences(function, z, h=1e-5):
 def test_compiled_flow_is_the_composition_of_small_steps(shape, width):
     """Also for kernels so narrow that they are found one by one."""
     grid, rng = flow_of(shape, width), np.random.default_rng(0)
-    z, work = rng.normal(size=grid.n_latents), new_work(grid.compiled, grid.n_axes)
+    z, work = rng.normal(size=grid.n_latents), new_work(grid.compiled)
     work.z[:] = z
-    displace(grid.compiled, work, grid.compiled.flow)
+    displace(grid.compiled, work.flat, grid.compiled.flow)
     assert grid.compiled.flow[0].chained == (width > 1)
     y = grid.points
     for _ in range(8):
@@ -54,9 +54,7 @@ def test_derivatives_of_residuals(shape):
 
     J, rest = differences(residuals, z), residuals(z)
     np.testing.assert_allclose(pixels.pull(), rest @ J, rtol=1e-6, atol=1e-7)
-    found = np.ones((len(z), len(z)))
-    maps, flow = new_maps(grid.pairs), grid.compiled.flow
-    add_curvature(pixels.work, grid.pairs, maps, found, flow)
+    found = added_curvature(grid, pixels.work, np.ones((len(z), len(z))))
     np.testing.assert_allclose(found - 1, J.T @ J, rtol=1e-6, atol=1e-7)
 
 

@@ -67,16 +67,16 @@ def both(function, Y, xp, out, *arguments):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_chains_are_those_of_the_kernels(shape, xp):
     model, params, Y, states = setting(shape)
-    grid, n_axes = model.grid.compiled, model.grid.n_axes
+    grid = model.grid.compiled
     part = model.component(params, 0)
     numbers, same = np.array([3, 0, 2**33, 1]), np.zeros(4, dtype=np.int64)
     for rows, *kind in ((numbers, True, 0.574), (same, True, 0.0), (same, False, 0.0)):
         both(
             either(chains.langevin_chains), Y, xp, [states], rows, SEED,
-            model.target(params, 0), grid, n_axes, 2, *kind,
+            model.target(params, 0), grid, 2, *kind,
         )  # fmt: skip
     given = numbers, SEED, part.table, part.precision
-    rest = part.noise_variance, grid, n_axes, 1
+    rest = part.noise_variance, grid, 1
     spread = 1 / np.sqrt(np.diag(part.precision))
     both(either(walks.landmark_walks), Y, xp, [states], *given, spread, *rest, 0.4)
     both(either(walks.prior_walks), Y, xp, [states], *given, part.factor, *rest, 0.0)
@@ -105,7 +105,6 @@ def test_modes_and_sums_are_those_of_the_kernels(shape, xp):
             lambda Y, terms, *given: either(modes.importance_terms)(Y, *given, terms),
             Y, xp, [np.zeros((n, 4))], Z, lowers, np.zeros(n, dtype=np.int64), SEED,
             freedom, part.table, part.precision, part.noise_variance, grid,
-            geometry.n_axes,
         )  # fmt: skip
     nodes, precision = geometry.template_nodes, geometry.template_scale**-2
     counts = nodes[:, 2].astype(int)
@@ -113,7 +112,7 @@ def test_modes_and_sums_are_those_of_the_kernels(shape, xp):
     masses = np.array([0.5, 2.0, 0.0, -1.0])
     both(
         lambda Y, *out: either(statistics.template_sums)(
-            Y, states, masses, geometry.pixels, grid, geometry.n_axes, nodes, precision,
+            Y, states, masses, geometry.pixels, grid, nodes, precision,
             *out,
         ),
         Y, xp, outputs,

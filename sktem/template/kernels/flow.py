@@ -6,255 +6,273 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
-from sktem.template.kernels.products import FAST, ONE, ZERO, clear, product, products
+from sktem.template.kernels.products import (
+    FAST,
+    ONE,
+    THREE,
+    ZERO,
+    clear,
+    product,
+    products,
+)
 
-__all__ = [
-    "CHUNK",
-    "Flow",
-    "FlowWork",
-    "add_squares",
-    "follow",
-    "new_flow_work",
-    "pull_back",
-]
+__all__ = ["CHUNK", "Flow", "add_squares", "follow", "new_flow", "pull_back"]
 
 #: Pixels handled at once: their kernels with all landmarks fit in the first cache.
-#: Unsigned where it counts the steps of a loop, as in `product`.
-CHUNK, _CHUNK = 32, np.uintp(32)
+CHUNK = np.uint64(32)
 
-#: Pixels ``points`` (n_axes, n_pixels), along each axis the first landmark, their
-#: ``spacing`` and ``counts``, the ``centres`` (n_axes, places) of all, the inverse
-#: variance of the kernels, the number of steps, and whether a kernel may be found from
-#: that of the landmark before, which must not underflow.
+#: Where parts begin among the numbers of a grid: ``points`` (n_axes, n_pixels) and the
+#: ``centres`` (n_axes, places) of all landmarks, then along each axis the ``first``
+#: landmark and their ``spacing``, how many (``count0`` and so on, one for an axis that
+#: is not there), the numbers of steps and of chunks of pixels. Then where parts of the
+#: scratch begin: velocities of the landmarks with their moments about 0, positions of
+#: every chunk of pixels before every step, kernels along the axes (``room`` for each)
+#: and their products, sums of these, gradients and what they pull, and derivatives of
+#: residuals. At last the inverse variance of the kernels, and whether a kernel may be
+#: found from that of the landmark before, which must not underflow.
 Flow = namedtuple(
-    "Flow", "points first spacing counts centres precision n_steps chained"
-)
-
-#: Scratch arrays, flat as those of `field`: velocities of the landmarks with their
-#: moments about 0, positions of every chunk of pixels before every step, kernels along
-#: the axes and their products, sums of these, gradients and what they pull, and
-#: derivatives of residuals.
-FlowWork = namedtuple(
-    "FlowWork",
-    "moments paths rest shifted kernels pairs products sums gradient scratch pulled "
-    "rows",
+    "Flow",
+    "points centres first spacing count0 count1 count2 n_steps n_chunks room moments "
+    "paths rest shifted kernels pairs products sums gradient carried pulled rows "
+    "precision chained",
 )
 
 
-def new_flow_work(flow) -> FlowWork:
-    """Return scratch arrays for one image."""
-    n_axes, n_pixels = flow.points.shape
-    places = flow.centres.shape[1]
-    n_sums = n_axes * (1 + n_axes)
-    n_chunks = -(-n_pixels // CHUNK)
-    return FlowWork(
-        np.empty(n_sums * places),
-        np.empty((n_chunks * flow.n_steps, n_axes * CHUNK)),
-        np.empty(CHUNK),
-        np.empty(CHUNK),
-        np.ones(3 * flow.counts.max() * CHUNK),
-        np.empty(places * CHUNK),
-        np.empty(places * CHUNK),
-        np.empty(n_sums * CHUNK),
-        np.empty(n_axes * CHUNK),
-        np.empty(n_axes * CHUNK),
-        np.empty(n_axes * places),
-        np.empty(n_axes * places * CHUNK),
-    )
+def new_flow(points, axes, width, n_steps, chained, start, place):
+    """Return a flow, its numbers, which begin at `start`, and the end of its scratch.
+
+    Parameters
+    ----------
+    points : ndarray of shape (n_axes, n_pixels)
+    axes : list of ndarray
+        Landmarks along each axis.
+    width : float
+        Standard deviation of the kernels.
+    n_steps : int
+    chained : bool
+    start, place : int
+        First number, and first place in the scratch array.
+    """
+    n_axes, n_pixels = points.shape
+    chunk = int(CHUNK)
+    centres = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")])
+    first = np.array([nodes[0] for nodes in axes])
+    counts = [len(nodes) for nodes in axes]
+    last = np.array([nodes[-1] for nodes in axes])
+    spacing = (last - first) / np.maximum(np.array(counts) - 1, 1)
+    parts = [points.ravel(), centres.ravel(), first, spacing]
+    starts = start + np.cumsum([0, *(len(part) for part in parts)])
+    places, n_chunks = centres.shape[1], -(-n_pixels // chunk)
+    room, n_sums = max(counts) * chunk, n_axes * (1 + n_axes)
+    sizes = [
+        n_sums * places, n_chunks * n_steps * n_axes * chunk, chunk, chunk, 3 * room,
+        places * chunk, places * chunk, n_sums * chunk, n_axes * chunk, n_axes * chunk,
+        n_axes * places, n_axes * places * chunk,
+    ]  # fmt: skip
+    at = place + np.cumsum([0, *sizes])
+    counts += [1] * (3 - n_axes)
+    whole = (*starts[:4], *counts, n_steps, n_chunks, room, *at[:-1])
+    flow = Flow._make([*map(np.uint64, whole), float(width) ** -2, chained])
+    return flow, np.concatenate(parts), int(at[-1])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def _exponentials(rest, shifted, out, at):
-    """Fill ``exp`` of what a chunk of ``out`` holds, but for very large numbers."""
-    at = np.uintp(at)
-    for u in range(_CHUNK):
-        exponent = out[at + u] if out[at + u] > -750.0 else -750.0
-        rest[u], shifted[u] = reduce_exponent(exponent if exponent < 700.0 else 700.0)
-    for u in range(_CHUNK):
-        out[at + u] = expand_exponent(rest[u], shifted[u])
+def _exponentials(work, rest, shifted, at):
+    """Replace a chunk of numbers by their ``exp``, but for very large ones."""
+    for u in range(CHUNK):
+        exponent = work[at + u] if work[at + u] > -750.0 else -750.0
+        work[rest + u], work[shifted + u] = reduce_exponent(
+            exponent if exponent < 700.0 else 700.0
+        )
+    for u in range(CHUNK):
+        work[at + u] = expand_exponent(work[rest + u], work[shifted + u])
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _fill_axis(axis, path, flow, work):
+def _fill_axis(axis, count, path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with the landmarks along an axis."""
-    half, x = 0.5 * flow.precision, np.uintp(axis) * _CHUNK
-    first, spacing = flow.first[axis], flow.spacing[axis]
-    kernels, ratio = work.kernels, work.sums
-    at = np.uintp(axis * (kernels.shape[0] // 3))
-    if not flow.chained:
-        for node in range(flow.counts[axis]):
-            for u in range(_CHUNK):
-                gap = path[x + u] - (first + node * spacing)
-                kernels[at + u] = -half * gap * gap
-            _exponentials(work.rest, work.shifted, kernels, at)
-            at += _CHUNK
-        return
-    for u in range(_CHUNK):
-        gap = path[x + u] - first
-        kernels[at + u] = -half * gap * gap
-        ratio[u] = flow.precision * spacing * gap - half * spacing * spacing
-    _exponentials(work.rest, work.shifted, kernels, at)
-    _exponentials(work.rest, work.shifted, ratio, np.uintp(0))
+    half, x = 0.5 * flow.precision, path + axis * CHUNK
+    first, spacing = grid.numbers[flow.first + axis], grid.numbers[flow.spacing + axis]
+    at, ratio = flow.kernels + axis * flow.room, flow.sums
     decay = np.exp(-flow.precision * spacing * spacing)
-    for _ in range(1, flow.counts[axis]):
-        for u in range(_CHUNK):
-            kernels[at + _CHUNK + u] = kernels[at + u] * ratio[u]
-            ratio[u] *= decay
-        at += _CHUNK
+    for node in range(count):
+        if node > ZERO and flow.chained:
+            for u in range(CHUNK):
+                work[at + u] = work[at - CHUNK + u] * work[ratio + u]
+                work[ratio + u] *= decay
+        else:
+            for u in range(CHUNK):
+                gap = work[x + u] - (first + node * spacing)
+                work[at + u] = -half * gap * gap
+                work[ratio + u] = (
+                    flow.precision * spacing * gap - half * spacing * spacing
+                )
+            _exponentials(work, flow.rest, flow.shifted, at)
+            if flow.chained:
+                _exponentials(work, flow.rest, flow.shifted, ratio)
+        at += CHUNK
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _outer(one, n_one, two, start, n_two, out):
+def _outer(work, one, n_one, two, n_two, out):
     """Fill all products of two sets of rows."""
     for a in range(n_one):
         for b in range(n_two):
-            at, first = np.uintp((a * n_two + b) * CHUNK), np.uintp(a * CHUNK)
-            second = np.uintp(start + b * CHUNK)
-            for u in range(_CHUNK):
-                out[at + u] = one[first + u] * two[second + u]
+            at, first = out + (a * n_two + b) * CHUNK, one + a * CHUNK
+            second = two + b * CHUNK
+            for u in range(CHUNK):
+                work[at + u] = work[first + u] * work[second + u]
 
 
 @njit(cache=True, nogil=True)
-def _fill_products(path, flow, work):
+def _fill_products(path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with all landmarks."""
-    n_axes, counts, kernels = flow.points.shape[0], flow.counts, work.kernels
-    for axis in range(n_axes):
-        _fill_axis(axis, path, flow, work)
-    third = kernels.shape[0] // 3
-    # With one axis, the second has one kernel, which is one.
-    n_second = counts[1] if n_axes > 1 else ONE
-    to = work.pairs if n_axes > 2 else work.products
-    _outer(kernels, counts[0], kernels, third, n_second, to)
-    if n_axes > 2:
-        n_pairs = counts[0] * counts[1]
-        _outer(work.pairs, n_pairs, kernels, 2 * third, counts[2], work.products)
+    count = flow.count0
+    for axis in range(grid.n_axes):
+        _fill_axis(axis, count, path, grid, flow, work)
+        count = flow.count1 if axis == ZERO else flow.count2
+    kernels, room, n_pairs = flow.kernels, flow.room, flow.count0 * flow.count1
+    # With one axis, the kernels of the second are one.
+    to = flow.pairs if grid.n_axes == THREE else flow.products
+    _outer(work, kernels, flow.count0, kernels + room, flow.count1, to)
+    if grid.n_axes == THREE:
+        third = kernels + room + room
+        _outer(work, flow.pairs, n_pairs, third, flow.count2, flow.products)
 
 
-@njit(cache=True, nogil=True)
-def follow(z, flow, work, field):
+@njit(cache=True, nogil=True, error_model="numpy")
+def follow(grid, flow, work):
     """Fill ``field`` with ``x - y`` of the pixels x that end at y.
 
     Each of the steps carries y to ``y - v(y) / n_steps``, with v the sum of kernels of
     the landmarks' velocities; none of them folds where the derivative of v is less
     than their number.
     """
-    n_axes, n_pixels = flow.points.shape
-    places = flow.centres.shape[1]
+    n_axes, n_pixels, places = grid.n_axes, grid.n_pixels, grid.n_places
+    numbers = grid.numbers
+    if n_axes == ONE:
+        for u in range(CHUNK):
+            work[flow.kernels + flow.room + u] = 1.0
     for axis in range(n_axes):
         for i in range(places):
-            value = z[axis * places + i]
-            work.moments[axis * places + i] = value
+            value = work[grid.z + axis * places + i]
+            work[flow.moments + axis * places + i] = value
             for along in range(n_axes):
-                row = (n_axes * (1 + axis) + along) * places
-                work.moments[row + i] = value * flow.centres[along, i]
+                row = (n_axes * (ONE + axis) + along) * places
+                centre = numbers[flow.centres + along * places + i]
+                work[flow.moments + row + i] = value * centre
     share = 1.0 / flow.n_steps
-    for chunk in range(work.paths.shape[0] // flow.n_steps):
-        first, start = chunk * flow.n_steps, chunk * CHUNK
-        count = n_pixels - start
+    path, width = flow.paths, n_axes * CHUNK
+    for chunk in range(flow.n_chunks):
+        start = chunk * CHUNK
+        count = n_pixels - start if n_pixels - start < CHUNK else CHUNK
         for axis in range(n_axes):
+            points = flow.points + axis * n_pixels + start
             for u in range(CHUNK):
-                at = start + u if u < count else n_pixels - 1
-                work.paths[first, axis * CHUNK + u] = flow.points[axis, at]
-        for step in range(first, first + flow.n_steps):
-            path = work.paths[step]
-            _fill_products(path, flow, work)
+                at = points + (u if u < count else count - ONE)
+                work[path + axis * CHUNK + u] = numbers[at]
+        for step in range(ONE, flow.n_steps + ONE):
+            _fill_products(path, grid, flow, work)
             product(
-                work.moments, ZERO, ONE, places, work.products, ZERO, work.sums, ZERO,
+                work, flow.moments, ONE, places, work, flow.products, work, flow.sums,
                 (n_axes, places, CHUNK),
             )  # fmt: skip
-            if step + 1 < first + flow.n_steps:
-                following = work.paths[step + 1]
-                for u in range(np.uintp(n_axes) * _CHUNK):
-                    following[u] = path[u] - share * work.sums[u]
-                continue
-            for axis in range(n_axes):
-                for u in range(count if count < CHUNK else CHUNK):
-                    at, to = axis * CHUNK + u, start + u
-                    moved = path[at] - share * work.sums[at]
-                    field[axis * n_pixels + to] = flow.points[axis, to] - moved
+            if step < flow.n_steps:
+                for u in range(width):
+                    work[path + width + u] = (
+                        work[path + u] - share * work[flow.sums + u]
+                    )
+            else:
+                for axis in range(n_axes):
+                    at, to = axis * CHUNK, axis * n_pixels + start
+                    for u in range(count):
+                        moved = work[path + at + u] - share * work[flow.sums + at + u]
+                        work[grid.field + to + u] = (
+                            numbers[flow.points + to + u] - moved
+                        )
+            path += width
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _carry_gradient(path, n_axes, factor, sums, gradient, scratch):
+def _carry_gradient(path, n_axes, factor, flow, work):
     """Replace gradients after a step by those before it."""
     for along in range(n_axes):
-        x = np.uintp(along) * _CHUNK
-        for u in range(_CHUNK):
-            scratch[x + u] = 0.0
+        x = along * CHUNK
+        for u in range(CHUNK):
+            work[flow.carried + x + u] = 0.0
         for axis in range(n_axes):
-            moment = np.uintp(n_axes * (1 + axis) + along) * _CHUNK
-            at = np.uintp(axis) * _CHUNK
-            for u in range(_CHUNK):
+            moment = flow.sums + (n_axes * (ONE + axis) + along) * CHUNK
+            at = axis * CHUNK
+            for u in range(CHUNK):
                 # The derivative of the velocity along this axis.
-                slope = sums[moment + u] - path[x + u] * sums[at + u]
-                scratch[x + u] += gradient[at + u] * slope
-    for u in range(np.uintp(n_axes) * _CHUNK):
-        gradient[u] -= factor * scratch[u]
+                slope = work[moment + u] - work[path + x + u] * work[flow.sums + at + u]
+                work[flow.carried + x + u] += work[flow.gradient + at + u] * slope
+    for u in range(n_axes * CHUNK):
+        work[flow.gradient + u] -= factor * work[flow.carried + u]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def _add_rows(gradient, share, products, rows):
+def _add_rows(n_axes, places, share, flow, work):
     """Add what a step contributes to the derivatives of residuals."""
-    places = products.shape[0] // CHUNK
-    for axis in range(gradient.shape[0] // CHUNK):
+    for axis in range(n_axes):
+        gradient = flow.gradient + axis * CHUNK
         for i in range(places):
-            row = np.uintp(axis * places + i) * _CHUNK
-            at, place = np.uintp(axis) * _CHUNK, np.uintp(i) * _CHUNK
-            for u in range(_CHUNK):
-                rows[row + u] += share * gradient[at + u] * products[place + u]
+            row = flow.rows + (axis * places + i) * CHUNK
+            place = flow.products + i * CHUNK
+            for u in range(CHUNK):
+                work[row + u] += share * work[gradient + u] * work[place + u]
 
 
-@njit(cache=True, nogil=True)
-def pull_back(chunk, weighted, slopes, residual, flow, work, out):
+@njit(cache=True, nogil=True, error_model="numpy")
+def pull_back(chunk, weighted, grid, flow, work):
     """Pull slopes at the ends of the paths of a chunk of pixels back on the landmarks.
 
-    If `weighted`, their products with the residuals are pulled back and added up in
-    ``out``; else ``work.rows`` are filled with the derivatives of each residual. The
-    paths are those of the last call of `follow`.
+    If `weighted` is one, their products with the residuals are pulled back and added
+    up in ``pull``; if zero, ``rows`` are filled with the derivatives of each residual.
+    The paths are those of the last call of `follow`.
     """
-    n_axes, n_pixels = flow.points.shape
-    places = flow.centres.shape[1]
+    n_axes, n_pixels, places = grid.n_axes, grid.n_pixels, grid.n_places
     start, share = chunk * CHUNK, 1.0 / flow.n_steps
-    gradient = work.gradient
     for axis in range(n_axes):
         for u in range(CHUNK):
             weight = 0.0
             if start + u < n_pixels:
-                weight = slopes[axis * n_pixels + start + u]
-                if weighted:
-                    weight *= residual[start + u]
-            gradient[axis * CHUNK + u] = weight
-    if not weighted:
-        clear(work.rows)
-    for back in range(flow.n_steps):
-        path = work.paths[(chunk + 1) * flow.n_steps - 1 - back]
-        _fill_products(path, flow, work)
-        if weighted:
+                weight = work[grid.slopes + axis * n_pixels + start + u]
+                if weighted == ONE:
+                    weight *= work[grid.residual + start + u]
+            work[flow.gradient + axis * CHUNK + u] = weight
+    if weighted == ZERO:
+        clear(work, flow.rows, n_axes * places * CHUNK)
+    width = n_axes * CHUNK
+    path = flow.paths + (chunk + ONE) * flow.n_steps * width
+    for _ in range(flow.n_steps):
+        path -= width
+        _fill_products(path, grid, flow, work)
+        if weighted == ONE:
             products(
-                gradient, work.products, work.pulled, ZERO, (n_axes, places, CHUNK)
-            )
+                work, flow.gradient, work, flow.products, work, flow.pulled,
+                (n_axes, places, CHUNK),
+            )  # fmt: skip
             for i in range(n_axes * places):
-                out[i] += share * work.pulled[i]
+                work[grid.pull + i] += share * work[flow.pulled + i]
         else:
-            _add_rows(gradient, share, work.products, work.rows)
+            _add_rows(n_axes, places, share, flow, work)
         product(
-            work.moments, ZERO, ONE, places, work.products, ZERO, work.sums, ZERO,
-            (n_axes * (1 + n_axes), places, CHUNK),
+            work, flow.moments, ONE, places, work, flow.products, work, flow.sums,
+            (n_axes * (ONE + n_axes), places, CHUNK),
         )  # fmt: skip
-        _carry_gradient(
-            path, n_axes, share * flow.precision, work.sums, gradient, work.scratch
-        )
+        _carry_gradient(path, n_axes, share * flow.precision, flow, work)
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def add_squares(rows, out):
+def add_squares(dim, rows, work, out):
     """Add the products of all pairs of rows to a matrix."""
-    for i in range(out.shape[0]):
-        for j in range(i + 1):
-            one, two = np.uintp(i) * _CHUNK, np.uintp(j) * _CHUNK
+    for i in range(dim):
+        for j in range(i + ONE):
+            one, two = rows + i * CHUNK, rows + j * CHUNK
             total = 0.0
-            for u in range(_CHUNK):
-                total += rows[one + u] * rows[two + u]
-            out[i, j] += total
+            for u in range(CHUNK):
+                total += work[one + u] * work[two + u]
+            work[out + i * dim + j] += total
             if i != j:
-                out[j, i] += total
+                work[out + j * dim + i] += total

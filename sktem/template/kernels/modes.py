@@ -3,165 +3,177 @@
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
+from numba import njit, typeof
 
 from sktem.kernels.counter_random import fill_normals, stream_key
-from sktem.template.kernels.chains import quadratic
-from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.addresses import FLAT, NUMBER, by_address
+from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.flow import add_squares, pull_back
 from sktem.template.kernels.products import (
     FAST,
+    FOUR,
     ONE,
+    THREE,
+    TWO,
     ZERO,
     clear,
     copy_vector,
+    fetch,
     product,
     products,
+    quadratic,
 )
 
-__all__ = ["Maps", "Pairs", "curvature", "importance_terms", "modes"]
+__all__ = [
+    "Pairs",
+    "add_curvature",
+    "importance_terms",
+    "modes",
+    "new_pairs",
+    "products_of",
+]
 
 #: Products ``P0, P1, P2`` (pairs, pixels) of the kernels of two landmarks along the
-#: axes in flat arrays, the numbers of pairs and pixels along each axis, ``sizes``, and
-#: the indices of pairs (landmarks, landmarks), ``index``.
-Pairs = namedtuple("Pairs", "P0 P1 P2 sizes index")
-
-#: Scratch arrays of `curvature`, flat as those of `field`: weights of the pixels, and
-#: their sums over one axis after the other.
-Maps = namedtuple("Maps", "weights first second sums")
+#: axes, in the flat array ``numbers``, where the last two begin, the numbers of pairs
+#: along each axis, and the indices of pairs (landmarks, landmarks), ``index``.
+Pairs = namedtuple("Pairs", "numbers P1 P2 n0 n1 n2 index")
 
 #: Damping of the first step, its factors after a success and a failure, its limit.
 FIRST_DAMPING, EASE, TIGHTEN, MOST_DAMPING = 1e-2, 0.2, 5.0, 1e8
 
 
-def new_maps(pairs) -> Maps:
-    """Return scratch arrays of `curvature`."""
-    n0, m0, n1, m1, n2, m2 = pairs.sizes
-    shapes = (m0, m1, m2), (m0, m1, n2), (m0, n1, n2), (n0, n1, n2)
-    return Maps(*(np.empty(a * b * c) for a, b, c in shapes))
+def new_pairs(products, index) -> Pairs:
+    """Return products of kernels, each (pairs, pixels)."""
+    starts = np.cumsum([part.size for part in products])[:2]
+    sizes = (*starts, *map(len, products))
+    numbers = np.concatenate([part.ravel() for part in products])
+    return Pairs._make([numbers, *map(np.uint64, sizes), index])
 
 
-@njit(cache=True, nogil=True, inline="always")
-def curvature(slopes, pairs, maps, out):
-    """Add the Gauss-Newton matrix ``J.T @ J`` of the residuals to a matrix.
+def products_of(pairs):
+    """Return the products along the axes, each (pairs, pixels)."""
+    parts = np.split(pairs.numbers, [int(pairs.P1), int(pairs.P2)])
+    counts = pairs.n0, pairs.n1, pairs.n2
+    return [part.reshape(int(n), -1) for part, n in zip(parts, counts, strict=True)]
 
-    J holds the derivatives of the residuals in the landmarks; each of its rows is the
-    outer product of the slopes at a pixel and the kernels there. The products of two
-    slopes are summed up with the products of two kernels, ``np.einsum("ijk,ai,bj,ck->
-    abc", weights, P0, P1, P2)``.
-    """
-    n0, m0, n1, m1, n2, m2 = pairs.sizes
-    places, n_pixels = pairs.index.shape[0], m0 * m1 * m2
-    for one in range(out.shape[0] // places):
-        for two in range(one + 1):
-            first, second = np.uintp(one * n_pixels), np.uintp(two * n_pixels)
-            for u in range(np.uintp(n_pixels)):
-                maps.weights[u] = slopes[first + u] * slopes[second + u]
-            products(maps.weights, pairs.P2, maps.first, ZERO, (m0 * m1, n2, m2))
-            for i in range(m0):
-                j, b = i * m1 * n2, i * n1 * n2
-                product(
-                    pairs.P1, ZERO, ONE, m1, maps.first, j, maps.second, b,
-                    (n1, m1, n2),
-                )  # fmt: skip
-            product(
-                pairs.P0, ZERO, ONE, m0, maps.second, ZERO, maps.sums, ZERO,
-                (n0, m0, n1 * n2),
-            )  # fmt: skip
-            for g in range(places):
-                for h in range(places):
-                    value = maps.sums[pairs.index[g, h]]
-                    out[one * places + g, two * places + h] += value
-                    if one != two:
-                        out[two * places + h, one * places + g] += value
+
+def room_of_maps(grid, pairs) -> int:
+    """Return how many numbers `add_curvature` needs."""
+    m0, m1 = int(grid.m0), int(grid.m1)
+    n0, n1, n2 = int(pairs.n0), int(pairs.n1), int(pairs.n2)
+    return m0 * m1 * n2 + m0 * n1 * n2 + n0 * n1 * n2
 
 
 @njit(cache=True, nogil=True)
-def add_curvature(work, pairs, maps, out, flow):
-    """Add the Gauss-Newton matrix at the deformation last gone through."""
-    if len(flow) == 0:
-        curvature(work.slopes, pairs, maps, out)
+def add_curvature(grid, pairs, work, maps, out, flow):
+    """Add the Gauss-Newton matrix ``J.T @ J`` of the residuals to a matrix.
+
+    J holds the derivatives of the residuals in the landmarks, at the deformation last
+    gone through. Where fields are sums of kernels, each of its rows is the outer
+    product of the slopes at a pixel and the kernels there. The products of two slopes
+    are summed up with the products of two kernels, ``np.einsum("ijk,ai,bj,ck->abc",
+    weights, P0, P1, P2)``, over one axis after the other, from `maps` on.
+    """
+    dim, places = grid.dim, grid.n_places
+    if len(flow) > 0:
+        for chunk in range(flow[0].n_chunks):
+            pull_back(chunk, ZERO, grid, flow[0], work)
+            add_squares(dim, flow[0].rows, work, out)
     else:
-        moves = work.flow[0]
-        for chunk in range(moves.paths.shape[0] // flow[0].n_steps):
-            pull_back(
-                chunk, False, work.slopes, work.residual, flow[0], moves, work.pull
-            )
-            add_squares(moves.rows, out)
-
-
-@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def _four_products(row, first, second, third, fourth, n):
-    """Return the products of the first n entries of a row with those of four rows."""
-    a = b = c = d = 0.0
-    for k in range(n):
-        value = row[k]
-        a += value * first[k]
-        b += value * second[k]
-        c += value * third[k]
-        d += value * fourth[k]
-    return a, b, c, d
+        numbers, m0, m1, m2 = pairs.numbers, grid.m0, grid.m1, grid.m2
+        n0, n1, n2 = pairs.n0, pairs.n1, pairs.n2
+        second = maps + m0 * m1 * n2
+        sums = second + m0 * n1 * n2
+        for one in range(grid.n_axes):
+            for two in range(one + ONE):
+                left = grid.slopes + one * grid.n_pixels
+                right = grid.slopes + two * grid.n_pixels
+                for u in range(grid.n_pixels):
+                    work[grid.weighted + u] = work[left + u] * work[right + u]
+                products(
+                    work, grid.weighted, numbers, pairs.P2, work, maps,
+                    (m0 * m1, n2, m2),
+                )  # fmt: skip
+                for i in range(m0):
+                    product(
+                        numbers, pairs.P1, ONE, m1, work, maps + i * m1 * n2,
+                        work, second + i * n1 * n2, (n1, m1, n2),
+                    )  # fmt: skip
+                product(
+                    numbers, ZERO, ONE, m0, work, second, work, sums, (n0, m0, n1 * n2)
+                )
+                for g in range(places):
+                    for h in range(places):
+                        value = work[sums + pairs.index[g, h]]
+                        row, column = one * places + g, two * places + h
+                        work[out + row * dim + column] += value
+                        if one != two:
+                            work[out + column * dim + row] += value
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def factorise(matrix, lower):
+def factorise(matrix, lower, dim, work):
     """Fill the lower triangle with the Cholesky factor; False if there is none.
 
     Four columns at a time, so that each row is read once for four products.
     """
-    n = matrix.shape[0]
-    for start in range(0, n, 4):
+    for start in range(ZERO, dim, FOUR):
         # Fewer than four are left at the end: the last one stands for the others.
-        two = start + 1 if start + 1 < n else n - 1
-        three = start + 2 if start + 2 < n else n - 1
-        four = start + 3 if start + 3 < n else n - 1
-        for i in range(start, n):
-            row = lower[i]
-            last = i if i < four else four
-            sums = _four_products(
-                row, lower[start], lower[two], lower[three], lower[four], start
-            )
-            for j in range(start, last + 1):
-                total = matrix[i, j] - sums[j - start]
-                other = lower[j]
+        end = start + THREE if start + THREE < dim else dim - ONE
+        first = lower + start * dim
+        second = first + dim if start + ONE < dim else lower + end * dim
+        third = second + dim if start + TWO < dim else lower + end * dim
+        fourth = lower + end * dim
+        for i in range(start, dim):
+            row = lower + i * dim
+            a = b = c = d = 0.0
+            for k in range(start):
+                value = work[row + k]
+                a += value * work[first + k]
+                b += value * work[second + k]
+                c += value * work[third + k]
+                d += value * work[fourth + k]
+            sums = (a, b, c, d)
+            for j in range(start, (i if i < end else end) + ONE):
+                total = work[matrix + i * dim + j] - sums[j - start]
+                other = lower + j * dim
                 for k in range(start, j):
-                    total -= row[k] * other[k]
+                    total -= work[row + k] * work[other + k]
                 if i == j:
                     if not total > 0.0:  # also catches NaN
                         return False
-                    row[i] = np.sqrt(total)
+                    work[row + i] = np.sqrt(total)
                 else:
-                    row[j] = total / other[j]
+                    work[row + j] = total / work[other + j]
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, inline="always")
-def solve_factorised(lower, b, out):
-    """Fill ``out`` with the solution of ``lower @ lower.T @ out = b``."""
-    n = b.shape[0]
-    for i in range(n):
-        row = lower[i]
-        total = b[i]
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def solve_lower(lower, dim, work, out):
+    """Replace ``out`` by the solution of ``lower @ x = out``."""
+    for i in range(dim):
+        row = lower + i * dim
+        total = work[out + i]
         for k in range(i):
-            total -= row[k] * out[k]
-        out[i] = total / row[i]
-    solve_upper(lower, out)
+            total -= work[row + k] * work[out + k]
+        work[out + i] = total / work[row + i]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
-def solve_upper(lower, out):
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def solve_upper(lower, dim, work, out):
     """Replace ``out`` by the solution of ``lower.T @ x = out``."""
-    for i in range(out.shape[0] - 1, -1, -1):
-        row = lower[i]
-        value = out[i] / row[i]
-        out[i] = value
+    for back in range(dim):
+        i = dim - ONE - back
+        row = lower + i * dim
+        value = work[out + i] / work[row + i]
+        work[out + i] = value
         for k in range(i):
-            out[k] -= value * row[k]
+            work[out + k] -= value * work[row + k]
 
 
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    n_axes, rss, log_det, lowers,
+    rss, log_det, lowers,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place.
 
@@ -187,7 +199,6 @@ def modes(
         same level has the same matrix; infinity renews it for every step.
     grid : Grid
     pairs : Pairs
-    n_axes : int
     rss : ndarray of shape (n,)
         Filled with the sum of squared residuals at the mode.
     log_det : ndarray of shape (n,)
@@ -196,106 +207,121 @@ def modes(
         If not empty, filled with its Cholesky factors.
     """
     dim = len(precision)
+    more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
+    kinds = typeof(grid), typeof(pairs), FLAT, NUMBER, NUMBER, typeof(grid.flow)
     _modes(
-        Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid,
-        pairs, new_work(grid, n_axes), new_maps(pairs), np.zeros((3, dim, dim)),
-        np.empty((3, dim)), rss, log_det, lowers, grid.flow,
+        *steps_of(grid), by_address(add_curvature, *kinds), Y, Z, table,
+        precision.ravel(), noise_variance, levels, max_steps, gains, hold, grid, pairs,
+        new_work(grid, more).flat, rss, log_det, lowers, grid.flow,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def _modes(
-    Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    work, maps, matrices, vectors, rss, log_det, lowers, flow,
+    displace, compare, adjoint, add_curvature, Y, Z, table, precision, noise_variance,
+    levels, max_steps, gains, hold, grid, pairs, work, rss, log_det, lowers, flow,
 ):  # fmt: skip
     """Find the modes with given scratch arrays."""
-    dim = precision.shape[0]
-    gauss, hessian, lower = matrices[0], matrices[1], matrices[2]
-    gradient, move, pulled = vectors[0], vectors[1], vectors[2]
-    trial = work.z
-    for row in range(Y.shape[0]):
-        y, z = Y[row], Z[row]
-        copy_vector(z, trial)
-        for level in range(levels.shape[0]):
-            variance = noise_variance * levels[level]
-            error = rss_of(y, table, grid, work, flow)
-            form = quadratic(precision, z, pulled)
-            energy = 0.5 * (error / variance + form)
-            damping = FIRST_DAMPING
-            fresh, held = True, False
-            for _ in range(max_steps):
+    dim, trial = grid.dim, grid.z
+    square = dim * dim
+    z, move, pulled = grid.more, grid.more + dim, grid.more + TWO * dim
+    gradient, gauss = pulled + dim, pulled + TWO * dim
+    hessian, lower = gauss + square, gauss + TWO * square
+    maps = lower + square
+    n_levels = levels.shape[0]
+    for row in range(np.uint64(Y.shape[0])):
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        fetch(Z, row, work, z, dim)
+        error = form = energy = expected = 0.0
+        # Whether the scratch array holds what was found at z.
+        current = ready = False
+        # The last round finds the matrix at the mode: a function that is called from
+        # one place is compiled once.
+        for level in range(n_levels + 1):
+            last = level == n_levels
+            variance, damping, left = noise_variance, 0.0, 1
+            if not last:
+                variance, damping = noise_variance * levels[level], FIRST_DAMPING
+                left = max_steps
+            copy_vector(work, z, trial, dim)
+            held, start = False, True
+            while True:
+                if not current:
+                    displace(grid, work, flow)
+                    error = compare(table, grid, work)
+                    form = quadratic(precision, work, trial, pulled, dim)
+                found = 0.5 * (error / variance + form)
+                fresh = start or found < energy
                 if fresh:
-                    adjoint(grid, work, flow)
-                    for i in range(dim):
-                        gradient[i] = -work.pull[i] / variance - pulled[i]
-                    fresh = False
-                    if not held:
-                        for i in range(dim):
-                            clear(gauss[i])
-                        add_curvature(work, pairs, maps, gauss, flow)
-                if not held:
-                    for i in range(dim):
-                        for j in range(i + 1):
-                            hessian[i, j] = gauss[i, j] / variance + precision[i, j]
-                        hessian[i, i] *= 1.0 + damping
-                    if not factorise(hessian, lower):
-                        damping *= TIGHTEN
-                        if damping > MOST_DAMPING:
+                    won = energy - found
+                    copy_vector(work, trial, z, dim)
+                    energy, current = found, True
+                    if not start:
+                        if won < gains[level]:
                             break
-                        continue
-                solve_factorised(lower, gradient, move)
-                expected = 0.0
-                for i in range(dim):
-                    trial[i] = z[i] + move[i]
-                    expected += 0.5 * gradient[i] * move[i]
-                error_new = rss_of(y, table, grid, work, flow)
-                form = quadratic(precision, trial, pulled)
-                energy_new = 0.5 * (error_new / variance + form)
-                if energy_new < energy:
-                    won = energy - energy_new
-                    copy_vector(trial, z)
-                    energy, error = energy_new, error_new
-                    fresh = True
-                    if won < gains[level]:
-                        break
-                    held = won >= hold * expected
-                    if not held:
-                        damping *= EASE
+                        held = won >= hold * expected
+                        if not held:
+                            damping *= EASE
+                    start = False
                 elif held:
                     # The matrix of an earlier place: evaluate this one again.
-                    held, fresh = False, True
-                    copy_vector(z, trial)
-                    rss_of(y, table, grid, work, flow)
-                    quadratic(precision, z, pulled)
+                    copy_vector(work, z, trial, dim)
+                    held, start = False, True
+                    continue
                 else:
                     damping *= TIGHTEN
                     if damping > MOST_DAMPING:
                         break
-            copy_vector(z, trial)
-        rss[row] = rss_of(y, table, grid, work, flow)
+                ready = False
+                while left > 0 and damping <= MOST_DAMPING and not ready:
+                    left -= 1
+                    if fresh and not last:
+                        adjoint(grid, work, flow)
+                        for i in range(dim):
+                            work[gradient + i] = (
+                                -work[grid.pull + i] / variance - work[pulled + i]
+                            )
+                    if fresh and not held:
+                        clear(work, gauss, square)
+                        add_curvature(grid, pairs, work, maps, gauss, flow)
+                    fresh, ready = False, held
+                    if not held:
+                        for i in range(dim):
+                            at = i * dim
+                            for j in range(i + ONE):
+                                value = work[gauss + at + j] / variance
+                                work[hessian + at + j] = value + precision[at + j]
+                            work[hessian + at + i] *= 1.0 + damping
+                        ready = factorise(hessian, lower, dim, work)
+                        if not ready:
+                            damping *= TIGHTEN
+                if last or not ready:
+                    break
+                copy_vector(work, gradient, move, dim)
+                solve_lower(lower, dim, work, move)
+                solve_upper(lower, dim, work, move)
+                expected, current = 0.0, False
+                for i in range(dim):
+                    work[trial + i] = work[z + i] + work[move + i]
+                    expected += 0.5 * work[gradient + i] * work[move + i]
         for i in range(dim):
-            for j in range(dim):
-                hessian[i, j] = precision[i, j] * noise_variance
-        add_curvature(work, pairs, maps, hessian, flow)
-        for i in range(dim):
-            for j in range(dim):
-                hessian[i, j] /= noise_variance
+            Z[row, i] = work[z + i]
+        rss[row] = error
         log_det[row] = np.nan
-        if factorise(hessian, lower):
+        if ready:
             total = 0.0
             for i in range(dim):
-                total += np.log(lower[i, i])
+                total += np.log(work[lower + i * dim + i])
             log_det[row] = 2.0 * total
             if lowers.shape[0]:
                 for i in range(dim):
                     for j in range(dim):
-                        lowers[row, i, j] = lower[i, j]
+                        lowers[row, i, j] = work[lower + i * dim + j]
 
 
 def importance_terms(
-    Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid,
-    n_axes, terms,
-):  # fmt: skip
+    Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid, terms
+):
     """Fill logarithms of unnormalised posterior over proposal, for draws around modes.
 
     A proposal is a Student distribution with `freedom` degrees (Gaussian if infinite)
@@ -318,31 +344,36 @@ def importance_terms(
     precision : ndarray of shape (n_landmarks, n_landmarks)
     noise_variance : float
     grid : Grid
-    n_axes : int
     terms : ndarray of shape (n, n_draws)
     """
-    vectors = np.empty((2, len(precision)))
+    dim = len(precision)
     _importance_terms(
-        Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid,
-        new_work(grid, n_axes), vectors, np.empty(freedom), terms, grid.flow,
+        *steps_of(grid)[:2], Y, Z, lowers, numbers, seed, freedom, table,
+        precision.ravel(), noise_variance, grid, new_work(grid, dim + dim**2).flat,
+        np.empty(dim), np.empty(freedom), terms, grid.flow,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _importance_terms(
-    Y, Z, lowers, numbers, seed, freedom, table, precision, noise_variance, grid, work,
-    vectors, chi, terms, flow,
+    displace, compare, Y, Z, lowers, numbers, seed, freedom, table, precision,
+    noise_variance, grid, work, noise, chi, terms, flow,
 ):  # fmt: skip
     """Fill the terms with given scratch arrays."""
-    dim = precision.shape[0]
-    noise, pulled, trial = vectors[0], vectors[1], work.z
-    for row in range(Y.shape[0]):
+    dim, trial, pulled = grid.dim, grid.z, grid.more
+    lower = pulled + dim
+    for row in range(np.uint64(Y.shape[0])):
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        for i in range(dim):
+            for j in range(dim):
+                work[lower + i * dim + j] = lowers[row, i, j]
         key = stream_key(seed, numbers[row])
         counter = 0
         for draw in range(terms.shape[1]):
             counter = fill_normals(key, counter, noise)
             squares = 0.0
             for i in range(dim):
+                work[trial + i] = noise[i]
                 squares += noise[i] * noise[i]
             log_proposal = -0.5 * squares
             stretch = 1.0
@@ -353,11 +384,11 @@ def _importance_terms(
                     total += chi[i] * chi[i]
                 stretch = np.sqrt(freedom / total)
                 ratio = squares * stretch * stretch / freedom
-                log_proposal = -0.5 * (freedom + dim) * np.log1p(ratio)
-            copy_vector(noise, trial)
-            solve_upper(lowers[row], trial)
+                log_proposal = -0.5 * (freedom + noise.shape[0]) * np.log1p(ratio)
+            solve_upper(lower, dim, work, trial)
             for i in range(dim):
-                trial[i] = Z[row, i] + stretch * trial[i]
-            rss = rss_of(Y[row], table, grid, work, flow)
-            form = quadratic(precision, trial, pulled)
+                work[trial + i] = Z[row, i] + stretch * work[trial + i]
+            displace(grid, work, flow)
+            rss = compare(table, grid, work)
+            form = quadratic(precision, work, trial, pulled, dim)
             terms[row, draw] = -0.5 * (rss / noise_variance + form) - log_proposal

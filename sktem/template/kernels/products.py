@@ -1,30 +1,61 @@
-"""Products of small matrices: one compiled loop serves all kernels that need them."""
+"""Products of small matrices: one compiled loop serves all kernels that need them.
+
+Matrices and vectors are parts of flat arrays, given by where they begin. Such numbers
+are unsigned throughout: a signed index is first tested for being negative, and a
+function is compiled once more for every kind of number.
+"""
 
 import numpy as np
 from numba import njit
 
-__all__ = ["FAST", "ONE", "ZERO", "clear", "copy_vector", "product", "products"]
+__all__ = [
+    "FAST",
+    "FOUR",
+    "ONE",
+    "THREE",
+    "TWO",
+    "ZERO",
+    "clear",
+    "copy_vector",
+    "fetch",
+    "product",
+    "products",
+    "quadratic",
+    "store",
+]
 
-#: As arguments: for a plain number a function would be compiled once more.
-ZERO, ONE = np.int64(0), np.int64(1)
+ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 
 #: No assumption about NaN: it marks a pixel that was not observed.
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
 @njit(cache=True, nogil=True)
-def copy_vector(source, out):
-    """Fill what both have; a loop compiles in a fraction of the time of a slice."""
-    n, n_source = out.shape[0], source.shape[0]
-    for i in range(n if n < n_source else n_source):
-        out[i] = source[i]
+def fetch(matrix, row, work, to, count):
+    """Copy the first entries of a row."""
+    for i in range(count):
+        work[to + i] = matrix[row, i]
 
 
 @njit(cache=True, nogil=True)
-def clear(out):
+def store(work, start, count, matrix, row):
+    """Copy numbers to the first entries of a row."""
+    for i in range(count):
+        matrix[row, i] = work[start + i]
+
+
+@njit(cache=True, nogil=True)
+def copy_vector(work, start, to, count):
+    """Copy numbers within an array; a loop compiles faster than a slice."""
+    for i in range(count):
+        work[to + i] = work[start + i]
+
+
+@njit(cache=True, nogil=True)
+def clear(work, to, count):
     """Fill a vector with zeros."""
-    for i in range(out.shape[0]):
-        out[i] = 0.0
+    for i in range(count):
+        work[to + i] = 0.0
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
@@ -35,19 +66,16 @@ def product(left, first, across, down, right, start, out, to, shape):
     `down`. The right one begins at `start`, and what is filled at `to`. `shape` is the
     number of rows, of terms and of columns.
     """
-    n, inner, width = shape[0], shape[1], np.uintp(shape[2])
+    n, inner, width = shape
     for i in range(n):
-        # Unsigned, since a signed index is first tested for being negative.
-        row = np.uintp(to) + np.uintp(i) * width
+        row = to + i * width
         for k in range(width):
             out[row + k] = 0.0
         # Four terms at once, since what is filled is read and written for each.
-        j = 0
-        while j + 4 <= inner:
-            at = first + i * down + j * across
+        j, at, one = ZERO, first + i * down, start
+        while j + FOUR <= inner:
             a, b = left[at], left[at + across]
-            c, d = left[at + 2 * across], left[at + 3 * across]
-            one = np.uintp(start) + np.uintp(j) * width
+            c, d = left[at + TWO * across], left[at + THREE * across]
             two = one + width
             three = two + width
             four = three + width
@@ -58,28 +86,41 @@ def product(left, first, across, down, right, start, out, to, shape):
                     + c * right[three + k]
                     + d * right[four + k]
                 )
-            j += 4
+            j += FOUR
+            at += FOUR * across
+            one = four + width
         while j < inner:
-            value = left[first + i * down + j * across]
-            source = np.uintp(start) + np.uintp(j) * width
+            value = left[at]
             for k in range(width):
-                out[row + k] += value * right[source + k]
-            j += 1
+                out[row + k] += value * right[one + k]
+            j += ONE
+            at += across
+            one += width
 
 
 @njit(cache=True, nogil=True, fastmath=FAST)
-def products(left, right, out, to, shape):
-    """Fill a matrix with the products of the rows of two, all flat arrays.
+def products(left, first, right, start, out, to, shape):
+    """Fill a matrix with the products of the rows of two, all within flat arrays.
 
-    What is filled begins at `to`. `shape` is the number of rows of the left and of the
-    right one and their length.
+    They begin at `first`, `start` and `to`. `shape` is the number of rows of the left
+    and of the right one and their length.
     """
-    n, n_right, width = shape[0], shape[1], np.uintp(shape[2])
+    n, n_right, width = shape
     for i in range(n):
-        one = np.uintp(i) * width
+        one = first + i * width
         for j in range(n_right):
-            two = np.uintp(j) * width
+            two = start + j * width
             total = 0.0
             for k in range(width):
                 total += left[one + k] * right[two + k]
             out[to + i * n_right + j] = total
+
+
+@njit(cache=True, nogil=True)
+def quadratic(matrix, work, w, out, dim):
+    """Fill ``out = matrix @ w`` and return ``w @ matrix @ w``."""
+    products(matrix, ZERO, work, w, work, out, (dim, ONE, dim))
+    form = 0.0
+    for i in range(dim):
+        form += work[out + i] * work[w + i]
+    return form

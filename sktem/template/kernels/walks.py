@@ -4,9 +4,17 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
-from sktem.template.kernels.chains import DECAY, lower_times, quadratic
-from sktem.template.kernels.field import new_work, rss_of
-from sktem.template.kernels.products import copy_vector
+from sktem.template.kernels.chains import DECAY
+from sktem.template.kernels.field import new_work, steps_of
+from sktem.template.kernels.products import (
+    ONE,
+    ZERO,
+    copy_vector,
+    fetch,
+    products,
+    quadratic,
+    store,
+)
 
 __all__ = ["landmark_walks", "prior_gibbs", "prior_walks"]
 
@@ -18,10 +26,14 @@ def _chance(log_ratio):
     return 0.0
 
 
+def _scratch(grid, precision):
+    """Return the flat scratch of an image with its chain, and noise."""
+    return new_work(grid, 2 * len(precision)).flat, np.empty(len(precision))
+
+
 def landmark_walks(
-    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_axes,
-    n_steps, goal,
-):  # fmt: skip
+    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, n_steps, goal
+):
     """Move the landmarks of every image one by one, in place.
 
     The proposal adds ``exp(log_step) * spread * noise`` to the displacements of one
@@ -41,7 +53,6 @@ def landmark_walks(
         Standard deviations that steps are relative to.
     noise_variance : float
     grid : Grid
-    n_axes : int
     n_steps : int
         Sweeps over all landmarks.
     goal : float
@@ -53,47 +64,46 @@ def landmark_walks(
         Sum of the acceptance probabilities, averaged over a sweep.
     """
     return _landmark_walks(
-        Y, Z, numbers, seed, table, precision, spread, noise_variance, grid,
-        new_work(grid, n_axes), np.empty((3, len(precision))), n_steps, goal,
-        grid.flow,
+        *steps_of(grid)[:2], Y, Z, numbers, seed, table, precision.ravel(), spread,
+        noise_variance, grid, *_scratch(grid, precision), n_steps, goal, grid.flow,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _landmark_walks(
-    Y, Z, numbers, seed, table, precision, spread, noise_variance, grid, work, vectors,
-    n_steps, goal, flow,
+    displace, compare, Y, Z, numbers, seed, table, precision, spread, noise_variance,
+    grid, work, noise, n_steps, goal, flow,
 ):  # fmt: skip
     """Move them with given scratch arrays."""
-    dim = precision.shape[0]
-    n_axes = work.field.shape[0] // work.residual.shape[0]
-    places = dim // n_axes
-    noise, z, pulled, trial = vectors[0], vectors[1], vectors[2], work.z
+    dim, places, trial = grid.dim, grid.n_places, grid.z
+    z, pulled = grid.more, grid.more + dim
     accepted = 0.0
-    for row in range(Y.shape[0]):
+    for row in range(np.uint64(Y.shape[0])):
         key = stream_key(seed, numbers[row])
-        y, state = Y[row], Z[row]
-        copy_vector(state, z)
-        copy_vector(z, trial)
-        log_step, visits = state[dim], state[dim + 1]
-        rss = rss_of(y, table, grid, work, flow)
-        form = quadratic(precision, z, pulled)
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        fetch(Z, row, work, z, dim)
+        copy_vector(work, z, trial, dim)
+        log_step, visits = Z[row, dim], Z[row, dim + ONE]
+        displace(grid, work, flow)
+        rss = compare(table, grid, work)
+        form = quadratic(precision, work, z, pulled, dim)
         for sweep in range(n_steps):
-            first = sweep * (dim + 2 + places)
+            first = sweep * (noise.shape[0] + 2 + int(places))
             counter = fill_normals(key, first, noise)
             step = np.exp(log_step)
             total = 0.0
             for place in range(places):
-                copy_vector(z, trial)
-                for axis in range(n_axes):
+                copy_vector(work, z, trial, dim)
+                for axis in range(grid.n_axes):
                     j = axis * places + place
-                    trial[j] += step * spread[j] * noise[j]
-                form_new = quadratic(precision, trial, pulled)
-                rss_new = rss_of(y, table, grid, work, flow)
+                    work[trial + j] += step * spread[j] * noise[j]
+                form_new = quadratic(precision, work, trial, pulled, dim)
+                displace(grid, work, flow)
+                rss_new = compare(table, grid, work)
                 ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
                 probability = _chance(ratio)
-                if uniform(key, counter + place) < probability:
-                    copy_vector(trial, z)
+                if uniform(key, counter + int(place)) < probability:
+                    copy_vector(work, trial, z, dim)
                     rss, form = rss_new, form_new
                 total += probability
             total /= places
@@ -101,112 +111,114 @@ def _landmark_walks(
             visits += 1.0
             if goal > 0.0:
                 log_step += (total - goal) * visits**-DECAY
-        copy_vector(z, state)
-        state[dim], state[dim + 1] = log_step, visits
+        store(work, z, dim, Z, row)
+        Z[row, dim], Z[row, dim + ONE] = log_step, visits
     return accepted
 
 
 def prior_walks(
-    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, n_axes,
-    n_steps, goal,
-):  # fmt: skip
+    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, n_steps, goal
+):
     """Move all landmarks of every image at once, in place.
 
     The proposal adds ``exp(log_step) * factor @ noise``, with ``factor @ factor.T``
     the prior covariance. Parameters and result as for `landmark_walks`.
     """
     return _prior_walks(
-        Y, Z, numbers, seed, table, precision, factor, noise_variance, grid,
-        new_work(grid, n_axes), np.empty((3, len(precision))), n_steps, goal,
-        grid.flow,
+        *steps_of(grid)[:2], Y, Z, numbers, seed, table, precision.ravel(),
+        factor.ravel(), noise_variance, grid, *_scratch(grid, precision), n_steps,
+        goal, grid.flow,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _prior_walks(
-    Y, Z, numbers, seed, table, precision, factor, noise_variance, grid, work, vectors,
-    n_steps, goal, flow,
+    displace, compare, Y, Z, numbers, seed, table, precision, factor, noise_variance,
+    grid, work, noise, n_steps, goal, flow,
 ):  # fmt: skip
     """Move them with given scratch arrays."""
-    dim = precision.shape[0]
-    noise, z, move, trial = vectors[0], vectors[1], vectors[2], work.z
+    dim, trial = grid.dim, grid.z
+    z, move = grid.more, grid.more + dim
     accepted = 0.0
-    for row in range(Y.shape[0]):
+    for row in range(np.uint64(Y.shape[0])):
         key = stream_key(seed, numbers[row])
-        y, state = Y[row], Z[row]
-        copy_vector(state, z)
-        copy_vector(z, trial)
-        log_step, visits = state[dim], state[dim + 1]
-        rss = rss_of(y, table, grid, work, flow)
-        form = quadratic(precision, z, move)
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        fetch(Z, row, work, z, dim)
+        copy_vector(work, z, trial, dim)
+        log_step, visits = Z[row, dim], Z[row, dim + ONE]
+        displace(grid, work, flow)
+        rss = compare(table, grid, work)
+        form = quadratic(precision, work, z, move, dim)
         for transition in range(n_steps):
-            counter = fill_normals(key, transition * (dim + 3), noise)
+            counter = fill_normals(key, transition * (noise.shape[0] + 3), noise)
             step = np.exp(log_step)
-            lower_times(factor, noise, move)
             for j in range(dim):
-                trial[j] = z[j] + step * move[j]
-            form_new = quadratic(precision, trial, move)
-            rss_new = rss_of(y, table, grid, work, flow)
+                work[trial + j] = noise[j]
+            products(factor, ZERO, work, trial, work, move, (dim, ONE, dim))
+            for j in range(dim):
+                work[trial + j] = work[z + j] + step * work[move + j]
+            form_new = quadratic(precision, work, trial, move, dim)
+            displace(grid, work, flow)
+            rss_new = compare(table, grid, work)
             ratio = 0.5 * ((rss - rss_new) / noise_variance + form - form_new)
             probability = _chance(ratio)
             if uniform(key, counter) < probability:
-                copy_vector(trial, z)
+                copy_vector(work, trial, z, dim)
                 rss, form = rss_new, form_new
             accepted += probability
             visits += 1.0
             if goal > 0.0:
                 log_step += (probability - goal) * visits**-DECAY
-        copy_vector(z, state)
-        state[dim], state[dim + 1] = log_step, visits
+        store(work, z, dim, Z, row)
+        Z[row, dim], Z[row, dim + ONE] = log_step, visits
     return accepted
 
 
-def prior_gibbs(
-    Y, Z, numbers, seed, table, precision, noise_variance, grid, n_axes, n_steps
-):
+def prior_gibbs(Y, Z, numbers, seed, table, precision, noise_variance, grid, n_steps):
     """Draw every coordinate from its conditional prior, accept by the likelihood.
 
     The hybrid Gibbs sampler of Allassonniere, Kuhn and Trouve (2010). Parameters and
     result as for `landmark_walks`.
     """
     return _prior_gibbs(
-        Y, Z, numbers, seed, table, precision, noise_variance, grid,
-        new_work(grid, n_axes), np.empty((2, len(precision))), n_steps, grid.flow,
+        *steps_of(grid)[:2], Y, Z, numbers, seed, table, precision.ravel(),
+        noise_variance, grid, *_scratch(grid, precision), n_steps, grid.flow,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _prior_gibbs(
-    Y, Z, numbers, seed, table, precision, noise_variance, grid, work, vectors, n_steps,
-    flow,
+    displace, compare, Y, Z, numbers, seed, table, precision, noise_variance, grid,
+    work, noise, n_steps, flow,
 ):  # fmt: skip
     """Move them with given scratch arrays."""
-    dim = precision.shape[0]
-    noise, z, trial = vectors[0], vectors[1], work.z
+    dim, z, trial = grid.dim, grid.more, grid.z
     accepted = 0.0
-    for row in range(Y.shape[0]):
+    for row in range(np.uint64(Y.shape[0])):
         key = stream_key(seed, numbers[row])
-        y, state = Y[row], Z[row]
-        copy_vector(state, z)
-        copy_vector(z, trial)
-        rss = rss_of(y, table, grid, work, flow)
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        fetch(Z, row, work, z, dim)
+        copy_vector(work, z, trial, dim)
+        displace(grid, work, flow)
+        rss = compare(table, grid, work)
         for sweep in range(n_steps):
-            counter = fill_normals(key, sweep * (2 * dim + 2), noise)
+            counter = fill_normals(key, sweep * (2 * noise.shape[0] + 2), noise)
             total = 0.0
             for j in range(dim):
                 pull = 0.0
                 for k in range(dim):
-                    pull += precision[j, k] * z[k]
-                mean = z[j] - pull / precision[j, j]
-                trial[j] = mean + noise[j] / np.sqrt(precision[j, j])
-                rss_new = rss_of(y, table, grid, work, flow)
+                    pull += precision[j * dim + k] * work[z + k]
+                mean = work[z + j] - pull / precision[j * dim + j]
+                work[trial + j] = mean + noise[j] / np.sqrt(precision[j * dim + j])
+                displace(grid, work, flow)
+                rss_new = compare(table, grid, work)
                 probability = _chance(0.5 * (rss - rss_new) / noise_variance)
-                if uniform(key, counter + j) < probability:
-                    z[j] = trial[j]
+                if uniform(key, counter + int(j)) < probability:
+                    work[z + j] = work[trial + j]
                     rss = rss_new
-                trial[j] = z[j]
+                work[trial + j] = work[z + j]
                 total += probability
             accepted += total / dim
-        copy_vector(z, state)
-        state[dim + 1] += n_steps
+        store(work, z, dim, Z, row)
+        Z[row, dim + ONE] += n_steps
     return accepted

@@ -4,13 +4,8 @@ import numpy as np
 import pytest
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
-from sktem.template.kernels.chains import (
-    langevin_chains,
-    lower_times,
-    quadratic,
-    solve_lower,
-    transpose_times,
-)
+from sktem.template.kernels.chains import langevin_chains
+from sktem.template.kernels.products import ZERO, quadratic
 from tests.template.oracles import SHAPES, grid_of, model_of, random_params, simulate
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -18,18 +13,12 @@ SEED = np.uint64(17)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9])
-def test_products(n):
+def test_quadratic_form(n):
     rng = np.random.default_rng(0)
-    lower = np.tril(rng.normal(size=(n, n))) + 3 * np.eye(n)
-    matrix, w, out = rng.normal(size=(n, n)), rng.normal(size=n), np.empty(n)
-    lower_times(lower, w, out)
-    np.testing.assert_allclose(out, lower @ w, rtol=1e-12, atol=1e-14)
-    transpose_times(lower, w, out)
-    np.testing.assert_allclose(out, lower.T @ w, rtol=1e-12, atol=1e-14)
-    solve_lower(lower, w, out)
-    np.testing.assert_allclose(out, np.linalg.solve(lower, w), rtol=1e-10)
-    form = quadratic(matrix, w, out)
-    np.testing.assert_allclose(out, matrix @ w, rtol=1e-12, atol=1e-14)
+    matrix, w = rng.normal(size=(n, n)), rng.normal(size=n)
+    work = np.concatenate([w, np.zeros(n)])
+    form = quadratic(matrix.ravel(), work, ZERO, np.uint64(n), np.uint64(n))
+    np.testing.assert_allclose(work[n:], matrix @ w, rtol=1e-12, atol=1e-14)
     assert form == pytest.approx(w @ matrix @ w, rel=1e-12)
 
 
@@ -88,8 +77,8 @@ def test_transitions(shape, adjusted, goal):
     ]
     moved = states.copy()
     accepted, restored = langevin_chains(
-        Y, moved, numbers, SEED, model.target(params, 0), grid.compiled, grid.n_axes,
-        12, adjusted, goal,
+        Y, moved, numbers, SEED, model.target(params, 0), grid.compiled, 12,
+        adjusted, goal,
     )  # fmt: skip
     np.testing.assert_allclose(
         moved, [row for row, _ in expected], rtol=1e-7, atol=1e-9
@@ -111,6 +100,9 @@ def test_preconditioner(shape):
         target.factor @ target.factor.T @ hessian, np.eye(grid.n_latents), atol=1e-9
     )
     np.testing.assert_array_equal(target.factor, np.tril(target.factor))
+    np.testing.assert_allclose(
+        target.inverse @ target.factor, np.eye(grid.n_latents), atol=1e-9
+    )
     whitened = target.factor.T @ part.precision @ target.factor
     np.testing.assert_allclose(target.precision, whitened, atol=1e-12)
     np.testing.assert_allclose(
@@ -126,7 +118,7 @@ def test_a_chain_does_not_depend_on_the_others(adjusted):
     def moved(rows):
         Z = states[rows].copy()
         langevin_chains(
-            Y[rows], Z, numbers[rows], SEED, target, grid.compiled, 2, 6, adjusted, 0.5
+            Y[rows], Z, numbers[rows], SEED, target, grid.compiled, 6, adjusted, 0.5
         )
         return Z
 
@@ -144,18 +136,18 @@ def test_proposals_that_are_not_finite():
     states[:, dim + 1] = 0
     Z, alone = states.copy(), states[1:].copy()
     _, restored = langevin_chains(
-        Y, Z, np.arange(2), SEED, target, grid.compiled, 1, 3, False, 0.0
+        Y, Z, np.arange(2), SEED, target, grid.compiled, 3, False, 0.0
     )
     assert restored == 3
     np.testing.assert_allclose(Z[0, :dim], states[0, :dim], rtol=1e-12)
     assert Z[0, dim] == pytest.approx(700 - 3 * np.log(2))
     langevin_chains(
-        Y[1:], alone, np.array([1]), SEED, target, grid.compiled, 1, 3, False, 0.0
+        Y[1:], alone, np.array([1]), SEED, target, grid.compiled, 3, False, 0.0
     )
     np.testing.assert_array_equal(Z[1:], alone)
     Z = states.copy()
     accepted, restored = langevin_chains(
-        Y[:1], Z[:1], np.arange(1), SEED, target, grid.compiled, 1, 3, True, 0.574
+        Y[:1], Z[:1], np.arange(1), SEED, target, grid.compiled, 3, True, 0.574
     )
     assert accepted == 0 and restored == 0
     np.testing.assert_allclose(Z[0, :dim], states[0, :dim], rtol=1e-12)

@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import BSpline
 
 from sktem.models import ImageGrid
-from sktem.template.kernels.field import displace, new_work, spline
+from sktem.template.kernels.field import displace, new_work, parts_of, spline
 from tests.template.oracles import SHAPES, Dense, Pixels, grid_of
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -16,29 +16,31 @@ OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 def displaced(grid, z, work):
     """Return the displacements along the axes, of the shape of the padded image."""
     work.z[:] = z
-    displace(grid.compiled, work, ())
+    displace(grid.compiled, work.flat, ())
     return in_space(grid, work.field)
 
 
 def in_space(grid, values):
-    return values.reshape(-1, *grid.compiled.sizes[:3])
+    m0, m1, m2 = (int(getattr(grid.compiled, name)) for name in ("m0", "m1", "m2"))
+    return values.reshape(-1, m0, m1, m2)
 
 
 def kernels_of(grid):
     """Return the kernels of the three axes, (pixels, landmarks) or the other way."""
-    K0, K1, K2, _, (m0, m1, m2, *_), _, _ = grid.compiled
-    return K0.reshape(m0, -1), K1.reshape(m1, -1), K2.reshape(-1, m2)
+    K0, K1, K2 = parts_of(grid.compiled)[0]
+    return K0, K1, K2.T
 
 
 def at_landmarks(grid, z):
     """Return one number for each axis and landmark, landmarks along three axes."""
-    return z.reshape(-1, *grid.compiled.sizes[3:])
+    G0, G1, G2 = (int(getattr(grid.compiled, name)) for name in ("G0", "G1", "G2"))
+    return z.reshape(-1, G0, G1, G2)
 
 
 @OF_SHAPE
 def test_displacements(shape):
     grid, rng = grid_of(shape), np.random.default_rng(0)
-    work, z = new_work(grid.compiled, grid.n_axes), rng.normal(size=grid.n_latents)
+    work, z = new_work(grid.compiled), rng.normal(size=grid.n_latents)
     work.field[:] = 7.0  # what is left from the image before
     found = displaced(grid, z, work)
     dense = Dense(grid)
@@ -96,7 +98,9 @@ def test_spline_is_the_sum_of_b_splines(n_axes):
             for axis in range(3 - n_axes, 3):
                 others = np.delete(values, axis).prod()
                 expected[axis + 1] += table[node] * slopes[axis] * others
-        np.testing.assert_allclose(spline(table, n_axes, *t), expected, atol=1e-12)
+        np.testing.assert_allclose(
+            spline(table, np.uint64(n_axes), *t), expected, atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3])
@@ -106,8 +110,8 @@ def test_spline_is_zero_outside(n_axes, outside):
     for axis in range(3 - n_axes, 3):
         t = np.full(3, 3.0)
         t[axis] = outside
-        assert spline(table, n_axes, *t) == (0.0, 0.0, 0.0, 0.0)
-    assert spline(table, n_axes, 3.0, 3.0, 3.0)[0] == pytest.approx(1.0)
+        assert spline(table, np.uint64(n_axes), *t) == (0.0, 0.0, 0.0, 0.0)
+    assert spline(table, np.uint64(n_axes), 3.0, 3.0, 3.0)[0] == pytest.approx(1.0)
 
 
 def spline_errors(shape, beta, z):

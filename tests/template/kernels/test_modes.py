@@ -5,12 +5,12 @@ import pytest
 
 from sktem.kernels.counter_random import fill_normals, stream_key
 from sktem.template.kernels.modes import (
-    curvature,
+    add_curvature,
     factorise,
     importance_terms,
     modes,
-    new_maps,
-    solve_factorised,
+    room_of_maps,
+    solve_lower,
     solve_upper,
 )
 from tests.template.oracles import (
@@ -37,6 +37,18 @@ def spline_jacobian(grid, work):
     return np.concatenate([s[:, None] * kernels for s in slopes], axis=1)
 
 
+def added_curvature(grid, work, matrix):
+    """Return a matrix with the curvature at what the scratch holds added."""
+    known, dim = grid.compiled, grid.n_latents
+    room = dim**2 + room_of_maps(known, grid.pairs)
+    whole = np.concatenate([work.flat, np.zeros(room)])
+    out = known.more
+    start, end = int(out), int(out) + dim**2
+    whole[start:end] = matrix.ravel()
+    add_curvature(known, grid.pairs, whole, np.uint64(end), out, known.flow)
+    return whole[start:end].reshape(dim, dim)
+
+
 @OF_SHAPE
 def test_curvature_is_the_gauss_newton_matrix(shape):
     grid, rng = grid_of(shape), np.random.default_rng(0)
@@ -47,8 +59,7 @@ def test_curvature_is_the_gauss_newton_matrix(shape):
     pixels = Pixels(grid, grid.table(params.coefficients[0]))
     pixels.rss(y, z)
     added = positive(grid.n_latents)
-    out = added.copy()
-    curvature(pixels.work.slopes, grid.pairs, new_maps(grid.pairs), out)
+    out = added_curvature(grid, pixels.work, added)
     J = spline_jacobian(grid, pixels.work)
     np.testing.assert_allclose(out - added, J.T @ J, atol=1e-12 * np.abs(out).max())
     # And with the exact kernels, as near as the spline is.
@@ -59,23 +70,30 @@ def test_curvature_is_the_gauss_newton_matrix(shape):
     assert (J.T @ J).max() > 10 * bound
 
 
+def factor_of(A, b):
+    """Return whether there is a factor, what was filled, and solutions with it."""
+    n = len(A)
+    work = np.concatenate([A.ravel(), np.zeros(n * n), b, b])
+    dim, lower, one, two = map(np.uint64, (n, n * n, 2 * n * n, 2 * n * n + n))
+    found = factorise(np.uint64(0), lower, dim, work)
+    solve_lower(lower, dim, work, one)
+    solve_upper(lower, dim, work, two)
+    return found, work[n * n : 2 * n * n].reshape(n, n), work[-2 * n : -n], work[-n:]
+
+
 @pytest.mark.parametrize("n", [1, 2, 7])
 def test_linear_algebra(n):
     A, b = positive(n), np.random.default_rng(1).normal(size=n)
-    lower, out = np.zeros((n, n)), np.empty(n)
-    assert factorise(A, lower)
+    found, lower, first, second = factor_of(A, b)
+    assert found
     np.testing.assert_allclose(lower, np.linalg.cholesky(A), rtol=1e-10, atol=1e-12)
-    solve_factorised(lower, b, out)
-    np.testing.assert_allclose(out, np.linalg.solve(A, b), rtol=1e-9)
-    out = b.copy()
-    solve_upper(lower, out)
-    np.testing.assert_allclose(out, np.linalg.solve(lower.T, b), rtol=1e-9)
+    np.testing.assert_allclose(first, np.linalg.solve(lower, b), rtol=1e-9)
+    np.testing.assert_allclose(second, np.linalg.solve(lower.T, b), rtol=1e-9)
 
 
 @pytest.mark.parametrize("last", [0.0, -1.0, np.nan])
 def test_what_is_not_positive_definite_has_no_factor(last):
-    A = np.diag([1.0, last, 2.0])
-    assert not factorise(A, np.zeros((3, 3)))
+    assert not factor_of(np.diag([1.0, last, 2.0]), np.zeros(3))[0]
 
 
 def found_modes(
@@ -87,8 +105,8 @@ def found_modes(
     lowers = np.zeros((len(Y), grid.n_latents, grid.n_latents))
     modes(
         Y, Z, part.table, part.precision, part.noise_variance, np.array(levels), 200,
-        np.full(len(levels), gain), hold, grid.compiled, grid.pairs, grid.n_axes, rss,
-        log_det, lowers,
+        np.full(len(levels), gain), hold, grid.compiled, grid.pairs, rss, log_det,
+        lowers,
     )  # fmt: skip
     return part, Z, rss, log_det, lowers
 
@@ -178,7 +196,7 @@ def test_importance_terms(shape, freedom):
     seed, dim = np.uint64(11), grid.n_latents
     importance_terms(
         Y, Z, lowers, numbers, seed, freedom, part.table, part.precision,
-        part.noise_variance, grid.compiled, grid.n_axes, terms,
+        part.noise_variance, grid.compiled, terms,
     )  # fmt: skip
     model = model_of(grid)
     for row in range(3):
@@ -216,7 +234,7 @@ def test_terms_are_pure_functions_of_seed_and_number(rows):
         out = np.empty((len(rows), 8))
         importance_terms(
             Y[rows], Z[rows], lowers[rows], np.array(rows), np.uint64(1), 5, part.table,
-            part.precision, part.noise_variance, grid.compiled, 1, out,
+            part.precision, part.noise_variance, grid.compiled, out,
         )  # fmt: skip
         return out
 

@@ -14,7 +14,7 @@ def sums(grid, Y, Z, masses):
     counts = grid.template_nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
     template_sums(
-        Y, Z, masses, grid.pixels, grid.compiled, grid.n_axes, grid.template_nodes,
+        Y, Z, masses, grid.pixels, grid.compiled, grid.template_nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip
     return cross.ravel(), middle.ravel(), head

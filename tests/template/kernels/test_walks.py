@@ -27,7 +27,7 @@ def setting(shape):
 def common(model, params, Y, states):
     part = model.component(params, 0)
     return (Y, states, NUMBERS, SEED, part.table, part.precision), (
-        part.noise_variance, model.grid.compiled, model.grid.n_axes,
+        part.noise_variance, model.grid.compiled,
     )  # fmt: skip
 
 
