@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
 )
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
@@ -273,17 +275,22 @@ def _newton_step(found, coordinates):
     return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
 
 
+def _statistics(model, params, n, block, points, weights):
+    """Return the share of some subjects in the mean statistics of n, at points."""
+    Z = points.transpose(1, 0, 2).reshape(weights.size, -1)
+    repeated, Z = block.repeat(weights.shape[1]), model.annotate(Z, params)
+    return len(block) / n * model.mean_statistics(repeated, Z, weights.ravel())
+
+
 def _em_steps(model, rows, params, here):
     """Yield the parameters after an EM step, which leads upwards from anywhere."""
     draws = here.draws
     terms = (here.log_joint + draws.log_weights).T
     all_weights = np.exp(terms - logsumexp(terms, axis=1, keepdims=True))
-    s = 0.0
-    for first, block in rows.blocks():
-        subjects = slice(first, first + len(block))
-        weights = all_weights[subjects]
-        Z = draws.points[:, subjects].transpose(1, 0, 2).reshape(weights.size, -1)
-        repeated, Z = block.repeat(weights.shape[1]), model.annotate(Z, params)
-        mean = model.mean_statistics(repeated, Z, weights.ravel())
-        s = s + len(block) / len(rows) * mean
+    sums = each_block(
+        rows,
+        partial(_statistics, model, params, len(rows)),
+        lambda subjects: (draws.points[:, subjects], all_weights[subjects]),
+    )
+    s = sum(sums, start=0.0)
     yield model.maximize(s, params._replace(steps=np.inf))._replace(steps=params.steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["GroupedRows", "NamedColumns", "evenly_chosen"]
+__all__ = ["GroupedRows", "NamedColumns", "each_block", "evenly_chosen"]
 
 #: How many copies of all subjects are kept.
 KEPT_COPIES = 3
@@ -194,6 +194,32 @@ class GroupedRows:
     def __getstate__(self):
         """Leave out the copies, which are made again when they are needed."""
         return {**self.__dict__, "_repeated": {}, "_by_column": None}
+
+
+def each_block(X, function, arguments) -> list:
+    """Return what a function makes of the blocks of subjects, where their rows are.
+
+    Parameters
+    ----------
+    X : GroupedRows or SubjectBlocks
+        The subjects.
+    function : callable
+        Called with the subjects of a block, and arguments. It is sent to the partitions
+        of a Dask collection.
+    arguments : callable
+        Returns a tuple of the arguments, given the slice of the subjects of a block.
+
+    Returns
+    -------
+    list
+        A result for each block, in order.
+    """
+    if getattr(X, "is_remote", False):
+        return X.each(function, arguments)
+    return [
+        function(rows, *arguments(slice(first, first + len(rows))))
+        for first, rows in X.blocks()
+    ]
 
 
 def evenly_chosen(lengths: np.ndarray, most: int) -> np.ndarray:

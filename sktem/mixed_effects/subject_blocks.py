@@ -183,7 +183,7 @@ class SubjectBlocks(CheckedRows):
         if all(b in self._kept for b in which):
             yield from ((b, self._kept[b]) for b in which)
             return
-        keep = self.n_rows * self.shape[1] <= MOST_KEPT
+        keep = self._can_be_kept()
         for b, rows in self._read(which):
             found = self.roles.grouped(rows)
             expected = self.row_counts[self.cuts[b] : self.cuts[b + 1]]
@@ -194,6 +194,10 @@ class SubjectBlocks(CheckedRows):
             if keep:
                 self._kept[b] = found
             yield b, found
+
+    def _can_be_kept(self):
+        """Return whether all subjects are so few that they are kept in memory."""
+        return self.n_rows * self.shape[1] <= MOST_KEPT
 
     def _read(self, which):
         """Yield the numbers of blocks and their rows, in order."""
@@ -275,14 +279,18 @@ class SubjectPartitions(SubjectBlocks, PartitionedRows):
 
     def _read(self, which):
         """Bring partitions here."""
+        table = self._rows()
+        for b in which:
+            for _, block in table.pieces(self.used[[b]]):
+                yield b, block
+
+    def _rows(self):
         if self.table is None:
             raise ValueError(
                 "the rows of the fit are with Dask and not part of this copy of the "
                 "estimator: pass X, y and groups"
             )
-        for b in which:
-            for _, block in self.table.pieces(self.used[[b]]):
-                yield b, block
+        return self.table
 
     def tasks(self, graph, function, *arguments, each=None):
         """Add a task for each partition, see :class:`PartitionedRows`.
@@ -295,7 +303,19 @@ class SubjectPartitions(SubjectBlocks, PartitionedRows):
             for index in chosen
         }
         call = partial(_on_subjects, self.roles, function)
-        return self.table.tasks(graph, call, *arguments, each=own)
+        return self._rows().tasks(graph, call, *arguments, each=own)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether tasks go to the subjects, which are too many to be kept here."""
+        return not self._can_be_kept()
+
+    def each(self, function, arguments):
+        """Return what a function makes of partitions, see :func:`each_block`."""
+        graph, stops = Graph(), self.starts + self.lengths
+        own = {i: arguments(slice(self.starts[i], stops[i])) for i in self.used}
+        tasks = self.tasks(graph, partial(_called, function), each=own)
+        return graph.run([*tasks.values()])[0]
 
 
 def _summarized(roles, block, first):
@@ -304,6 +324,10 @@ def _summarized(roles, block, first):
 
 def _on_subjects(roles, function, block, first_row, first, *arguments):
     return function(roles.grouped(block), first, *arguments)
+
+
+def _called(function, subjects, first, *arguments):
+    return function(subjects, *arguments)
 
 
 class Features(NamedTuple):

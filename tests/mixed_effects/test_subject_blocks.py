@@ -102,7 +102,7 @@ def frame(n_partitions=5, by_subject=True):
 
 
 @pytest.mark.parametrize("solver, options", [("saem", {}), ("isaem", {"tol": 0})])
-def test_partitions_of_dask(solver, options):
+def test_partitions_of_dask(solver, options, small_blocks):
     dask = pytest.importorskip("dask")
     settings = {"batch_size": 6, **options} if solver == "isaem" else options
     with dask.config.set(scheduler="sync"):

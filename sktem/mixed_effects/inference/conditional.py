@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+
+from sktem.mixed_effects.rows import each_block
 
 __all__ = ["ConditionalModes", "conditional_modes"]
 
@@ -47,14 +50,12 @@ def conditional_modes(model, X, params, Z) -> ConditionalModes:
     n, d = Z.shape
     if d == 0:
         return ConditionalModes(Z, np.empty((n, 0, 0)), np.ones(n, dtype=bool))
-    found = [
-        _modes_of_block(model, rows, params, Z[first : first + len(rows)])
-        for first, rows in X.blocks()
-    ]
+    of_block = partial(_modes_of_block, model, params)
+    found = each_block(X, of_block, lambda subjects: (Z[subjects],))
     return ConditionalModes(*map(np.concatenate, zip(*found, strict=True)))
 
 
-def _modes_of_block(model, X, params, Z):
+def _modes_of_block(model, params, X, Z):
     """Find the modes of subjects that are in memory."""
     n, d = Z.shape
     means, root = model.prior_moments(X, params)

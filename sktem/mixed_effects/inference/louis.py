@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
 )
+from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
 
@@ -62,16 +63,17 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
         log_joint = draws.log_joint(model, X, params)
     terms = log_joint + draws.log_weights
     weights = np.exp(terms - logsumexp(terms, axis=0))
-    parts = []
-    for first, block in X.blocks():
-        subjects = slice(first, first + len(block))
-        part = ImportanceDraws(draws.points[:, subjects], None, draws.random)
-        parts.append(_of_block(model, block, params, part, weights[:, subjects]))
+
+    def of_subjects(subjects):
+        points = ImportanceDraws(draws.points[:, subjects], None, draws.random)
+        return points, weights[:, subjects]
+
+    parts = each_block(X, partial(_of_block, model, params), of_subjects)
     sums = (reduce(np.add, terms) for terms in zip(*parts, strict=True))
     return LouisInformation(*sums)
 
 
-def _of_block(model, X, params, draws, weights) -> LouisInformation:
+def _of_block(model, params, X, draws, weights) -> LouisInformation:
     """Return the information of subjects that are in memory."""
     n_points, n, d = draws.points.shape
     vector = ParameterVector(model)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from sktem.mixed_effects.rows import each_block
 from sktem.progress import counted
 
 __all__ = [
@@ -65,20 +67,9 @@ class ImportanceDraws:
         return log_joint
 
     def _in_chunks(self, function, X, params):
-        found = np.empty(self.points.shape[:2])
-        for first, block in X.blocks():
-            subjects = slice(first, first + len(block))
-            points, into = self.points[:, subjects], found[:, subjects]
-            n_points, n, d = points.shape
-            at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
-            label = f"Likelihood: blocks of {self.kind}"
-            for start in counted(range(0, n_points, at_once), label):
-                part = points[start : start + at_once]
-                rows = block.repeat(len(part))
-                Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
-                values = function(rows, Z, params).reshape(n, len(part))
-                into[start : start + at_once] = values.T
-        return found
+        of_block = partial(_at_points, function, params, self.kind)
+        found = each_block(X, of_block, lambda subjects: (self.points[:, subjects],))
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
     def log_likelihood(self, log_joint):
         """Return log-likelihoods of the subjects and the error of their sum."""
@@ -90,6 +81,20 @@ class ImportanceDraws:
         relative = np.exp(terms - values) * n_points
         variances = relative.var(axis=0, ddof=1) / n_points
         return values, float(np.sqrt(variances.sum()))
+
+
+def _at_points(function, params, kind, block, points):
+    """Return a function of subjects that are in memory, at points of each."""
+    n_points, n, d = points.shape
+    found = np.empty((n_points, n))
+    at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
+    for start in counted(range(0, n_points, at_once), f"Likelihood: blocks of {kind}"):
+        part = points[start : start + at_once]
+        rows = block.repeat(len(part))
+        Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
+        values = function(rows, Z, params).reshape(n, len(part))
+        found[start : start + at_once] = values.T
+    return found
 
 
 def importance_draws(modes, covariances, n_draws, rng, df=5.0):
@@ -129,14 +134,11 @@ def single_point(n):
 
 def linearized_log_likelihood(model, X, params, modes):
     """Return log-likelihoods with the model function made linear at the modes."""
-    found = [
-        _linearized_block(model, rows, params, modes[first : first + len(rows)])
-        for first, rows in X.blocks()
-    ]
-    return np.concatenate(found)
+    of_block = partial(_linearized_block, model, params)
+    return np.concatenate(each_block(X, of_block, lambda part: (modes[part],)))
 
 
-def _linearized_block(model, X, params, modes):
+def _linearized_block(model, params, X, modes):
     """Return linearized log-likelihoods of subjects that are in memory."""
     means, root = model.prior_moments(X, params)
     f = model.predict_rows(X, modes, params.numeric)
