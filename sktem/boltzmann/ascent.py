@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.loop import has_missing
+from sktem.boltzmann.positive_phase import has_missing
 from sktem.rows.checked import CheckedRows
 
 __all__ = ["ExactAscent"]

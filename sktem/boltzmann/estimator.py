@@ -16,8 +16,8 @@ from sktem.boltzmann.brackets import PartitionBracket
 from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
 from sktem.boltzmann.fitted import FittedMachine
-from sktem.boltzmann.loop import has_missing
 from sktem.boltzmann.partition import METHODS, LogPartition
+from sktem.boltzmann.positive_phase import has_missing
 from sktem.boltzmann.pretraining import pretrained
 from sktem.boltzmann.row_weights import (
     check_weights,

@@ -47,6 +47,7 @@ class GraphMachine(BoltzmannModel):
     """
 
     dtype = np.dtype(np.float64)
+    row_axis = 1
 
     def __init__(self, graph: Graph, hidden, n_jobs=None):
         self.graph = graph
@@ -111,7 +112,7 @@ class GraphMachine(BoltzmannModel):
 
     def sweep(
         self, params, states, n_sweeps, seed, order=None, clamped=None, means=False,
-        apart=False, offsets=None, scales=(1.0, 0.0),
+        apart=False, offsets=None, scales=(1.0, 0.0), places=None,
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -120,7 +121,7 @@ class GraphMachine(BoltzmannModel):
         order = self.order if order is None else order
         self.sweeps.sweep(
             params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-            scales, self.n_jobs,
+            scales, self.n_jobs, places,
         )  # fmt: skip
 
     def conditional_means(self, params, states, order=None, clamped=None) -> np.ndarray:
@@ -263,11 +264,12 @@ class GraphMachine(BoltzmannModel):
     # Expectations under the posterior and under the model.
 
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
-    ) -> Moments:
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
+        places=None,
+    ) -> Moments:  # fmt: skip
         """Move posterior chains and return the mean of phi."""
         states, clamped, order, share = self._clamp(X, observed, chains)
-        self.sweep(params, states, n_sweeps, seed, order, clamped)
+        self.sweep(params, states, n_sweeps, seed, order, clamped, places=places)
         means = None
         if rao_blackwell:
             means = self.conditional_means(params, states, order, clamped)

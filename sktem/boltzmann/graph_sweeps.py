@@ -61,7 +61,7 @@ class GraphSweeps:
 
     def sweep(
         self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, n_jobs,
+        scales, n_jobs, places=None,
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -89,7 +89,10 @@ class GraphSweeps:
             Factors of the parameters and of the offsets.
         n_jobs : int or None
             Threads.
+        places : ndarray of int64 of shape (n,) or None, default=None
+            Numbers of the chains in their draws, None for their indices.
         """
+        places = np.arange(states.shape[1]) if places is None else places
         plain = offsets is None and clamped is None and means == apart
         if plain and self.is_dense:
             dense = DenseGraph(self.graph, scales[0] * params)
@@ -98,18 +101,19 @@ class GraphSweeps:
                 if means:
                     dense.give_means(states, order, start, stop)
                 else:
-                    dense.sweep(states, order, n_sweeps, seed, start, stop)
+                    dense.sweep(states, order, n_sweeps, seed, places, start, stop)
         else:
             block = self._by_edges(
                 params, states, n_sweeps, np.uint64(seed), order, clamped, means,
-                apart, offsets, scales, plain and states.shape[1] >= FEWEST_BITS,
+                apart, offsets, scales, places,
+                plain and states.shape[1] >= FEWEST_BITS,
             )  # fmt: skip
         for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
             pass
 
     def _by_edges(
         self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, bits,
+        scales, places, bits,
     ):  # fmt: skip
         """Return the sweeps of a block of chains, on bits where that is possible."""
         layout = order, self.indptr, self.indices
@@ -122,13 +126,15 @@ class GraphSweeps:
         def on_bits(start, stop):
             if means:
                 return bit_means(states, *layout, *factors, start, stop)
-            return bit_sweeps(states, *layout, *factors, n_sweeps, seed, start, stop)
+            return bit_sweeps(
+                states, *layout, *factors, n_sweeps, seed, places, start, stop
+            )
 
         def block(start, stop):
             if not (bits and on_bits(start, stop)):
                 sweeps(
                     states, clamped, offsets, np.float32(scales[1]), *layout, weights,
-                    biases, n_sweeps, means, apart, seed, start, stop,
+                    biases, n_sweeps, means, apart, seed, places, start, stop,
                 )  # fmt: skip
 
         return block
@@ -150,7 +156,7 @@ class DenseGraph:
         n_pairs = graph.n_units * (graph.n_units - 1) / 2
         return graph.n_units >= FEWEST_UNITS and graph.n_edges >= LEAST_SHARE * n_pairs
 
-    def sweep(self, states, order, n_sweeps, seed, start, stop):
+    def sweep(self, states, order, n_sweeps, seed, places, start, stop):
         """Draw the units in `order` by turns, of the chains from `start` to `stop`."""
         local = np.ascontiguousarray(states[order, start:stop])
         if len(order) < len(states):
@@ -167,7 +173,7 @@ class DenseGraph:
                 fields += fixed[drawn]
                 draw_in_turn(
                     fields, local[drawn], weights[drawn, drawn], order[drawn],
-                    np.uint64(seed), sweep, start,
+                    np.uint64(seed), sweep, places[start:stop],
                 )  # fmt: skip
         states[order, start:stop] = local
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
+from sktem.boltzmann.batch_draws import uniforms
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
     adapted_step,
@@ -53,13 +54,13 @@ class CompiledOperations(NumpyArrays):
     #: Rows whose states are worked on at a time.
     rows_per_block = 256
 
-    def draws(self, seed, first_row=0):
-        """Return the draws of a seed for rows that are numbered from `first_row`."""
-        return _CompiledDraws(np.uint64(seed), np.uint64(first_row))
+    def draws(self, seed, first_row=0, places=None):
+        """Return the draws of a seed for rows from the first on, or their places."""
+        return _CompiledDraws(np.uint64(seed), first_row, places)
 
     def drawn(self, means, rng):
         """Return draws of binary units from their means, float32."""
-        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+        return (uniforms(rng, means.shape) < means).astype(np.float32)
 
     def means(self, fields, biases):
         """Return ``1 / (1 + exp(-(fields + biases)))``, in the place of `fields`."""
@@ -182,30 +183,32 @@ def _sparse_product(a, b, out):
 class _CompiledDraws:
     """Draws of one call; each has its own step index."""
 
-    def __init__(self, seed, first_row):
-        self.seed, self.first_row = seed, first_row
+    def __init__(self, seed, first_row, places):
+        self.seed, self.first_row, self.places = seed, first_row, places
         self.step = 0
 
-    def key(self):
-        """Return the seed, the step and the first row of the next draws."""
-        step = np.uint64(self.step)
+    def key(self, n):
+        """Return the seed, the step and the numbers of n rows of the next draws."""
+        first, after, step = self.first_row, self.first_row + n, np.uint64(self.step)
         self.step += 1
-        return self.seed, step, self.first_row
+        if self.places is None:
+            return self.seed, step, np.arange(first, after)
+        return self.seed, step, self.places[first:after]
 
     def units(self, fields, first, biases):
         """Return fields with draws of binary units from the column `first` on."""
-        draw_units(fields, first, biases, *self.key())
+        draw_units(fields, first, biases, *self.key(len(fields)))
         return fields
 
     def normals(self, fields, biases, precisions):
         """Return fields with draws of Gaussian units in the first columns."""
-        draw_normals(fields, biases, precisions, *self.key())
+        draw_normals(fields, biases, precisions, *self.key(len(fields)))
         return fields
 
     def from_means(self, means):
         """Return draws of binary units from their means, float32."""
         out = np.empty(means.shape, np.float32)
-        draw_from_means(out, means, *self.key())
+        draw_from_means(out, means, *self.key(len(means)))
         return out
 
 
@@ -215,7 +218,7 @@ class NamespaceOperations(NamespaceArrays):
     # Large blocks keep a device busy; they bound the memory of temporaries.
     rows_per_block = 16384
 
-    def draws(self, seed, first_row=0):
+    def draws(self, seed, first_row=0, places=None):
         """Return the draws of a seed for rows that are numbered from `first_row`."""
         return _NamespaceDraws(self, (int(seed) + int(first_row) * ROW_STEP) % 2**63)
 

@@ -165,7 +165,7 @@ class LayeredMachine(BoltzmannModel):
         coins = (rng.random((n, self.layout.n_odd)) < 0.5).astype(np.float32)
         return coins if like is None else arrays_of(like).asarray(coins)
 
-    def drawn(self, means, rng):
+    def drawn(self, means, rng, axis=0):
         """Return draws of binary units from their means, float32."""
         return operations_of(means).drawn(means, rng)
 
@@ -198,11 +198,12 @@ class LayeredMachine(BoltzmannModel):
     # Expectations under the posterior and under the model.
 
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
-    ) -> Moments:
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
+        places=None,
+    ) -> Moments:  # fmt: skip
         """Move posterior chains and return the mean of phi."""
         return self._moments(
-            params, chains, n_sweeps, seed, rao_blackwell, X=X, observed=observed
+            params, chains, n_sweeps, seed, rao_blackwell, X, observed, places
         )
 
     def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
@@ -210,15 +211,16 @@ class LayeredMachine(BoltzmannModel):
         return self._moments(params, chains, n_sweeps, seed, rao_blackwell)
 
     def _moments(
-        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
-    ) -> Moments:
+        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None,
+        places=None,
+    ) -> Moments:  # fmt: skip
         """Move chains and return mean statistics, by blocks of rows."""
         operations, n = operations_of(params), chains.shape[0]
         new = operations.empty((n, self.layout.n_odd), operations.xp.float32)
 
         def block(start, stop):
             part = slice(start, stop)
-            draws = operations.draws(seed, start)
+            draws = operations.draws(seed, start, places)
             even, means = self.states.transitions(
                 params,
                 chains[part, ...],
@@ -273,8 +275,7 @@ class LayeredMachine(BoltzmannModel):
             operations.rows_per_block,
             self._threads(operations),
         )
-        even, odd = zip(*results, strict=True)
-        return operations.concat(even), operations.concat(odd)
+        return tuple(map(operations.concat, zip(*results, strict=True)))
 
     def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
         """Return the mean of phi under mean field."""

@@ -12,11 +12,9 @@ from __future__ import annotations
 import time
 from itertools import pairwise
 
-import numpy as np
-from scipy import sparse
-
 from sktem.arrays import arrays_of
-from sktem.boltzmann.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.e_steps import draw_seed
+from sktem.boltzmann.positive_phase import Batches, PartitionedBatches
 from sktem.boltzmann.rounds import (
     FEWEST_UPDATES,
     Measure,
@@ -28,11 +26,17 @@ from sktem.boltzmann.rounds import (
 from sktem.boltzmann.row_weights import RowOrder
 from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
-from sktem.e_step.batches import BufferedSelector, batch_edges
+from sktem.e_step.batches import (
+    BufferedSelector,
+    ShareSelector,
+    batch_edges,
+    new_selector,
+)
 from sktem.loop.runner import run_epochs as run
 from sktem.rows.checked import CheckedRows
+from sktem.rows.partitions import PartitionedRows
 
-__all__ = ["has_missing", "run_epochs", "taken", "update"]
+__all__ = ["run_epochs", "update"]
 
 #: Share of a batch in the moving average of the units' means.
 CENTRE_RATE = 0.01
@@ -67,22 +71,23 @@ class ContrastiveEpochs:
         self.ends = round_ends(
             settings.n_epochs, len(self.edges) - 1, settings.adaptive, ascends
         )
-        self.missing = has_missing(X)
+        by_partition = isinstance(X, PartitionedRows)
+        self.batches = (PartitionedBatches if by_partition else Batches)(X)
         self.begun = time.process_time() - state.cpu_time
         self.copy = arrays_of(state.params).copy
         self._finish_epoch()
 
     def start(self) -> None:
         """Measure where the run begins, unless it is resumed."""
-        settings, state = self.settings, self.state
-        if settings.posterior.keeps_chains and state.started is None:
-            state.started = np.zeros(self.X.shape[0], bool)
+        state = self.state
+        if self.settings.posterior.keeps_chains:
+            self.batches.start(state)
         if self.watch is not None and not state.measures:
             _measure(state, self.watch)
 
     def epoch(self) -> bool:
         """Update on each batch once; False if no epoch is left."""
-        settings, state, X = self.settings, self.state, self.X
+        settings, state = self.settings, self.state
         if state.epoch >= state.begin + settings.n_epochs:
             return False
         if self.climbs:
@@ -96,7 +101,7 @@ class ContrastiveEpochs:
         for batch_number, rows in enumerate(self._batches()):
             if settings.adaptive:
                 state.fraction = (done + batch_number / n_updates) / span
-            update(settings, state, taken(X, rows), missing=self.missing, rows=rows)
+            update(settings, state, self.batches, rows)
         state.epoch += 1
         state.cpu_time = time.process_time() - self.begun
         return True
@@ -104,6 +109,12 @@ class ContrastiveEpochs:
     def _batches(self):
         """Yield the rows of each batch of an epoch."""
         X, rng = self.X, self.state.generators.indices
+        if isinstance(X, PartitionedRows) and self.order.shares is None:
+            selector = new_selector(X, self.settings.batch_size, "shuffle", None, "")
+            if isinstance(selector, ShareSelector):
+                for _ in range(selector.n_batches):
+                    yield selector.next(rng).rows
+                return
         if isinstance(X, CheckedRows) and not X.can_take:
             if self.order.shares is not None:
                 raise ValueError(
@@ -139,6 +150,7 @@ class ContrastiveEpochs:
             self._move_chains()
         elif self.watch is not None:
             _close_epoch(self.settings, state, self.watch, self.ends)
+        state.history.events.update(self.batches.new_events())
         _record(self.settings, state, self.climbs)
         self._finish_epoch()
 
@@ -155,10 +167,12 @@ class ContrastiveEpochs:
         state.chains = moved.chains
 
     def finish(self, on_epoch) -> None:
-        """Nothing is left to do."""
+        """Forget what is with partitions."""
+        self.batches.finish(self.state)
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""
+        self.batches.finish(self.state)
         self.state.params, self.state.average = self.state.finished
 
     def _finish_epoch(self):
@@ -168,20 +182,23 @@ class ContrastiveEpochs:
         state.finished = self.copy(state.params), average
 
 
-def update(settings, state, batch, *, missing=False, rows=None) -> None:
-    """Do one E-step and one M-step."""
+def update(settings, state, batches, rows=None) -> None:
+    """Do one E-step, on a batch, and one M-step."""
     model, rng = settings.model, state.generators.sampling
-    X, observed = _visible(model, batch, missing, settings.binarize, rng)
     state.n_updates += 1
-    moments = _expect(settings, state, X, observed, rows)
+    positive = batches.expect(settings, state, rows)
     if settings.centering:
-        _move_centre(model, state, moments)
+        _move_centre(model, state, positive.values)
     if settings.solver.averages and state.mean is not None:
         a = settings.step_size_e(state.n_updates, state.fraction)
-        state.mean += a * (moments.values - state.mean)
+        state.mean += a * (positive.values - state.mean)
     else:
-        state.mean = moments.values
-    chains = _negative_start(settings, state, X, observed, moments)
+        state.mean = positive.values
+    chains = positive.starts
+    if settings.solver.persistent:
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
+        chains = state.chains
     negative = free_moments(
         model, state.params, chains, _replicas(settings, state, chains),
         settings.n_gibbs_m, rng, settings.rao_blackwell,
@@ -192,100 +209,13 @@ def update(settings, state, batch, *, missing=False, rows=None) -> None:
     average(settings, state)
 
 
-def has_missing(X) -> bool:
-    """Return whether a value is not observed."""
-    if sparse.issparse(X):
-        return False
-    if isinstance(X, CheckedRows):
-        return X.has_nan
-    xp = arrays_of(X).xp
-    return bool(xp.any(xp.isnan(X)))
-
-
-def taken(X, rows):
-    """Return rows of the visible values."""
-    if isinstance(X, CheckedRows):
-        return X.take(rows)
-    return X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
-
-
-def _visible(model, batch, missing, binarize, rng):
-    """Return the values of a batch as float32, and which are observed."""
-    if sparse.issparse(batch):
-        batch = batch.toarray()
-    arrays = arrays_of(batch)
-    xp = arrays.xp
-    X = arrays.contiguous(arrays.astype(batch, xp.float32))
-    observed = None
-    if missing:
-        observed = ~xp.isnan(X)
-        if xp.all(observed):
-            observed = None
-        else:
-            X = xp.where(observed, X, xp.full_like(X, 0.5))
-    if binarize:
-        X = model.drawn(X, rng)
-    return X, observed
-
-
-def _expect(settings, state, X, observed, rows):
-    """Return the mean statistics of a batch; its chains move."""
-    model, posterior, rng = (
-        settings.model,
-        settings.posterior,
-        state.generators.sampling,
-    )
-    progress = state.progress
-    if not posterior.keeps_chains:
-        return posterior.expect(model, state.params, X, observed, None, rng, progress)
-    copies = settings.n_chains_e
-    if copies > 1:
-        repeat = arrays_of(X).xp.repeat
-        X = repeat(X, copies, axis=0)
-        observed = None if observed is None else repeat(observed, copies, axis=0)
-    if rows is None or not state.started[rows].all():
-        chains = posterior_start(model, state.params, X, observed, rng)
-    else:
-        arrays = arrays_of(state.posterior_chains)
-        packed = arrays.take(state.posterior_chains, rows)
-        chains = model.unpack(arrays.xp.reshape(packed, (X.shape[0], -1)))
-    moments = posterior.expect(model, state.params, X, observed, chains, rng, progress)
-    if rows is not None and moments.chains is not None:
-        packed = model.pack(moments.chains)
-        arrays, width = arrays_of(packed), packed.shape[1]
-        if state.posterior_chains is None:
-            shape = (len(state.started), copies, width)
-            state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
-        packed = arrays.xp.reshape(packed, (len(rows), copies, width))
-        arrays.put(state.posterior_chains, rows, packed)
-        state.started[rows] = True
-    return moments
-
-
-def _move_centre(model, state, moments):
+def _move_centre(model, state, values):
     """Average the posterior means of the units, over all updates and later the last."""
-    means = moments.values[: model.weights_from]
+    means = values[: model.weights_from]
     if state.centre is None:
         state.centre = arrays_of(means).copy(means)
     else:
         state.centre += max(1 / state.n_updates, CENTRE_RATE) * (means - state.centre)
-
-
-def _negative_start(settings, state, X, observed, moments):
-    """Return the chains that the M-step moves."""
-    model, rng = settings.model, state.generators.sampling
-    if settings.solver.persistent:
-        if state.chains is None:
-            state.chains = model.new_chains(settings.n_chains, rng, state.params)
-        return state.chains
-    if moments.chains is not None:
-        return moments.chains
-    start = posterior_start(model, state.params, X, observed, rng)
-    seed = draw_seed(rng)
-    sweeps = settings.n_gibbs_e
-    return model.posterior_gibbs(
-        state.params, X, observed, start, sweeps, seed, False
-    ).chains
 
 
 def _replicas(settings, state, chains):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
+from sktem.boltzmann.batch_draws import uniforms
 from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
@@ -68,6 +69,8 @@ class BoltzmannModel(ABC):
         Whether the visible units are real-valued.
     weighs_rows : bool
         Whether `rows_exact` takes weights of rows.
+    row_axis : int
+        That of the rows or chains in arrays of chains.
     """
 
     n_visible: int
@@ -79,6 +82,7 @@ class BoltzmannModel(ABC):
 
     gaussian = False
     weighs_rows = False
+    row_axis = 0
 
     n_jobs: int | None
 
@@ -142,7 +146,7 @@ class BoltzmannModel(ABC):
             Chains.
         """
 
-    def drawn(self, means, rng) -> Any:
+    def drawn(self, means, rng, axis=0) -> Any:
         """Return draws of binary units from their means.
 
         Parameters
@@ -151,13 +155,15 @@ class BoltzmannModel(ABC):
             Probabilities of 1.
         rng : numpy.random.Generator
             Source of randomness.
+        axis : int, default=0
+            That of the rows, for a :class:`~sktem.boltzmann.batch_draws.BatchPart`.
 
         Returns
         -------
         array of float32
             Zeros and ones of the shape of `means`.
         """
-        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
+        return (uniforms(rng, means.shape, axis) < means).astype(np.float32)
 
     @abstractmethod
     def biases_by_unit(self, params) -> Any:
@@ -326,8 +332,9 @@ class BoltzmannModel(ABC):
 
     @abstractmethod
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
-    ) -> Moments:
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
+        places=None,
+    ) -> Moments:  # fmt: skip
         """Move posterior chains, one per row, and return the mean of phi.
 
         Parameters
@@ -344,6 +351,8 @@ class BoltzmannModel(ABC):
             Seed of the draws.
         rao_blackwell : bool, default=True
             Conditional means in place of last draws.
+        places : ndarray of int64 of shape (n,) or None, default=None
+            Numbers of the rows in their draws, None for their indices.
 
         Returns
         -------

@@ -8,8 +8,8 @@ from scipy import sparse
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.ascent import ExactAscent
-from sktem.boltzmann.loop import has_missing, taken
 from sktem.boltzmann.partition import exact_partition
+from sktem.boltzmann.positive_phase import has_missing, taken
 from sktem.boltzmann.row_weights import mean_of, thinned
 from sktem.boltzmann.tracking import PartitionTrack
 from sktem.rows.checked import CheckedRows

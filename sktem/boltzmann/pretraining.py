@@ -10,7 +10,8 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import ExactPosterior
 from sktem.boltzmann.layer_states import LayerStates
 from sktem.boltzmann.layered_machine import LayeredMachine
-from sktem.boltzmann.loop import has_missing, run_epochs
+from sktem.boltzmann.loop import run_epochs
+from sktem.boltzmann.positive_phase import has_missing
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveState
 

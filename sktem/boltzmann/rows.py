@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+from types import SimpleNamespace
+
 import numpy as np
 
 from sktem.boltzmann.checks import check_rows, visible_values
 from sktem.boltzmann.tables import is_tabular
 from sktem.estimators.by_blocks import gathered
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.mapped import MappedRows
-from sktem.rows.partitions import DaskRows
+from sktem.rows.mapped import mapped
+from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
 
 __all__ = ["answer", "each_checked", "rows_of_fit"]
@@ -24,15 +27,17 @@ def rows_of_fit(machine, X, *, reset):
     if source is None:
         return check_rows(machine, X, reset=reset)
     check_columns(machine, source, reset=reset)
-
-    def values(_, chunk):
-        return visible_values(machine, chunk)
-
-    given = CheckedRows(source, allow_nan=True)
+    # What a task needs of the machine.
+    kinds = SimpleNamespace(visible=machine.visible, binarize=machine.binarize)
+    values = partial(visible_values, kinds)
+    given: CheckedRows
+    if isinstance(source, DaskRows):
+        given = PartitionedRows(source, values, allow_nan=True)
+    else:
+        given = CheckedRows(source, allow_nan=True)
     if given.shape[0] < 1:
         raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
-    rows = CheckedRows(MappedRows(given, values), allow_nan=True)
-    rows.names = given.names
+    rows = mapped(given, values)
     if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
         return np.concatenate([block for _, block in rows.blocks()])
     if machine.pretrain:

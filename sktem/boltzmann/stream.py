@@ -11,7 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
-from sktem.boltzmann.loop import has_missing, update
+from sktem.boltzmann.loop import update
+from sktem.boltzmann.positive_phase import Batches, has_missing
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
@@ -133,8 +134,7 @@ class BoltzmannStream(StreamRunner):
             for begin in range(0, full, size):
                 rows = data[begin : begin + size, :]
                 batch = self.units.inputs(rows, arrays.xp.float32)
-                missing = has_missing(batch)
-                update(settings, self.state, batch, missing=missing)
+                update(settings, self.state, Batches(batch))
                 on_step()
         self.events.update(self.state.history.events)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from scipy.special import expit
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.tables import Table
-from sktem.rows.checked import CheckedRows, aligned_blocks
-from sktem.rows.mapped import MappedRows
+from sktem.rows.checked import CheckedRows, summed
+from sktem.rows.mapped import mapped
 
 __all__ = ["VisibleUnits"]
 
@@ -49,11 +50,7 @@ class VisibleUnits:
             ones = np.ones(n) if weights is None else weights
             total, count = X.T @ ones, zeros + float(ones.sum())
         else:
-            total, count = zeros, zeros
-            for part, seen, each in _seen(X, weights):
-                total = total + xp.sum(part * each, axis=0, dtype=xp.float64)
-                seen = arrays.astype(seen, xp.float64)
-                count = count + xp.sum(seen * each, axis=0)
+            total, count = _summed(_totals, X, weights)
         if kind != "gaussian":
             spin = float(kind == "spin")
             total = 0.5 * (total + count) if spin else total
@@ -63,11 +60,7 @@ class VisibleUnits:
             return cls(kind, zeros - spin, zeros + 1.0 + spin, logits)
         count = xp.where(count > 0, count, zeros + 1.0)
         centre = total / count
-        squares = zeros
-        for part, seen, each in _seen(X, weights):
-            deviations = arrays.astype(part, xp.float64) - centre
-            deviations = xp.where(seen, deviations, xp.zeros_like(deviations))
-            squares = squares + xp.sum(deviations**2 * each, axis=0)
+        (squares,) = _summed(partial(_squares, centre), X, weights)
         scale = xp.sqrt(squares / count)
         # A column that varies by rounding only gets a share of the typical scale.
         rounding = 10 * float(xp.finfo(X.dtype).eps) * xp.abs(centre)
@@ -123,11 +116,7 @@ class VisibleUnits:
         if sparse.issparse(X):
             return X.astype(dtype, copy=False)
         if isinstance(X, CheckedRows):
-
-            def inputs(_, chunk):
-                return self.inputs(chunk, dtype)
-
-            return CheckedRows(MappedRows(X, inputs), allow_nan=True)
+            return mapped(X, partial(self.inputs, dtype=dtype))
         arrays = arrays_of(X)
         if self.kind != "binary":
             X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
@@ -150,11 +139,35 @@ class VisibleUnits:
         return float(xp.sum(xp.log(self.scale)))
 
 
-def _seen(X, weights):
-    """Yield X with zero for NaN, what is not NaN, and weights; by blocks if read so."""
-    by_blocks = isinstance(X, CheckedRows)
-    for part, w in aligned_blocks(X, weights) if by_blocks else [(X, weights)]:
-        arrays = arrays_of(part)
-        seen = ~arrays.xp.isnan(part)
-        each = 1.0 if w is None else arrays.asarray(w)[:, None]
-        yield arrays.xp.where(seen, part, arrays.xp.zeros_like(part)), seen, each
+def _summed(function, X, weights):
+    """Return sums of a function of rows and weights, by blocks if X is read so."""
+    if isinstance(X, CheckedRows):
+        return summed(function, X, weights)
+    return function(X, weights=weights)
+
+
+def _seen(part, weights):
+    """Return rows with zero for NaN, what is not NaN, and weights, by column."""
+    arrays = arrays_of(part)
+    seen = ~arrays.xp.isnan(part)
+    each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
+    return arrays.xp.where(seen, part, arrays.xp.zeros_like(part)), seen, each
+
+
+def _totals(part, *, weights):
+    """Return the sums of columns over what is not NaN, and of the weights of that."""
+    arrays = arrays_of(part)
+    xp = arrays.xp
+    part, seen, each = _seen(part, weights)
+    seen = arrays.astype(seen, xp.float64)
+    return xp.sum(part * each, axis=0, dtype=xp.float64), xp.sum(seen * each, axis=0)
+
+
+def _squares(centre, part, *, weights):
+    """Return the sums of squared deviations of columns."""
+    arrays = arrays_of(part)
+    xp = arrays.xp
+    part, seen, each = _seen(part, weights)
+    deviations = arrays.astype(part, xp.float64) - centre
+    deviations = xp.where(seen, deviations, xp.zeros_like(deviations))
+    return (xp.sum(deviations**2 * each, axis=0),)

@@ -79,7 +79,8 @@ class GroupBlock:
 
     def draw(self, params, fields, biases, draws):
         """Return fields with draws in the columns of the block."""
-        draw_groups(fields, self.starts, biases.astype(np.float32), *draws.key())
+        key = draws.key(len(fields))
+        draw_groups(fields, self.starts, biases.astype(np.float32), *key)
         return fields
 
     def means(self, params, fields, biases):

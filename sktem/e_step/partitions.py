@@ -19,17 +19,16 @@ from sktem.e_step.batches import SharedRows
 from sktem.e_step.chains import ChainState, ChainTable, averaged, positions
 from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.memory import LatentMemory
-from sktem.e_step.random import spawn_generators
+from sktem.e_step.random import Generators
 from sktem.e_step.row_random import PASS, START
-from sktem.e_step.snapshots import Snapshots, save
+from sktem.e_step.visits import PartitionVisits, RemoteLatents
 from sktem.rows.partitions import (
     PartSum,
     aligned_slices,
     joined_sums,
-    reduced,
     total_of,
 )
-from sktem.rows.tasks import Graph, Held, current_client
+from sktem.rows.tasks import Graph
 
 __all__ = ["PartitionedExpectation"]
 
@@ -111,28 +110,6 @@ class Report(NamedTuple):
     shared: Any
 
 
-class Visited(NamedTuple):
-    """What a visit of a partition leaves.
-
-    Attributes
-    ----------
-    report : Report or None
-        What it has found.
-    kept : Kept
-        What is remembered from now on.
-    """
-
-    report: Report | None
-    kept: Kept
-
-
-class RemoteLatents:
-    """Stands for the latents of all rows, which are with the partitions."""
-
-    def __reduce__(self):
-        raise TypeError("what the workers of Dask remember of rows cannot be saved")
-
-
 class RemoteChains:
     """Stands for the chain states of all rows, which are with the partitions.
 
@@ -174,7 +151,8 @@ class RemoteChains:
         return self.brought[1].get(places)
 
     def _table(self, rows):
-        X, kept, graph = self.expectation.X, self.expectation.kept, Graph()
+        X, graph = self.expectation.X, Graph()
+        kept = self.expectation.visits.kept
         parts = X.split(rows)
         each = {i: (kept[i], rows[part] - X.starts[i]) for i, part in parts.items()}
         tasks = X.tasks(graph, _chain_states, each=each)
@@ -194,17 +172,13 @@ class PartitionedExpectation(Expectation):
 
     Attributes
     ----------
-    kept : dict
-        What stands for the last :class:`Visited` of a partition, where that leaves
-        something to be remembered.
+    visits : PartitionVisits
+        What stands for what is remembered of partitions.
     """
 
     def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         super().__init__(model, sampler, X, sample_weight, generators, first_row)
-        self.kept: dict[int, Held] = {}
-        self.snapshots: Snapshots | None = None
-        self.workers = current_workers()
-        self._sent: Held | None = None
+        self.visits = PartitionVisits(X.tasks, (model, sampler))
 
     def start_chains(self, params):
         """Set up the chain states of all rows."""
@@ -240,12 +214,7 @@ class PartitionedExpectation(Expectation):
 
     def new_events(self):
         """Return numerical problems since the last call, and changes of the cluster."""
-        before, self.workers = self.workers, current_workers()
-        if lost := len(before - self.workers):
-            self.events["lost workers"] += lost
-        if new := len(self.workers - before):
-            self.events["new workers"] += new
-        return super().new_events()
+        return super().new_events() + self.visits.new_events()
 
     def _expected_statistics(self, params):
         model = self.model
@@ -288,7 +257,7 @@ class PartitionedExpectation(Expectation):
 
     def _visit(self, method, params, iteration, purpose, each, *, keep=False) -> Report:
         """Call a method on partitions, and keep what it leaves to be remembered."""
-        X, chains = self.X, self.chains
+        chains = self.chains
         keep = keep or chains is not None
         visit = Visit(
             method,
@@ -301,25 +270,10 @@ class PartitionedExpectation(Expectation):
             self.checked,
             keep,
         )
-        parts, graph, fresh = self._parts(), Graph(), Visited(None, Kept())
-        arguments = {
-            index: (parts, self.kept.get(index, fresh), *own)
-            for index, own in each.items()
-        }
-        tasks = X.tasks(graph, _visited, visit, each=arguments)
-        join = partial(_joined, ROWS_PER_CHUNK)
-        if keep:
-            if self.snapshots is None:
-                self.snapshots = Snapshots(self.folder)
-            paths = {index: self.snapshots.path(index) for index in tasks}
-            reports = [graph.add(_reported, tasks[i], paths[i]) for i in tasks]
-            report, kept = reduced(graph, reports, join, tasks.values())
-            for (index, path), held in zip(paths.items(), kept, strict=True):
-                if path is not None:
-                    held = self.snapshots.written(index, path)
-                self.kept[index] = held
-        else:
-            report, _ = reduced(graph, tasks.values(), join)
+        join, folder = partial(_joined, ROWS_PER_CHUNK), self.folder
+        report = self.visits.run(
+            _visited, (visit,), each, join, keep=keep, folder=folder
+        )
         self.checked = True
         self.rows_visited += report.n_rows if method != "started" else 0
         before = self.acceptance
@@ -330,14 +284,6 @@ class PartitionedExpectation(Expectation):
         if chains is not None:
             chains.shared, chains.brought = report.shared, None
         return report
-
-    def _parts(self):
-        """Return what stands for model and sampler, which are sent once."""
-        if self._sent is None:
-            graph = Graph()
-            common = graph.common(None, (self.model, self.sampler))
-            _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
-        return self._sent
 
 
 class LocalExpectation(Expectation):
@@ -360,8 +306,8 @@ class LocalExpectation(Expectation):
     def __init__(self, block, first, parts, visit, kept):
         # Draws whose first axis is not that of the rows have their own numbers, too.
         key = (visit.row_seed, visit.iteration, visit.purpose, first)
-        generators = spawn_generators(np.random.SeedSequence(key))
-        generators.row_seed = visit.row_seed
+        rng = np.random.default_rng(np.random.SeedSequence(key))
+        generators = Generators(*(rng,) * 6, visit.row_seed)
         model, sampler = parts
         super().__init__(model, sampler, block, None, generators, first)
         self.visit = visit
@@ -414,36 +360,16 @@ class LocalExpectation(Expectation):
         ]
 
 
-def current_workers() -> set[str]:
-    """Return the addresses of the workers of the current cluster."""
-    client = current_client()
-    return set() if client is None else set(client.nthreads())
-
-
 # Tasks ------------------------------------------------------------------------------
 
 
-def _visited(block, first, parts, before, *arguments):
-    """Visit rows of a partition; return the report, or all that is left."""
-    *own, visit = arguments
+def _visited(block, first, kept, *arguments):
+    """Visit rows of a partition; return the report and what is to be remembered."""
+    *own, visit, model, sampler = arguments
     # Arguments of tasks are not changed.
-    kept = deepcopy(before.kept) if visit.keep else before.kept
-    local = LocalExpectation(block, first, parts, visit, kept)
-    report = local.report(*own)
-    if not visit.keep:
-        return report
-    return Visited(report, Kept(local.chains, local.latents))
-
-
-def _reported(visited, path):
-    """Return the report of a visit, once what is to be remembered has been written."""
-    if path is not None:
-        save(Visited(None, visited.kept), path)
-    return visited.report
-
-
-def _opened(call):
-    return call.opened().arguments
+    kept = (deepcopy(kept) if visit.keep else kept) or Kept()
+    local = LocalExpectation(block, first, (model, sampler), visit, kept)
+    return local.report(*own), Kept(local.chains, local.latents)
 
 
 def _joined(size, *reports):

@@ -9,7 +9,7 @@ import numpy as np
 from sktem.rows.base import Rows
 from sktem.rows.checked import CheckedRows
 
-__all__ = ["ColumnRows", "MappedRows"]
+__all__ = ["ColumnRows", "MappedRows", "mapped"]
 
 
 class ColumnRows(Rows):
@@ -78,3 +78,27 @@ class MappedRows(Rows):
     def take(self, indices):
         """Return chosen rows."""
         return np.asarray(self.function(indices, self.checked.take(indices)))
+
+
+def mapped(rows: CheckedRows, function: Callable) -> CheckedRows:
+    """Return rows that a function makes of checked ones, where these are.
+
+    Parameters
+    ----------
+    rows : CheckedRows
+        The rows; NaN is allowed.
+    function : callable
+        Called with an array of some rows; returns as many rows.
+
+    Returns
+    -------
+    CheckedRows
+        The rows, with the names of the given ones.
+    """
+    if hasattr(rows, "mapped"):
+        return rows.mapped(function)
+    made = CheckedRows(
+        MappedRows(rows, lambda _, chunk: function(chunk)), allow_nan=True
+    )
+    made.names = rows.names
+    return made

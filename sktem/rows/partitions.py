@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
+from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import (
     CheckedRows,
     check_finite,
     not_finite,
     not_finite_error,
-    numbers_of_chunk,
 )
 from sktem.rows.chunks import as_array, names_of
+from sktem.rows.loaders import Partition
 from sktem.rows.tasks import Graph, Held, graphs_of
 
 __all__ = [
@@ -133,54 +133,6 @@ class DaskRows(Rows):
         return array.map_blocks(answer, dtype=like.dtype, meta=like, **shape)
 
 
-class Partition(NamedTuple):
-    """How a partition becomes an array, where it lies.
-
-    Attributes
-    ----------
-    names : list of str or None
-        Names that its columns must have.
-    name : str
-        What errors call it.
-    n_columns : int
-        Number of columns.
-    n_rows : int or None
-        Number of rows, once it is known.
-    dtype : dtype or None
-        Type that holds the numbers of all partitions, once it is known.
-    function : callable or None
-        Called with the rows in the end, where others are made of them.
-    """
-
-    names: Any
-    name: str
-    n_columns: int
-    n_rows: int | None = None
-    dtype: Any = None
-    function: Any = None
-
-    def numbers(self, raw):
-        """Return the rows as float32 or float64."""
-        array = as_array(raw, self.names, self.name)
-        return numbers_of_chunk(array, self.n_columns, self.name)
-
-    def load(self, raw, beside=None):
-        """Return the rows, which must be as many as they were.
-
-        What is beside them is an argument of the function that makes others of them.
-        """
-        array = self.numbers(raw)
-        if len(array) != self.n_rows:
-            raise ChangedRowsError(
-                f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
-                "later pass: the rows must stay the same during a fit"
-            )
-        if self.function is not None:
-            given = (array,) if beside is None else (array, beside)
-            array = self.function(*given)
-        return np.ascontiguousarray(array, dtype=self.dtype)
-
-
 class PartitionedRows(CheckedRows):
     """Rows of a Dask collection, checked and counted; each stays where it is.
 
@@ -249,11 +201,13 @@ class PartitionedRows(CheckedRows):
             The rows.
         """
         made = object.__new__(PartitionedRows)
-        made.__dict__.update(self.__dict__, held={}, beside=beside)
+        made.__dict__.update(self.__dict__, held={})
         given = () if beside is None else (np.zeros(1),)
-        example = function(np.zeros((1, self.shape[1]), self.dtype), *given)
+        if beside is not None:
+            made.beside = beside
+        example = function(np.ones((1, self.shape[1]), self.dtype), *given)
         made.shape = (self.shape[0], example.shape[1])
-        made.loaders = [loader._replace(function=function) for loader in self.loaders]
+        made.loaders = [loader.then(function) for loader in self.loaders]
         return made
 
     def pieces(self, order=None):
@@ -284,6 +238,13 @@ class PartitionedRows(CheckedRows):
         dict
             What stands for the results, by the number of the partition.
         """
+        return self._tasks(_on_partition, graph, function, arguments, each)
+
+    def chosen_tasks(self, graph, function, *arguments, each) -> dict[int, Any]:
+        """Do as :meth:`tasks`, with a function that loads some rows in their place."""
+        return self._tasks(_on_chosen, graph, function, arguments, each)
+
+    def _tasks(self, call, graph, function, arguments, each):
         common = graph.common(function, arguments)
         beside = {} if self.beside is None else self.parts_of(self.beside)
         tasks = {}
@@ -294,7 +255,7 @@ class PartitionedRows(CheckedRows):
             own = () if each is None else each[index]
             raw, first = graph.source(*self.source.graphs[index]), self.starts[index]
             arguments = (raw, beside.get(index), loader, common, int(first), *own)
-            tasks[index] = graph.add(_on_partition, *arguments)
+            tasks[index] = graph.add(call, *arguments)
         return tasks
 
     def summed(self, function, size: int, weights=None) -> tuple:
@@ -378,7 +339,7 @@ class PartitionedRows(CheckedRows):
         parts = self.split(indices)
         local = {i: (indices[part] - self.starts[i],) for i, part in parts.items()}
         graph = Graph()
-        tasks = self.tasks(graph, _taken, each=local)
+        tasks = self.chosen_tasks(graph, _taken, each=local)
         found, _ = graph.run([*tasks.values()])
         for index, values in zip(tasks, found, strict=True):
             rows[parts[index]] = values
@@ -525,6 +486,11 @@ def _on_partition(raw, beside, loader, common, first, *own):
     return function(loader.load(raw, beside), first, *own, *arguments)
 
 
+def _on_chosen(raw, beside, loader, common, first, *own):
+    function, arguments = common.opened()
+    return function(partial(loader.load, raw, beside), first, *own, *arguments)
+
+
 def _block_sums(block, first, *arguments):
     """Return the sums over the aligned blocks of a partition."""
     *weights, size, function = arguments
@@ -545,8 +511,8 @@ def _itself(block, first):
     return block
 
 
-def _taken(block, first, indices):
-    return block.take(indices, axis=0)
+def _taken(load, first, positions):
+    return load(positions)
 
 
 def aligned_slices(first: int, length: int, size: int):

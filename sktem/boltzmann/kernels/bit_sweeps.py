@@ -145,7 +145,7 @@ def _draw(target, product, lanes, low, high, words, last, indices, factors, bias
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def bit_sweeps(
-    states, order, indptr, indices, factors, odds, n_sweeps, seed, start, stop
+    states, order, indptr, indices, factors, odds, n_sweeps, seed, places, start, stop
 ):
     """Sweep the chains from `start` to `stop` over the units in `order`, in place.
 
@@ -158,10 +158,9 @@ def bit_sweeps(
     if not binary:
         return False
     n_words = words.shape[1]
-    lanes = np.empty((n_words, 32), np.uint32)
-    for j in range(n_words):
-        for c in range(32):
-            lanes[j, c] = lane_number(start + 32 * j + c)
+    lanes = np.zeros((n_words, 32), np.uint32)
+    for c in range(stop - start):
+        lanes[c // 32, c % 32] = lane_number(places[start + c])
     product = np.empty((n_words, 32), np.float32)
     for sweep in range(n_sweeps):
         for position in range(order.shape[0]):

@@ -19,7 +19,7 @@ _ONE, _ZERO, _HALF = np.float32(1.0), np.float32(0.0), np.float32(0.5)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_in_turn(fields, states, weights, units, seed, sweep, start):
+def draw_in_turn(fields, states, weights, units, seed, sweep, places):
     """Draw some units one after the other, in place.
 
     `fields`, (n_drawn, n), and `states` are those of the units, the former from all
@@ -32,7 +32,7 @@ def draw_in_turn(fields, states, weights, units, seed, sweep, start):
         field, state = fields[i], states[i]
         low, high = halves(mixed(seed, np.uint64(sweep), np.uint64(units[i])))
         for c in range(n):
-            lane = lane_number(start + c)
+            lane = lane_number(places[c])
             h = hashed(low, high, lane) + _HALF
             new = _ONE if h * odds(field[c] * MINUS_LOG2_E) < TWO_24 else _ZERO
             change[c] = new - state[c]

@@ -101,6 +101,7 @@ def sweeps(
     means,
     apart,
     seed,
+    places,
     start,
     stop,
 ):
@@ -111,7 +112,7 @@ def sweeps(
     if `means`. With `apart` each is updated from the states at the beginning, as if it
     were the first one. Where `clamped` is not zero a state stays. `clamped` and
     `offsets` may have no rows, which means none. The draws depend on (seed, sweep,
-    unit, chain).
+    unit, place of the chain).
     """
     width = stop - start
     n_units = states.shape[0]
@@ -127,7 +128,7 @@ def sweeps(
     result = np.empty_like(local) if apart else local
     lanes = np.empty(width, np.uint32)
     for c in range(width):
-        lanes[c] = lane_number(start + c)
+        lanes[c] = lane_number(places[start + c])
     new = np.empty(width, np.float32)
     masked = clamped.shape[0] > 0
     shifted = offsets.shape[0] > 0

@@ -7,16 +7,16 @@ from sktem.kernels.counter import halves, hashed, lane_number, mixed
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_groups(fields, starts, biases, seed, step, first_row):
+def draw_groups(fields, starts, biases, seed, step, places):
     """Replace the fields of groups of units by draws of which one is 1.
 
     Group g has the columns from ``starts[g]`` to ``starts[g + 1]``. Equal
     ``np.searchsorted(np.cumsum(p), u * p.sum())`` with ``p = np.exp(x - x.max())``, x
     the fields plus `biases` and u a hashed uniform, with the key of (seed, step,
-    first_row + row) and the group as the lane.
+    places[row]) and the group as the lane.
     """
     for i in range(fields.shape[0]):
-        low, high = halves(mixed(seed, np.uint64(step), np.uint64(first_row + i)))
+        low, high = halves(mixed(seed, np.uint64(step), np.uint64(places[i])))
         row = fields[i]
         for g in range(len(starts) - 1):
             begin, end = starts[g], starts[g + 1]

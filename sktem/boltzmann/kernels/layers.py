@@ -21,19 +21,19 @@ _LOG2_E = np.float32(1.4426950408889634)
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_units(fields, first, biases, seed, step, first_row):
+def draw_units(fields, first, biases, seed, step, places):
     """Replace the fields of the binary units from column `first` on by draws.
 
     Equal ``fields[:, first:] = (hashed + 0.5) * (1 + np.exp(-(fields[:, first:] +
-    biases))) < 2**24``, with the key of (seed, step, first_row + row) and the column
-    less `first` as the lane.
+    biases))) < 2**24``, with the key of (seed, step, places[row]) and the column less
+    `first` as the lane.
     """
     n, m = fields.shape[0], fields.shape[1] - first
     lanes = np.empty(m, np.uint32)
     for j in range(m):
         lanes[j] = lane_number(j)
     for i in range(n):
-        low, high = halves(mixed(seed, np.uint64(step), np.uint64(first_row + i)))
+        low, high = halves(mixed(seed, np.uint64(step), np.uint64(places[i])))
         row = fields[i, first:]
         for j in range(m):
             x = (row[j] + biases[j]) * MINUS_LOG2_E
@@ -51,14 +51,14 @@ def mean_units(fields, biases):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_from_means(out, means, seed, step, first_row):
+def draw_from_means(out, means, seed, step, places):
     """Equal ``out[:] = hashed + 0.5 < means * 2**24``, keys as in `draw_units`."""
     n, m = means.shape
     lanes = np.empty(m, np.uint32)
     for j in range(m):
         lanes[j] = lane_number(j)
     for i in range(n):
-        low, high = halves(mixed(seed, np.uint64(step), np.uint64(first_row + i)))
+        low, high = halves(mixed(seed, np.uint64(step), np.uint64(places[i])))
         row, target = means[i], out[i]
         for j in range(m):
             drawn = hashed(low, high, lanes[j]) + _HALF < row[j] * TWO_24
@@ -66,7 +66,7 @@ def draw_from_means(out, means, seed, step, first_row):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_normals(fields, biases, precisions, seed, step, first_row):
+def draw_normals(fields, biases, precisions, seed, step, places):
     """Replace the fields of the Gaussian units, the first columns, by draws.
 
     Equal ``(fields + biases) / precisions + z / np.sqrt(precisions)`` in the first
@@ -75,7 +75,7 @@ def draw_normals(fields, biases, precisions, seed, step, first_row):
     """
     n, m = fields.shape[0], precisions.shape[0]
     for i in range(n):
-        low, high = halves(mixed(seed, np.uint64(step), np.uint64(first_row + i)))
+        low, high = halves(mixed(seed, np.uint64(step), np.uint64(places[i])))
         for j in range(m):
             # Their lanes are beyond those of any binary unit of the same key.
             lane = lane_number(np.uint32(2147483648) + np.uint32(2 * j))

@@ -21,8 +21,8 @@ def uniforms(n, m):
     return (hashes + 0.5) / 2**24
 
 
-def arguments():
-    return np.uint64(SEED), np.uint64(STEP), np.uint64(FIRST)
+def arguments(n):
+    return np.uint64(SEED), np.uint64(STEP), FIRST + np.arange(n)
 
 
 def fields(n=20, m=37):
@@ -38,7 +38,7 @@ def test_draws(first):
     u = uniforms(*p.shape)
     assert np.abs(u - p).min() > 1e-6
     found = values.copy()
-    draw_units(found, first, biases[first:], *arguments())
+    draw_units(found, first, biases[first:], *arguments(len(values)))
     np.testing.assert_array_equal(found[:, first:], u < p)
     np.testing.assert_array_equal(found[:, :first], values[:, :first])
 
@@ -49,7 +49,7 @@ def test_means_and_draws_from_them():
     mean_units(values, biases)
     np.testing.assert_allclose(values, expected, atol=1e-6)
     out = np.empty_like(values)
-    draw_from_means(out, values, *arguments())
+    draw_from_means(out, values, *arguments(len(values)))
     np.testing.assert_array_equal(out, uniforms(*values.shape) < values)
 
 
@@ -57,7 +57,7 @@ def test_normal_draws_have_their_moments():
     n = 40_000
     values = np.tile(np.float32([0.5, -1.0, 7.0]), (n, 1))
     biases, precisions = np.float32([0.5, 0.0]), np.float32([4.0, 0.25])
-    draw_normals(values, biases, precisions, *arguments())
+    draw_normals(values, biases, precisions, *arguments(len(values)))
     assert (values[:, 2] == 7).all()
     mean, sd = np.array([0.25, -4.0]), np.array([0.5, 2.0])
     z = (values[:, :2] - mean) / sd

@@ -1,0 +1,149 @@
+"""Visits of the partitions of a Dask collection, where something is remembered of rows.
+
+A visit is a task for each partition that has rows of it. What is remembered of rows is
+the result of a task, and an argument of the next one on its partition. What a lost
+worker had is computed again, from the last snapshot on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from sktem.e_step.snapshots import Snapshots, save
+from sktem.rows.partitions import reduced
+from sktem.rows.tasks import Call, Graph, Held, current_client
+
+__all__ = ["PartitionVisits", "RemoteLatents"]
+
+
+class Visited(NamedTuple):
+    """What a visit of a partition leaves.
+
+    Attributes
+    ----------
+    report : object
+        What it has found.
+    kept : object
+        What is remembered from now on.
+    """
+
+    report: Any
+    kept: Any
+
+
+class RemoteLatents:
+    """Stands for the latents of all rows, which are with the partitions."""
+
+    def __reduce__(self):
+        raise TypeError("what the workers of Dask remember of rows cannot be saved")
+
+
+class PartitionVisits:
+    """Visits of partitions.
+
+    Parameters
+    ----------
+    tasks : callable
+        Adds tasks to a graph, as :class:`~sktem.rows.partitions.PartitionedRows` does.
+    constants : tuple
+        Arguments that all visits have in common; they are sent once.
+
+    Attributes
+    ----------
+    kept : dict
+        What stands for the last :class:`Visited` of a partition, where that leaves
+        something to be remembered.
+    """
+
+    def __init__(self, tasks, constants):
+        self.tasks, self.constants = tasks, constants
+        self.kept: dict[int, Held] = {}
+        self.snapshots: Snapshots | None = None
+        self.workers = current_workers()
+        self._sent: Held | None = None
+
+    def run(self, function, arguments, each, join, *, keep=False, folder=None):
+        """Visit partitions, and return their reports, joined.
+
+        Parameters
+        ----------
+        function : callable
+            Called with the rows, the row index of the first, what is remembered of them
+            or None, the arguments of the partition, those of the visit and the
+            constants. Returns a report and what is to be remembered.
+        arguments : tuple
+            Arguments of the visit.
+        each : dict
+            Arguments of the partitions to visit, tuples by number.
+        join : callable
+            Makes one report of some of consecutive partitions.
+        keep : bool, default=False
+            Whether what is remembered changes.
+        folder : str or None, default=None
+            Where that is written now and then, see :class:`Snapshots`.
+
+        Returns
+        -------
+        object
+            The report.
+        """
+        constants, graph, fresh = self._constants(), Graph(), Visited(None, None)
+        each = {
+            index: (constants, self.kept.get(index, fresh), *own)
+            for index, own in each.items()
+        }
+        tasks = self.tasks(graph, _visited, function, arguments, keep, each=each)
+        if not keep:
+            return reduced(graph, tasks.values(), join)[0]
+        if self.snapshots is None:
+            self.snapshots = Snapshots(folder)
+        paths = {index: self.snapshots.path(index) for index in tasks}
+        reports = [graph.add(_reported, tasks[i], paths[i]) for i in tasks]
+        report, kept = reduced(graph, reports, join, tasks.values())
+        for (index, path), held in zip(paths.items(), kept, strict=True):
+            if path is not None:
+                held = self.snapshots.written(index, path)
+            self.kept[index] = held
+        return report
+
+    def new_events(self) -> Counter:
+        """Return changes of the cluster since the last call."""
+        before, self.workers = self.workers, current_workers()
+        lost, new = len(before - self.workers), len(self.workers - before)
+        return +Counter({"lost workers": lost, "new workers": new})
+
+    def _constants(self):
+        """Return what stands for the constants on the workers."""
+        if self._sent is None:
+            graph = Graph()
+            common = graph.common(None, self.constants)
+            _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
+        return self._sent
+
+
+def current_workers() -> set[str]:
+    """Return the addresses of the workers of the current cluster."""
+    client = current_client()
+    return set() if client is None else set(client.nthreads())
+
+
+# Tasks ------------------------------------------------------------------------------
+
+
+def _visited(rows, first, constants, before, *others):
+    """Visit rows of a partition; return the report, or all that is left."""
+    *own, function, arguments, keep = others
+    found = function(rows, first, before.kept, *own, *arguments, *constants)
+    return Visited(*found) if keep else found[0]
+
+
+def _reported(visited, path):
+    """Return the report of a visit, once what is to be remembered has been written."""
+    if path is not None:
+        save(Visited(None, visited.kept), path)
+    return visited.report
+
+
+def _opened(call: Call):
+    return call.opened().arguments
