@@ -69,7 +69,8 @@ def iterate(case, X, states, seed):
 
 def search(case, X, states, seed):
     """Return modes of the first images."""
-    return case.model.search_modes(X[: len(X) // SEARCHED], case.params, 0)[0]
+    few = max(len(X) // SEARCHED, 1)
+    return case.model.search_modes(X[:few], case.params, 0)[0]
 
 
 def seconds(device, function, *arguments):

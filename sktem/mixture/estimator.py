@@ -831,22 +831,21 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         d = X.shape[1]
         prior = self.covariance_prior
         if prior is not None:
-            prior = np.asarray(prior, dtype=np.float64)
+            prior = numpy_of(prior, np.float64)
             if prior.shape not in ((), (d,), (d, d)):
                 raise ValueError(
                     "covariance_prior must be a number, of shape "
                     f"({d},) or ({d}, {d}), got shape {prior.shape}"
                 )
-        if self.mean_prior is not None and np.shape(self.mean_prior) != (d,):
-            raise ValueError(
-                f"mean_prior must have shape ({d},), got {np.shape(self.mean_prior)}"
-            )
+        mean = None if self.mean_prior is None else numpy_of(self.mean_prior)
+        if mean is not None and mean.shape != (d,):
+            raise ValueError(f"mean_prior must have shape ({d},), got {mean.shape}")
         return GaussianMixtureModel(
             self.n_components,
             covariance_type=self.covariance_type,
             reg_covar=self.reg_covar,
             mean_penalty=self.mean_penalty,
-            mean_prior=self.mean_prior,
+            mean_prior=mean,
             weight_concentration=self.weight_concentration,
             covariance_prior=prior,
             covariance_prior_strength=self.covariance_prior_strength,

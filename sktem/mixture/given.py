@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_array
 
-from sktem.arrays import TensorRows
+from sktem.arrays import TensorRows, numpy_of
 from sktem.mixture.model import GaussianMixtureParams
 
 __all__ = [
@@ -65,7 +65,11 @@ def central_point(X) -> np.ndarray:
 
 def _check_shape(value, shape, name):
     value = check_array(
-        value, dtype=np.float64, ensure_2d=False, allow_nd=True, input_name=name
+        numpy_of(value),
+        dtype=np.float64,
+        ensure_2d=False,
+        allow_nd=True,
+        input_name=name,
     )
     if value.shape != shape:
         raise ValueError(

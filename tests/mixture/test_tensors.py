@@ -157,6 +157,31 @@ def test_fits_are_those_of_numpy(solver, kind, xp):
         )
 
 
+def test_parameters_may_be_tensors(xp):
+    """Starts and priors, next to data of either kind."""
+    X = clusters(0, 3.0, n=60)
+    given = {
+        "weights_init": np.array([0.2, 0.3, 0.5]),
+        "means_init": X[:3],
+        "precisions_init": np.ones((3, 4)),
+        "mean_prior": X[3],
+        "covariance_prior": np.ones(4),
+    }
+    mixture = StochasticEMGaussianMixture(
+        3, covariance_type="diag", max_iter=2, tol=0, mean_penalty=1.0,
+        covariance_prior_strength=1.0,
+    )  # fmt: skip
+    two = clone(mixture).set_params(**given).fit(X)
+    mixture.set_params(**{
+        name: arrays_of(xp.asarray([0.0])).asarray(value)
+        for name, value in given.items()
+    })  # fmt: skip
+    with config_context(array_api_dispatch=True):
+        same_mixture(clone(mixture).fit(X), two)
+        given = arrays_of(xp.asarray([0.0])).asarray(X)
+        same_mixture(clone(mixture).fit(given), two)
+
+
 @pytest.mark.parametrize("solver", ["em", "vrttem"])
 def test_streams_are_those_of_numpy(solver, xp):
     X = clusters(0, 3.0, n=3000)
