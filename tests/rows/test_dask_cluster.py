@@ -11,10 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sktem import StochasticEM, StochasticEMGaussianMixture
+from sktem import (
+    LatentBoltzmannMachine,
+    NonlinearMixedEffectsRegressor,
+    RobustPoissonRegressor,
+    StochasticEM,
+    StochasticEMGaussianMixture,
+)
 from sktem.e_step import snapshots
 from sktem.models import RandomInterceptModel
 from sktem.samplers import MALA
+from tests.mixed_effects.fits import bolus_rows
 
 dask = pytest.importorskip("dask")
 # Workers are forked off a process that has imported what they need.
@@ -37,7 +44,14 @@ CHUNKS = ((N,), (400,) * 3, (1, 0, 1198, 1), (600, 0, 600), (120,) * 10)
 @pytest.fixture(scope="module")
 def client():
     distributed.utils.get_mp_context().set_forkserver_preload(
-        ["distributed", "pandas", "sktem.mixture.estimator"]
+        [
+            "distributed",
+            "pandas",
+            "sktem.boltzmann.estimator",
+            "sktem.mixed_effects.estimator",
+            "sktem.mixture.estimator",
+            "sktem.regression.robust_poisson",
+        ]
     )
     with (
         distributed.LocalCluster(
@@ -104,10 +118,11 @@ def counted(block, folder, fatal, waiting):
     return block
 
 
-def fragile(folder, fatal=(), waiting=()):
+def fragile(folder, fatal=(), waiting=(), rows=X):
     """Return a Dask array whose blocks are read in each visit."""
     read = partial(counted, folder=str(folder), fatal=fatal, waiting=waiting)
-    return dask_array(CHUNKS[1]).map_blocks(read, meta=X[:0])
+    chunks = dask_array((-(-len(rows) // 3),) * 3, rows)
+    return chunks.map_blocks(read, meta=rows[:0])
 
 
 def number_of_reads(folder):
@@ -138,6 +153,56 @@ def test_two_workers_are_killed(two_workers, tmp_path, monkeypatch, solver):
     # Each loss costs the visits since the last snapshot, at most.
     most = 2 * 3 * (3 + 2)
     assert n_reads < number_of_reads(loud) <= n_reads + most
+
+
+def bits(rows):
+    return LatentBoltzmannMachine(
+        hidden_layer_sizes=(3, 2), e_step="gibbs", batch_size=400, max_iter=4,
+        step_size_m=0.05, tol=None, random_state=0,
+    ).fit(rows)  # fmt: skip
+
+
+def counts(rows):
+    y = np.random.default_rng(2).poisson(np.exp(X[:, 0] / 4))
+    return RobustPoissonRegressor(max_iter=6, random_state=0).fit(rows, y)
+
+
+def subjects(rows):
+    """Fit curves of subjects, of which each has five rows, one after the other."""
+    return NonlinearMixedEffectsRegressor(
+        "one_compartment_iv", parameters={"V": 10.0, "CL": 2.0}, max_iter=4,
+        n_burn_in=2, random_state=0,
+    ).fit(rows, 2, 3)  # fmt: skip
+
+
+BITS = (rng.random((N, 6)) < rng.choice([0.2, 0.8], size=(N, 1))).astype(float)
+CURVES = np.column_stack(bolus_rows(n=24))
+#: A fit, its rows, and names of what it has found.
+FAMILIES = {
+    "machine": (bits, BITS, ["params_", "chains_"]),
+    "robust Poisson": (counts, X, ["coef_", "sigma_"]),
+    "mixed effects": (subjects, CURVES, ["omega_", "statistics_"]),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_worker_of_another_family_is_killed(
+    two_workers, tmp_path, monkeypatch, family
+):
+    monkeypatch.setattr("sktem.boltzmann.rows.MOST_VALUES", 0)
+    fit, rows, names = FAMILIES[family]
+    quiet, loud = tmp_path / "quiet", tmp_path / "loud"
+    quiet.mkdir()
+    loud.mkdir()
+    expected = fit(fragile(quiet, rows=rows))
+    found = fit(fragile(loud, fatal=(number_of_reads(quiet) // 2,), rows=rows))
+    two_workers.wait_for_workers(2)
+    for name in names:
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    # Newton steps, in which that of robust Poisson is lost, have no entry there.
+    if family != "robust Poisson":
+        assert found.history_.events["lost workers"] >= 1
 
 
 def test_worker_that_joins_late(two_workers, tmp_path):
