@@ -92,55 +92,11 @@ def _four(bit, start, w0, w1, w2, w3, f0, f1, f2, f3):
     return one * two
 
 
-@njit(cache=True, nogil=True)
-def _multiply(product, words, unit, indptr, indices, factors, bias):
-    """Write the odds against a unit, from all but its last four neighbours.
-
-    Equal ``product[:] = bias * np.prod(np.where(bits[indices], factors, 1), axis=0)``.
-    """
-    begin, end = indptr[unit], indptr[unit + 1] - 4
-    for k in range(begin, end, 4):
-        f0, f1, f2, f3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-        x0, x1 = words[indices[k]], words[indices[k + 1]]
-        x2, x3 = words[indices[k + 2]], words[indices[k + 3]]
-        for j in range(words.shape[1]):
-            w0, w1, w2, w3 = x0[j], x1[j], x2[j], x3[j]
-            row = product[j]
-            if k == begin:
-                for c in range(32):
-                    row[c] = _four(_BITS[c], bias, w0, w1, w2, w3, f0, f1, f2, f3)
-            else:
-                for c in range(32):
-                    row[c] = _four(_BITS[c], row[c], w0, w1, w2, w3, f0, f1, f2, f3)
-
-
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def _draw(target, product, lanes, low, high, words, last, indices, factors, bias, few):
-    """Draw a unit with the last four of its neighbours, which are all if `few`.
-
-    Equal ``(hashed(low, high, lanes) + 0.5) * (1 + odds) < 2**24`` in each bit.
-    """
-    k = last
-    f0, f1, f2, f3 = factors[k], factors[k + 1], factors[k + 2], factors[k + 3]
-    x0, x1 = words[indices[k]], words[indices[k + 1]]
-    x2, x3 = words[indices[k + 2]], words[indices[k + 3]]
-    for j in range(target.shape[0]):
-        w0, w1, w2, w3 = x0[j], x1[j], x2[j], x3[j]
-        row, lane = product[j], lanes[j]
-        word = _NONE
-        if few:
-            for c in range(32):
-                bit = _BITS[c]
-                x = _four(bit, bias, w0, w1, w2, w3, f0, f1, f2, f3)
-                h = hashed(low, high, lane[c]) + _HALF
-                word |= bit if h + h * x < TWO_24 else _NONE
-        else:
-            for c in range(32):
-                bit = _BITS[c]
-                x = _four(bit, row[c], w0, w1, w2, w3, f0, f1, f2, f3)
-                h = hashed(low, high, lane[c]) + _HALF
-                word |= bit if h + h * x < TWO_24 else _NONE
-        target[j] = word
+@njit(inline="always")
+def _drawn(bit, low, high, lane, x):
+    """Return the bit with the probability of odds `x` against it, else zero."""
+    h = hashed(low, high, lane) + _HALF
+    return bit if h + h * x < TWO_24 else _NONE
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -161,27 +117,57 @@ def bit_sweeps(
     lanes = np.zeros((n_words, 32), np.uint32)
     for c in range(stop - start):
         lanes[c // 32, c % 32] = lane_number(places[start + c])
+    # The odds against a unit, from all but its last four neighbours.
     product = np.empty((n_words, 32), np.float32)
     for sweep in range(n_sweeps):
         for position in range(order.shape[0]):
             u = order[position]
             low, high = halves(mixed(seed, np.uint64(sweep), np.uint64(u)))
-            end = indptr[u + 1]
-            n_neighbours = end - indptr[u]
-            if n_neighbours > 4:
-                _multiply(product, words, u, indptr, indices, factors, odds[u])
-            if n_neighbours:
-                _draw(
-                    words[u], product, lanes, low, high, words, end - 4,
-                    indices, factors, odds[u], n_neighbours == 4,
-                )  # fmt: skip
-            else:
+            bias, begin, last = odds[u], indptr[u], indptr[u + 1] - 4
+            # Unsigned, so that there is no wrap-around to check; no views of rows,
+            # each of which costs as much as the draws of a word.
+            for k in range(begin, last, 4):
+                f0, f1 = factors[k], factors[k + 1]
+                f2, f3 = factors[k + 2], factors[k + 3]
+                i0, i1 = np.uint64(indices[k]), np.uint64(indices[k + 1])
+                i2, i3 = np.uint64(indices[k + 2]), np.uint64(indices[k + 3])
+                for j in range(n_words):
+                    w0, w1 = words[i0, j], words[i1, j]
+                    w2, w3 = words[i2, j], words[i3, j]
+                    if k == begin:
+                        for c in range(32):
+                            product[j, c] = _four(
+                                _BITS[c], bias, w0, w1, w2, w3, f0, f1, f2, f3
+                            )
+                    else:
+                        for c in range(32):
+                            product[j, c] = _four(
+                                _BITS[c], product[j, c], w0, w1, w2, w3, f0, f1, f2, f3
+                            )
+            if last < begin:
                 for j in range(n_words):
                     word = _NONE
                     for c in range(32):
-                        h = hashed(low, high, lanes[j, c]) + _HALF
-                        word |= _BITS[c] if h + h * odds[u] < TWO_24 else _NONE
+                        word |= _drawn(_BITS[c], low, high, lanes[j, c], bias)
                     words[u, j] = word
+                continue
+            f0, f1 = factors[last], factors[last + 1]
+            f2, f3 = factors[last + 2], factors[last + 3]
+            i0, i1 = np.uint64(indices[last]), np.uint64(indices[last + 1])
+            i2, i3 = np.uint64(indices[last + 2]), np.uint64(indices[last + 3])
+            for j in range(n_words):
+                w0, w1, w2, w3 = words[i0, j], words[i1, j], words[i2, j], words[i3, j]
+                word = _NONE
+                if last == begin:
+                    for c in range(32):
+                        x = _four(_BITS[c], bias, w0, w1, w2, w3, f0, f1, f2, f3)
+                        word |= _drawn(_BITS[c], low, high, lanes[j, c], x)
+                else:
+                    for c in range(32):
+                        x = product[j, c]
+                        x = _four(_BITS[c], x, w0, w1, w2, w3, f0, f1, f2, f3)
+                        word |= _drawn(_BITS[c], low, high, lanes[j, c], x)
+                words[u, j] = word
     _unpack(words, states, order, start, stop)
     return True
 
