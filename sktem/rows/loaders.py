@@ -57,16 +57,15 @@ class Partition(NamedTuple):
         What is beside them is an argument of the function that makes others of them.
         """
         array = as_array(raw, self.names, self.name)
-        length = len(array)
+        if len(array) != self.n_rows:
+            raise ChangedRowsError(
+                f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "
+                "later pass: the rows must stay the same during a fit"
+            )
         if chosen is not None:
             array = array[chosen]
             beside = None if beside is None else beside[chosen]
         array = numbers_of_chunk(array, self.n_columns, self.name)
-        if length != self.n_rows:
-            raise ChangedRowsError(
-                f"{self.name} gave {self.n_rows} rows at first and {length} on a "
-                "later pass: the rows must stay the same during a fit"
-            )
         if self.function is not None:
             given = (array,) if beside is None else (array, beside)
             array = self.function(*given)
