@@ -48,7 +48,8 @@ class Layout(NamedTuple):
 
 def is_flat(X):
     """Return whether images are given as rows."""
-    return getattr(X, "ndim", None) == 2 or np.ndim(X) == 2
+    n_axes = getattr(X, "ndim", None)
+    return (np.asarray(X).ndim if n_axes is None else n_axes) == 2
 
 
 def rows_of(X, given, channel_axis=None):

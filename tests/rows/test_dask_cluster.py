@@ -1,5 +1,6 @@
 """Fits on a cluster of processes: equal to the array, also when workers are lost."""
 
+import gc
 import os
 import pickle
 import signal
@@ -230,6 +231,10 @@ def number_of_tasks(dask_scheduler):
 def test_graph_and_memory_of_many_iterations(two_workers, monkeypatch, solver):
     """What is remembered of rows does not grow a chain of tasks."""
     monkeypatch.setattr(snapshots, "VISITS_PER_SNAPSHOT", 4)
+    gc.collect()  # what other tests have left
+    end = time.monotonic() + 10
+    while two_workers.run_on_scheduler(number_of_tasks) and time.monotonic() < end:
+        time.sleep(0.01)
     largest, sizes = [], []
     settings, period = {
         "em": ({"max_iter": 200}, 10),
