@@ -68,22 +68,22 @@ def iterate_peer(peer, X):
 
 
 def seconds(device, function, *arguments):
-    """Return the seconds of a call."""
+    """Return the seconds of a call, and what it returns."""
     clock = time.process_time if device == "cpu" else time.perf_counter
     if device != "cpu":
         torch.cuda.synchronize()
     start = clock()
-    function(*arguments)
+    found = function(*arguments)
     if device != "cpu":
         torch.cuda.synchronize()
-    return clock() - start
+    return clock() - start, found
 
 
 def peak(device, dtype):
     """Return operations per second of a product of matrices."""
     size = 1024 if device == "cpu" else 8192
     a = torch.randn((size, size), dtype=getattr(torch, dtype), device=device)
-    best = min(seconds(device, torch.matmul, a, a) for _ in range(9))
+    best = min(seconds(device, torch.matmul, a, a)[0] for _ in range(9))
     return 2.0 * size**3 / best
 
 
@@ -92,16 +92,23 @@ def spread(values):
     return f"{statistics.median(values):8.4g} [{min(values):.3g}, {max(values):.3g}]"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def begun(description, repeats):
+    """Return the arguments of a script on tensors; print where it runs."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the rows")
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the data")
     arguments = parser.parse_args()
-    device = arguments.device
     torch.set_num_threads(1)
-    where = torch.cuda.get_device_name() if device != "cpu" else "one thread"
+    on_gpu = arguments.device != "cpu"
+    where = torch.cuda.get_device_name() if on_gpu else "one thread"
     print(f"{describe()}\ntorch {torch.__version__}, {where}\n")
+    return arguments
+
+
+def main():
+    arguments = begun(__doc__, repeats=7)
+    device = arguments.device
     print(
         f"{'rows, d, K, covariance':26} {'type':8} {'scikit-learn, ms':28}"
         f"{'sktem, ms':28}{'ratio':24}{'floor, ms':>10}  compiled, ms"
@@ -126,7 +133,7 @@ def line(n, d, K, kind, dtype, device, repeats):
     times = {name: [] for name in calls}
     for _ in range(repeats + 1):
         for name, call in calls.items():
-            times[name].append(1e3 * seconds(device, *call))
+            times[name].append(1e3 * seconds(device, *call)[0])
     times = {name: values[1:] for name, values in times.items()}  # without warming up
     ratios = [a / b for a, b in zip(times["theirs"], times["ours"], strict=True)]
     second = d * (d + 1) // 2 if kind == "full" else d

@@ -12,14 +12,12 @@ Usage: ``python benchmarks/template_tensors.py [--device cuda] [--repeats 5] [--
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from machine import describe
+from mixture_tensors import begun, seconds
 
 from sktem.arrays import TensorRows
 from sktem.models import DeformableTemplateModel, TemplateParams, TemplatePriors
@@ -73,18 +71,6 @@ def search(case, X, states, seed):
     return case.model.search_modes(X[:few], case.params, 0)[0]
 
 
-def seconds(device, function, *arguments):
-    """Return the seconds of a call, and what it returns."""
-    clock = time.process_time if device == "cpu" else time.perf_counter
-    if device != "cpu":
-        torch.cuda.synchronize()
-    start = clock()
-    found = function(*arguments)
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return clock() - start, found
-
-
 def spread(values):
     """Return the median and the range as text."""
     return f"{statistics.median(values):.3g} [{min(values):.3g}, {max(values):.3g}]"
@@ -116,15 +102,8 @@ def measure(case, name, function, device, repeats):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the images")
-    arguments = parser.parse_args()
+    arguments = begun(__doc__, repeats=5)
     device = arguments.device
-    torch.set_num_threads(1)
-    where = torch.cuda.get_device_name() if device != "cpu" else "one thread"
-    print(f"{describe()}\ntorch {torch.__version__}, {where}\n")
     print(
         f"{'images':18} {'':10} {'type':8} {'per second':30} "
         "seconds of the compiled kernels / those of the tensor"
