@@ -29,6 +29,7 @@ from sktem.template.estimator import DeformableTemplateEstimator
 from sktem.template.predictors import (
     LEAST_SD_OF_PIXEL,
     MOST_NOISE,
+    TEMPERATURE,
     TEMPERATURE_OF_PIXEL,
     Likelihoods,
     Samples,
@@ -101,7 +102,7 @@ class DeformableTemplateClassifier(
           deformations of all classes together (with a smooth prior, which one image of
           a class leaves as it is) and random scales, shears, rotations and shifts.
           Features are amounts of gradient by direction and place, which contrast does
-          not change, and a little of the brightness; at most 5,000 images and copies
+          not change, and a little of the brightness; at most 6,000 images and copies
           are used. Missing pixels are interpolated. Images with holes, where a pixel
           and all of its neighbours are missing, are classified by likelihood.
         - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
@@ -315,9 +316,12 @@ class DeformableTemplateClassifier(
                 self._predictor, left_out = learn_samples(
                     self.estimators_, parts, rng, self.n_jobs
                 )
-            typical = left_out.typical()
-            if temperature is None:
+            if left_out is not None:
+                typical = left_out.typical()
+            if temperature is None and left_out is not None:
                 temperature = left_out.temperature(_log(self.class_prior_))
+            elif temperature is None:
+                temperature = TEMPERATURE
         else:
             self._predictor = Likelihoods(self.estimators_)
         self.temperature_ = temperature

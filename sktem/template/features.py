@@ -11,10 +11,10 @@ __all__ = ["OrientationFeatures"]
 
 #: Cells along each axis of three pixels or more, the standard deviation of the gradient
 #: in sixteenths of the longest side, and that of a cell in spacings of the cells.
-CELLS, GRADIENT_SD, CELL_SD = 5, 0.75, 0.525
+CELLS, GRADIENT_SD, CELL_SD = 5, 0.55, 0.525
 
 #: Power of the cosine between a gradient and a direction, and of what a cell adds up.
-SHARPNESS, COMPRESSION = 6, 0.5
+SHARPNESS, COMPRESSION = 9, 0.25
 
 #: Weight of the brightness of all cells together.
 BRIGHTNESS = 0.15
@@ -33,8 +33,8 @@ class OrientationFeatures:
     The gradient of an image, smoothed by a Gaussian, is shared out among the directions
     to the neighbours of a pixel (two for signals, eight for images, 26 for volumes);
     each channel is averaged by Gaussian windows about the cells of a regular grid. The
-    square roots of these averages have unit norm, so that a change of offset or gain of
-    the image does not change them. The brightness of the cells comes last, with a small
+    averages, compressed by a power, have unit norm, so that neither offset nor gain of
+    the image changes them. The brightness of the cells comes last, with a small
     weight: it separates images without edges.
     """
 

@@ -155,8 +155,14 @@ def machine_of(data, n=20, **constants):
     return fitted, parts
 
 
-def test_machine_is_kernel_ridge_regression(data, monkeypatch):
+@pytest.fixture
+def exact(monkeypatch):
+    """Few copies, and equations in the precision of the references."""
     monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 40)
+    monkeypatch.setattr(predictors, "PRECISION", np.float64)
+
+
+def test_machine_is_kernel_ridge_regression(data, exact):
     fitted, parts = machine_of(data)
     machine, _ = predictors.learn_samples(
         fitted.estimators_, parts, np.random.default_rng(3)
@@ -176,9 +182,8 @@ def test_machine_is_kernel_ridge_regression(data, monkeypatch):
     np.testing.assert_allclose(machine.judge(data[0])[0], expected + 0.5, atol=1e-10)
 
 
-def test_left_out_scores_are_those_without_the_image(data, monkeypatch):
+def test_left_out_scores_are_those_without_the_image(data, exact):
     """Against a machine that was fitted without an image and its copies."""
-    monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 40)
     fitted, parts = machine_of(data)
     args = fitted.estimators_, parts
     machine, left_out = predictors.learn_samples(*args, np.random.default_rng(3))
@@ -199,6 +204,22 @@ def test_left_out_scores_are_those_without_the_image(data, monkeypatch):
         rows = machine.features.transform(X[kept]), machine.features.transform(X[image])
         nearest = ((rows[0] - rows[1]) ** 2).sum(axis=1).min()
         np.testing.assert_allclose(left_out.distances[image], nearest, atol=1e-8)
+
+
+def test_precision_of_the_equations(data, monkeypatch):
+    """By the size of rounding errors and the condition of the matrix."""
+    fitted, parts = machine_of(data)
+    found = []
+    for precision in (np.float32, np.float64):
+        monkeypatch.setattr(predictors, "PRECISION", precision)
+        machine, left_out = predictors.learn_samples(
+            fitted.estimators_, parts, np.random.default_rng(3)
+        )
+        found.append([machine.judge(data[0])[0], left_out.scores])
+    bound = np.finfo(np.float32).eps * len(machine.rows) / predictors.RIDGE
+    assert bound < 1e-3
+    for rough, fine in zip(*found, strict=True):
+        assert 0 < np.abs(rough - fine).max() < bound
 
 
 def test_many_images_are_thinned_out(data, monkeypatch):
