@@ -1,18 +1,20 @@
 """What fits on Dask cost beyond the computation, and what a second process brings.
 
-*Overhead.* Processor time of an iteration on few rows in four partitions of a local
-cluster of two processes, of this process, the scheduler and the workers together, less
-that of an iteration on the same array; and that of a ``dask.compute`` of four tasks
-that do nothing, in turns. *Two processes.* Seconds of a pass of EM over many rows in
-the memory of one and of two worker processes of one thread, by the clock, in turns,
-equally many rows in both of two;
-where other programs run beside it, they slow down both, so that the processor time of
-the busiest worker and of this process is printed, too: it is what the clock would show
-with a core for each. *Memory and graphs.* How much this process, in which the scheduler
-is, grows in a fit to the many rows, and the tasks and bytes that are sent to the
-scheduler in a pass.
+*Overhead.* Milliseconds of an iteration on few rows in four partitions of a local
+cluster of two processes, less those of an iteration on the same array: by the clock,
+and of the processors, of this process, the scheduler and the workers together. In
+turns with them the same of a ``dask.compute`` of four tasks that do nothing, and of
+four such tasks whose results stay on the workers with one more task for each, which is
+how visits remember something of rows. *Two processes.* Seconds of a pass of EM over
+many rows in the memory of one and of two worker processes of one thread, in turns, with
+one cluster at a time. Where other programs run beside it, they slow down two processes
+more than one, so that what these took of the machine is printed, and the processor time
+of the busiest worker and of this process together: a bound of what the clock would show
+without them. *Memory and graphs.* How much this process, in which the scheduler is,
+grows in a fit to the many rows, and the tasks and bytes that are sent to the scheduler
+in a pass.
 
-Run: ``python benchmarks/dask_overhead.py`` (two copies of 640 MB, at most four
+Run: ``python benchmarks/dask_overhead.py`` (640 MB of rows, at most four
 minutes); the printed table is ``doc/tables/dask_overhead.txt``.
 """
 
@@ -24,12 +26,15 @@ import pickle
 import resource
 import time
 import warnings
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 from machine import describe
 
 from sktem import StochasticEMGaussianMixture
+from sktem.rows.tasks import Graph
 
 TABLE = Path(__file__).parent.parent / "doc" / "tables" / "dask_overhead.txt"
 N_FEATURES, N_COMPONENTS, FEW_ROWS, FEW_PARTITIONS = 16, 8, 4_000, 4
@@ -45,26 +50,32 @@ def main():
     options = parser.parse_args()
 
     import dask
-    from distributed import Client, LocalCluster
 
     warnings.simplefilter("ignore")
     dask.config.set({"distributed.worker.memory.target": False})
     dask.config.set({"distributed.worker.memory.spill": False})
     lines = [f"{describe()}, dask {dask.__version__}"]
-    settings = {"threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(n_workers=2, **settings) as cluster, Client(cluster) as client:
+    with cluster_of(2) as client:
         lines += overhead(client, time.perf_counter() + 20 * options.minutes)
-    with (
-        LocalCluster(n_workers=1, **settings) as small,
-        LocalCluster(n_workers=2, **settings) as large,
-        Client(small, set_as_default=False) as one,
-        Client(large, set_as_default=False) as two,
-    ):
-        until = time.perf_counter() + 40 * options.minutes
-        lines += processes((one, two), options.rows, options.partitions, until)
+    until = time.perf_counter() + 40 * options.minutes
+    lines += processes(options.rows, options.partitions, until)
     text = "\n".join(lines) + "\n"
     print(text)
     options.out.write_text(text)
+
+
+@contextmanager
+def cluster_of(n_processes):
+    """Yield the client of a cluster of processes of one thread."""
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(
+            n_workers=n_processes, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
 
 
 def overhead(client, until):
@@ -74,28 +85,33 @@ def overhead(client, until):
         [-1, 1], (FEW_ROWS, N_FEATURES)
     )
     rows = client.persist(dask_rows(X, FEW_PARTITIONS))
-    found = {"nothing": [], "em": [], "isaem": []}
+    computed = {
+        "dask.compute of nothing": lambda: nothing(client),
+        "the same, and kept": lambda: nothing_kept(client),
+        "em": lambda: beyond(client, rows, X, "em"),
+        "isaem, batches of a quarter": lambda: beyond(client, rows, X, "isaem"),
+    }
     for solver in ("em", "isaem"):
         fitted(rows, solver, 4)  # the workers load what they need
-    while len(found["isaem"]) < 3 or time.perf_counter() < until:
-        if len(found["isaem"]) == 15:
+    found: dict[str, list] = {name: [] for name in computed}
+    while len(found["em"]) < 3 or time.perf_counter() < until:
+        if len(found["em"]) == 15:
             break
-        found["nothing"].append(nothing(client))
-        for solver in ("em", "isaem"):
-            found[solver].append(beyond(client, rows, X, solver))
+        for name, call in computed.items():
+            found[name].append(call())
     lines = [
         "",
         f"Overhead of an iteration, {FEW_PARTITIONS} partitions, 2 processes: "
-        f"milliseconds of processors, median [quartiles] of {len(found['em'])} turns",
+        f"milliseconds, median [quartiles] of {len(found['em'])} turns",
     ]
-    names = ("dask.compute of nothing", "em", "isaem, batches of a quarter")
-    bare = np.array(found["nothing"])
-    for name, values in zip(names, found.values(), strict=True):
-        low, middle, high = 1000 * np.percentile(values, (25, 50, 75))
-        ratio = np.median(np.array(values) / bare)
-        lines.append(
-            f"{name:>28s} {middle:6.1f} [{low:.1f}, {high:.1f}]  {ratio:5.2f} times"
-        )
+    for k, what in enumerate(("by the clock", "of processors")):
+        bare = np.median(np.array(found["dask.compute of nothing"])[:, k])
+        for name, values in found.items():
+            low, middle, high = 1000 * np.percentile(values, (25, 50, 75), axis=0)[:, k]
+            lines.append(
+                f"{what:>14s}, {name:<28s}{middle:6.1f} [{low:.1f}, {high:.1f}]"
+                f"  {middle / bare / 1000:5.2f} times"
+            )
     return lines
 
 
@@ -107,25 +123,35 @@ def dask_rows(X, n_partitions):
 
 
 def nothing(client):
-    """Return processor seconds of a computation of nothing."""
+    """Return seconds of a computation of nothing."""
     from dask import compute, delayed
 
     call = delayed(abs, pure=False, traverse=False)
-    start = processor_time(client)
+    start = clocks(client)
     for _ in range(ITERATIONS):
         compute(*map(call, range(FEW_PARTITIONS)), traverse=False)
-    return (processor_time(client) - start) / ITERATIONS
+    return (clocks(client) - start) / ITERATIONS
+
+
+def nothing_kept(client):
+    """Return seconds of a computation of nothing, whose results stay on the workers."""
+    start, kept = clocks(client), list(range(FEW_PARTITIONS))
+    for _ in range(ITERATIONS):
+        graph = Graph()
+        tasks = [graph.add(abs, one) for one in kept]
+        _, kept = graph.run([graph.add(abs, task) for task in tasks], tasks)
+    return (clocks(client) - start) / ITERATIONS
 
 
 def beyond(client, rows, X, solver):
-    """Return processor seconds of an iteration, less those on the array."""
+    """Return seconds of an iteration, less those on the array."""
     seconds = []
     for data in (rows, X):
         ends = []
         for n_iterations in (4, 4 + ITERATIONS):
-            start = processor_time(client)
+            start = clocks(client)
             fitted(data, solver, n_iterations)
-            ends.append(processor_time(client) - start)
+            ends.append(clocks(client) - start)
         seconds.append((ends[1] - ends[0]) / ITERATIONS)
     return seconds[0] - seconds[1]
 
@@ -165,40 +191,46 @@ class Passes:
 
     def record(self):
         workers = self.client.run(time.process_time).values()
-        clocks = time.perf_counter(), time.process_time(), *sorted(workers)
-        self.clocks.append(clocks)
+        clocks = time.perf_counter(), busy_time(), time.process_time()
+        self.clocks.append((*clocks, *workers))
 
     def seconds(self):
-        """Return seconds by the clock and of processors, of each pass."""
+        """Return seconds of each pass: by the clock, of processors, of others."""
         passes = np.diff(self.clocks, axis=0)[1:]  # the first has the start in it
-        return [(clock, here + max(workers)) for clock, here, *workers in passes]
+        return [
+            (clock, here + max(workers), (busy - here - sum(workers)) / clock)
+            for clock, busy, here, *workers in passes
+        ]
 
 
-def processes(clients, n_rows, n_partitions, until):
+def processes(n_rows, n_partitions, until):
     """Return lines about passes over many rows with one and two processes."""
-    rows = [many_rows(client, n_rows, n_partitions) for client in clients]
-    sizes, found, load = [], [[], []], os.getloadavg()[0]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sizes, found, grown = [], [[], []], 0
     while min(map(len, found)) < 3 or time.perf_counter() < until:
-        if len(found[0]) >= 30:
-            break
-        for client, X, seconds in zip(clients, rows, found, strict=True):
-            passes = Passes(client)
-            with client.as_current(), Sent(client) as sent:
-                StochasticEMGaussianMixture(
-                    N_COMPONENTS, covariance_type="diag", solver="em", max_iter=4,
-                    init_size=10_000, tol=0, random_state=0,
-                ).set_callbacks(passes).fit(X)  # fmt: skip
-            seconds += passes.seconds()
-            sizes.append(sent.graphs[-1])
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    count = min(map(len, found))
-    one, two = (np.array(seconds[:count]) for seconds in found)
+        for n_processes, seconds in zip((1, 2), found, strict=True):
+            with cluster_of(n_processes) as client:
+                X = many_rows(client, n_rows, n_partitions)
+                before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                passes = Passes(client)
+                with sent() as graphs:
+                    StochasticEMGaussianMixture(
+                        N_COMPONENTS, covariance_type="diag", solver="em", max_iter=6,
+                        init_size=10_000, tol=0, random_state=0,
+                    ).set_callbacks(passes).fit(X)  # fmt: skip
+                seconds += passes.seconds()
+                sizes.append(graphs[-1])
+                after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                grown = max(grown, after - before)
+                del X
+    one, two = (np.array(seconds) for seconds in found)
+    others = [np.median(v[:, 2]) for v in (one, two)]
     lines = [
         "",
         f"A pass of EM over {n_rows:,} x {N_FEATURES} float32, K = {N_COMPONENTS}, "
-        f"diagonal, {n_partitions} partitions: seconds, median [quartiles] of {count}",
-        f"(other programs on the machine: load {load:.1f} of {os.cpu_count()} cores)",
+        f"diagonal, {n_partitions} partitions: seconds, median [quartiles] of "
+        f"{len(one)}",
+        f"(other programs took {others[0]:.2f} of {os.cpu_count()} cores beside 1 "
+        f"process, {others[1]:.2f} beside 2)",
     ]
     for k, what in enumerate(("by the clock", "busiest worker and client")):
         cells = [
@@ -220,24 +252,17 @@ def processes(clients, n_rows, n_partitions, until):
     ]
 
 
-class Sent:
-    """Records tasks and bytes of the graphs that a client sends."""
+@contextmanager
+def sent():
+    """Yield a list of the tasks and bytes of graphs, which grows as they are sent."""
+    graphs, run = [], Graph.run
 
-    def __init__(self, client):
-        self.client, self.graphs = client, []
+    def counted(graph, *arguments):
+        graphs.append((len(graph.tasks), len(pickle.dumps(graph.tasks))))
+        return run(graph, *arguments)
 
-    def __enter__(self):
-        get = self.client.get
-
-        def counted(graph, *arguments, **settings):
-            self.graphs.append((len(graph), len(pickle.dumps(graph))))
-            return get(graph, *arguments, **settings)
-
-        self.client.get = counted
-        return self
-
-    def __exit__(self, *error):
-        del self.client.get
+    with mock.patch.object(Graph, "run", counted):
+        yield graphs
 
 
 def many_rows(client, n_rows, n_partitions):
@@ -245,13 +270,12 @@ def many_rows(client, n_rows, n_partitions):
     import dask.array as da
     from distributed import wait
 
-    with client.as_current():
-        shape, size = (n_rows, N_FEATURES), -(-n_rows // n_partitions)
-        rows = da.zeros(shape, np.float32, chunks=(size, N_FEATURES))
-        X = client.persist(rows.map_blocks(drawn, meta=np.empty((0, 1), np.float32)))
-        wait(X)
-        client.rebalance(X)
-        return X
+    shape, size = (n_rows, N_FEATURES), -(-n_rows // n_partitions)
+    rows = da.zeros(shape, np.float32, chunks=(size, N_FEATURES))
+    X = client.persist(rows.map_blocks(drawn, meta=np.empty((0, 1), np.float32)))
+    wait(X)
+    client.rebalance(X)
+    return X
 
 
 def drawn(block, block_id=(0,)):
@@ -265,9 +289,17 @@ def drawn(block, block_id=(0,)):
     )
 
 
-def processor_time(client):
-    """Return the processor seconds of this process and of the workers so far."""
-    return time.process_time() + sum(client.run(time.process_time).values())
+def clocks(client):
+    """Return seconds by the clock, and of processors here and on the workers."""
+    here, workers = time.process_time(), client.run(time.process_time).values()
+    return np.array([time.perf_counter(), here + sum(workers)])
+
+
+def busy_time():
+    """Return the seconds that the processors of this machine have worked so far."""
+    with open("/proc/stat") as file:
+        user, nice, system = map(int, file.readline().split()[1:4])
+    return (user + nice + system) / os.sysconf("SC_CLK_TCK")
 
 
 if __name__ == "__main__":

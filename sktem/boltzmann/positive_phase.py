@@ -154,7 +154,7 @@ class PartitionedBatches:
 
     def new_events(self) -> Counter:
         """Return changes of the cluster since the last call."""
-        return Counter() if self.visits is None else self.visits.new_events()
+        return self.X.workers.new_events()
 
     def finish(self, state) -> None:
         """Forget the chains of the rows."""
@@ -164,7 +164,7 @@ class PartitionedBatches:
         # Schedules may be functions of the user, and tasks have one thread.
         model = settings.model.with_n_jobs(1)
         sent = replace(settings, model=model, step_size_e=None, step_size_m=None)
-        return PartitionVisits(self.X.chosen_tasks, (sent,))
+        return PartitionVisits(self.X, (sent,), chosen=True)
 
     def _continues(self, rows):
         """Return whether all rows of a batch have chains."""

@@ -27,14 +27,9 @@ def rows_of_fit(machine, X, *, reset):
     if source is None:
         return check_rows(machine, X, reset=reset)
     check_columns(machine, source, reset=reset)
-    # What a task needs of the machine.
-    kinds = SimpleNamespace(visible=machine.visible, binarize=machine.binarize)
-    values = partial(visible_values, kinds)
-    given: CheckedRows
-    if isinstance(source, DaskRows):
-        given = PartitionedRows(source, values, allow_nan=True)
-    else:
-        given = CheckedRows(source, allow_nan=True)
+    values = _values_of(machine)
+    kind = PartitionedRows if isinstance(source, DaskRows) else CheckedRows
+    given = kind(source, values, allow_nan=True)
     if given.shape[0] < 1:
         raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
     rows = mapped(given, values)
@@ -45,16 +40,23 @@ def rows_of_fit(machine, X, *, reset):
     return rows
 
 
+def _values_of(machine):
+    """Return a function of rows that has no more of the machine than it needs."""
+    kinds = SimpleNamespace(visible=machine.visible, binarize=machine.binarize)
+    return partial(visible_values, kinds)
+
+
 def answer(machine, X, method, function, out, *, allow_nan=False):
     """Return a function of rows, by blocks or by partitions where they are so."""
     source = None if hasattr(X, "__next__") else found_rows(X)
     if isinstance(source, DaskRows) and out is None and not is_tabular(machine.visible):
         check_columns(machine, source, reset=False)
+        values = _values_of(machine)
 
         def answers(block):
-            return np.asarray(function(visible_values(machine, block)))
+            return np.asarray(function(values(block)))
 
-        return source.mapped(answers, allow_nan=allow_nan)
+        return source.mapped(answers, values, allow_nan)
     blocks = each_checked(machine, X, method, allow_nan=allow_nan)
     return gathered(X, map(function, blocks), out)
 
@@ -70,6 +72,7 @@ def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False)
             yield check_rows(machine, chunk, reset=is_fresh(), **options)
         return
     check_columns(machine, source, reset=is_fresh())
-    n_features = machine.n_features_in_
-    for block in checked_blocks(source, n_features, allow_nan=allow_nan):
-        yield visible_values(machine, block)
+    values = _values_of(machine)
+    yield from map(
+        values, checked_blocks(source, machine.n_features_in_, values, allow_nan)
+    )

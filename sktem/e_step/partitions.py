@@ -115,8 +115,10 @@ class RemoteChains:
 
     Parameters
     ----------
-    expectation : PartitionedExpectation
-        Whose chains they are.
+    X : PartitionedRows
+        The rows.
+    visits : PartitionVisits
+        What stands for the chains.
 
     Attributes
     ----------
@@ -126,8 +128,8 @@ class RemoteChains:
         Row indices and a table of their states, until the next visit.
     """
 
-    def __init__(self, expectation):
-        self.expectation = expectation
+    def __init__(self, X, visits):
+        self.X, self.visits = X, visits
         self.shared: Any = None
         self.brought: tuple[np.ndarray, ChainTable] | None = None
 
@@ -137,12 +139,12 @@ class RemoteChains:
     @property
     def values(self) -> np.ndarray | None:
         """Latents of the first rows, as many as are judged at the end of a fit."""
-        count = min(self.expectation.n_rows, MOST_JUDGED)
+        count = min(len(self.X), MOST_JUDGED)
         return positions(self.get(np.arange(count)))
 
     def get(self, rows) -> ChainState | np.ndarray:
         """Bring the states of some chains here, or those of all rows held here."""
-        held = self.expectation.X.held_with(np.asarray(rows))
+        held = self.X.held_with(np.asarray(rows))
         if held is None:
             return self._table(rows).get(np.arange(len(rows)))
         numbers, _, places = held
@@ -151,8 +153,7 @@ class RemoteChains:
         return self.brought[1].get(places)
 
     def _table(self, rows):
-        X, graph = self.expectation.X, Graph()
-        kept = self.expectation.visits.kept
+        X, graph, kept = self.X, Graph(), self.visits.kept
         parts = X.split(rows)
         each = {i: (kept[i], rows[part] - X.starts[i]) for i, part in parts.items()}
         tasks = X.tasks(graph, _chain_states, each=each)
@@ -178,12 +179,12 @@ class PartitionedExpectation(Expectation):
 
     def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         super().__init__(model, sampler, X, sample_weight, generators, first_row)
-        self.visits = PartitionVisits(X.tasks, (model, sampler))
+        self.visits = PartitionVisits(X, (model, sampler))
 
     def start_chains(self, params):
         """Set up the chain states of all rows."""
         if self.sampler.markov:
-            self.chains: Any = RemoteChains(self)
+            self.chains: Any = RemoteChains(self.X, self.visits)
             self._visit("started", params, 0, START, self._all())
 
     def statistics(self, batch, params, iteration):
@@ -214,7 +215,7 @@ class PartitionedExpectation(Expectation):
 
     def new_events(self):
         """Return numerical problems since the last call, and changes of the cluster."""
-        return super().new_events() + self.visits.new_events()
+        return super().new_events() + self.X.workers.new_events()
 
     def _expected_statistics(self, params):
         model = self.model

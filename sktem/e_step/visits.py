@@ -7,12 +7,11 @@ worker had is computed again, from the last snapshot on.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 from sktem.e_step.snapshots import Snapshots, save
 from sktem.rows.partitions import reduced
-from sktem.rows.tasks import Call, Graph, Held, current_client
+from sktem.rows.tasks import Call, Graph, Held
 
 __all__ = ["PartitionVisits", "RemoteLatents"]
 
@@ -44,10 +43,12 @@ class PartitionVisits:
 
     Parameters
     ----------
-    tasks : callable
-        Adds tasks to a graph, as :class:`~sktem.rows.partitions.PartitionedRows` does.
+    rows : PartitionedRows
+        The rows; at the end of the fit to them nothing is remembered any more.
     constants : tuple
         Arguments that all visits have in common; they are sent once.
+    chosen : bool, default=False
+        Whether tasks get a function that loads some rows in place of all.
 
     Attributes
     ----------
@@ -56,12 +57,13 @@ class PartitionVisits:
         something to be remembered.
     """
 
-    def __init__(self, tasks, constants):
-        self.tasks, self.constants = tasks, constants
+    def __init__(self, rows, constants, chosen=False):
+        self.tasks = rows.chosen_tasks if chosen else rows.tasks
+        self.constants = constants
         self.kept: dict[int, Held] = {}
         self.snapshots: Snapshots | None = None
-        self.workers = current_workers()
         self._sent: Held | None = None
+        rows.workers.visits.add(self)
 
     def run(self, function, arguments, each, join, *, keep=False, folder=None):
         """Visit partitions, and return their reports, joined.
@@ -107,11 +109,9 @@ class PartitionVisits:
             self.kept[index] = held
         return report
 
-    def new_events(self) -> Counter:
-        """Return changes of the cluster since the last call."""
-        before, self.workers = self.workers, current_workers()
-        lost, new = len(before - self.workers), len(self.workers - before)
-        return +Counter({"lost workers": lost, "new workers": new})
+    def release(self) -> None:
+        """Let go of all that is with the workers."""
+        self.kept, self.snapshots, self._sent = {}, None, None
 
     def _constants(self):
         """Return what stands for the constants on the workers."""
@@ -120,12 +120,6 @@ class PartitionVisits:
             common = graph.common(None, self.constants)
             _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
         return self._sent
-
-
-def current_workers() -> set[str]:
-    """Return the addresses of the workers of the current cluster."""
-    client = current_client()
-    return set() if client is None else set(client.nthreads())
 
 
 # Tasks ------------------------------------------------------------------------------

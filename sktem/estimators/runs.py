@@ -11,6 +11,7 @@ from sktem.choices import KnownParametersMixin
 from sktem.estimators.progress import Lines, Task, compile_notice, final_objective
 from sktem.links import DocumentationLinkMixin
 from sktem.progress import bar
+from sktem.rows.partitions import at_workers
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -74,12 +75,14 @@ class EpochEstimator(
         raises the error.
         """
         progress = FitProgress(random=starts)
-        state, interrupted = self._run_starts(
-            settings, X, sample_weight, new_run, n_init, progress
-        )
-        if finish is not None:
-            finish(state)
-        self._publish(self._fitted_attributes(settings, state, X))
+        with at_workers(X) as new_events:
+            state, interrupted = self._run_starts(
+                settings, X, sample_weight, new_run, n_init, progress
+            )
+            if finish is not None:
+                finish(state)
+            state.history.events.update(new_events())
+            self._publish(self._fitted_attributes(settings, state, X))
         if interrupted:
             raise interrupted
         return state

@@ -262,14 +262,14 @@ class SubjectPartitions(SubjectBlocks, PartitionedRows):
 
     def __getstate__(self):
         state = super().__getstate__()
-        return {**state, "table": None, "source": None}
+        return {**state, "table": None, "source": None, "workers": None}
 
     def _new_table(self, source):
         return PartitionedRows(source)
 
     def _summaries(self):
         table, graph = self.table, Graph()
-        self.used = table.used
+        self.used, self.workers = table.used, table.workers
         tasks = table.tasks(graph, partial(_summarized, self.roles))
         summaries, _ = graph.run([*tasks.values()])
         self.lengths = np.zeros(len(table.lengths), dtype=np.int64)

@@ -338,17 +338,15 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         if source is None:
             options = {"reset": False, "dtype": np.float64, "y_numeric": True}
             X, y = validate_data(self, X, y, **options)
-            counts = np.asarray(y, dtype=np.float64)
         else:
             X, y, _ = split_target(source, y)
-            counts = _checked_counts(y)
         if isinstance(X, DaskRows):
             check_columns(self, X, reset=False)
             rows = PartitionedRows(X)
-            check_consistent_length(rows, counts)
-            rows = rows.mapped(_rows, counts)
+            rows = rows.mapped(_rows, _checked_counts(y, rows))
             function = partial(_log_likelihood, params=self.params_)
             return float(summed(function, rows)[0])
+        counts = _checked_counts(y)
         total, first = 0.0, 0
         for block, _ in each_block(self, X):
             some = counts[first : first + len(block)]
@@ -380,8 +378,16 @@ def _log_likelihood(rows, weights, params):
 
 
 def _checked_counts(y, X=None):
-    """Return finite numbers, as many as rows."""
-    y = column_or_1d(check_array(y, ensure_2d=False, dtype=np.float64), warn=True)
-    if X is not None:
-        check_consistent_length(X, y)
+    """Return finite numbers; of rows, as many as these, and not negative."""
+    options = {"ensure_2d": False, "dtype": np.float64}
+    if X is None:
+        return column_or_1d(check_array(y, **options), warn=True)
+    y = column_or_1d(check_array(y, ensure_all_finite=False, **options), warn=True)
+    check_consistent_length(X, y)
+    if len(wrong := np.flatnonzero(~(np.isfinite(y) & (y >= 0)))):
+        row = int(wrong[0])
+        raise ValueError(
+            "y must be finite and not negative, as Poisson counts are, got "
+            f"{y[row]:g} in {X.place(row)}"
+        )
     return y

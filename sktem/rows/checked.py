@@ -65,8 +65,7 @@ class CheckedRows:
                 first = int(self.lengths.sum())
                 found = check_finite(chunk, first, source.where(index), allow_nan)
                 self.has_nan |= found
-                if check is not None:
-                    check(chunk)
+                check_values(check, chunk, source.where(index))
                 types.add(chunk.dtype)
                 self.lengths[index] += len(chunk)
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
@@ -75,6 +74,12 @@ class CheckedRows:
 
     def __len__(self):
         return self.shape[0]
+
+    def place(self, row: int) -> str:
+        """Return how errors call a row."""
+        used = np.flatnonzero(self.lengths)
+        piece = used[np.searchsorted(self.starts[used], row, side="right") - 1]
+        return f"row {row} ({self.source.where(int(piece))})"
 
     def pieces(self, order=None) -> Generator[tuple[int, np.ndarray]]:
         """Yield the row index of the first row and the rows, piece by piece."""
@@ -182,8 +187,7 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
         for index in range(source.n_pieces):
             for chunk in _numbers_of_piece(source, index, n_columns):
                 check_finite(chunk, first, source.where(index), allow_nan)
-                if check is not None:
-                    check(chunk)
+                check_values(check, chunk, source.where(index))
                 first += len(chunk)
                 yield chunk
 
@@ -290,6 +294,16 @@ def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> 
     if place is not None:
         raise not_finite_error(place, first, where)
     return found
+
+
+def check_values(check: Callable | None, chunk: np.ndarray, where: str) -> None:
+    """Call a check, if there is one, and name the place of what it refuses."""
+    if check is None:
+        return
+    try:
+        check(chunk)
+    except ValueError as error:
+        raise ValueError(f"{error} (in {where})") from error
 
 
 def not_finite(chunk: np.ndarray, allow_nan=False):

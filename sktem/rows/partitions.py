@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,18 +15,20 @@ from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import (
     CheckedRows,
     check_finite,
+    check_values,
     not_finite,
     not_finite_error,
 )
 from sktem.rows.chunks import as_array, names_of
 from sktem.rows.loaders import Partition
-from sktem.rows.tasks import Graph, Held, graphs_of
+from sktem.rows.tasks import Graph, Held, Workers, graphs_of
 
 __all__ = [
     "DaskRows",
     "PartSum",
     "PartitionedRows",
     "aligned_slices",
+    "at_workers",
     "joined_sums",
     "reduced",
     "total_of",
@@ -150,10 +154,13 @@ class PartitionedRows(CheckedRows):
     ----------
     used : ndarray of int
         Numbers of the partitions that have rows.
+    workers : Workers
+        Workers of the cluster, from now on.
     """
 
     def __init__(self, source: DaskRows, check=None, allow_nan=False):
         self.source: DaskRows = source
+        self.workers = Workers()
         self.names = source.names
         self.can_take = True
         self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
@@ -362,6 +369,29 @@ class PartitionedRows(CheckedRows):
             self.held[name] = (indices, self._gathered(indices))
 
 
+@contextmanager
+def at_workers(rows):
+    """Let go of what workers remember of rows at the end of a fit, however it ends.
+
+    Parameters
+    ----------
+    rows : array-like or CheckedRows
+        Rows of the fit.
+
+    Yields
+    ------
+    callable
+        Returns changes of the cluster since the last call, as a counter.
+    """
+    if not isinstance(rows, PartitionedRows):
+        yield Counter
+        return
+    try:
+        yield rows.workers.new_events
+    finally:
+        rows.workers.release()
+
+
 def reduced(graph: Graph, tasks, join, keep=()) -> tuple[Any, list[Held]]:
     """Run tasks, and join their results in a tree.
 
@@ -459,8 +489,8 @@ def _examined(raw, loader, check, allow_nan):
     """Return number of rows, type, whether there is a NaN, and what is not allowed."""
     array = loader.numbers(raw)
     has_nan, wrong = not_finite(array, allow_nan)
-    if len(array) and wrong is None and check is not None:
-        check(array)
+    if len(array) and wrong is None:
+        check_values(check, array, loader.name)
     return len(array), array.dtype, has_nan, wrong
 
 
@@ -474,8 +504,7 @@ def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0
     known = not np.isnan(starts[index])
     first, where = (int(starts[index]), "") if known else (0, ", counted in it")
     check_finite(array, first, loader.name + where, allow_nan)
-    if check is not None:
-        check(array)
+    check_values(check, array, loader.name)
     size = rows_per_block(array.shape[1])
     blocks = (array[start : start + size] for start in range(0, len(array), size))
     return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)

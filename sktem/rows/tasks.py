@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import sys
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
-__all__ = ["Call", "Graph", "Held", "Packed", "current_client", "graphs_of"]
+__all__ = ["Call", "Graph", "Held", "Packed", "Workers", "current_client", "graphs_of"]
 
 #: Bytes of what tasks have in common up to which each of them gets a copy.
 MOST_COPIED = 1 << 16
@@ -73,6 +75,36 @@ class Held(NamedTuple):
 
     key: str
     value: Any
+
+
+class Workers:
+    """Workers of the current cluster, as they are seen during a fit.
+
+    Attributes
+    ----------
+    visits : WeakSet
+        What remembers something of rows, which is with the workers.
+    """
+
+    def __init__(self):
+        self.visits: WeakSet = WeakSet()
+        self._known = self._current()
+
+    def _current(self) -> set[str]:
+        """Return addresses."""
+        client = current_client()
+        return set() if client is None else set(client.nthreads())
+
+    def new_events(self) -> Counter:
+        """Return changes of the cluster since the last call."""
+        before, self._known = self._known, self._current()
+        lost, new = len(before - self._known), len(self._known - before)
+        return +Counter({"lost workers": lost, "new workers": new})
+
+    def release(self) -> None:
+        """Let go of all that is remembered of rows."""
+        for visits in self.visits:
+            visits.release()
 
 
 class Graph:
@@ -153,7 +185,8 @@ class Graph:
 
             found = (get_scheduler() or get)(self.tasks, keys)
         else:
-            found = self.client.get(self.tasks, keys, sync=False)
+            graph = _named(self.tasks, self.token)
+            found = self.client.get(graph, keys, sync=False)
         held = [*map(Held, keys[len(wanted) :], found[len(wanted) :])]
         found = list(found[: len(wanted)])
         return (found if self.client is None else self.client.gather(found)), held
@@ -194,6 +227,15 @@ def current_client():
     scheduler = get_scheduler()
     client = getattr(scheduler, "__self__", None)
     return client if hasattr(client, "get_events") else None
+
+
+def _named(tasks, token):
+    """Return a graph with a name, which Dask would make of all that is in it."""
+    try:
+        from dask._expr import LLGExpr
+    except ImportError:  # Dask before 2025.4
+        return tasks
+    return LLGExpr(tasks, _determ_token=token)
 
 
 def _itself(value):

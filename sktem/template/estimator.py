@@ -20,6 +20,7 @@ from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
+from sktem.rows.partitions import at_workers
 from sktem.template.judged import fold_advice, folds_of, has_settled, modes_under
 from sktem.template.registration import Registration
 from sktem.template.reported import Reported, principal
@@ -448,8 +449,9 @@ class DeformableTemplateEstimator(
         else:
             rng = np.random.default_rng(0)
             frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
-        state, fit, interrupted = self._run(frame, X, sample_weight, start)
-        self._publish(self._fitted_attributes(fit, state, X))
+        with at_workers(X):
+            state, fit, interrupted = self._run(frame, X, sample_weight, start)
+            self._publish(self._fitted_attributes(fit, state, X))
         if interrupted:
             raise interrupted
         return state, fit.settings
