@@ -352,10 +352,10 @@ default="constant"
         X : array-like of shape (n_samples, n_features)
             Inputs and covariates, one row per observation. What
             :func:`sktem.rows.as_rows` reads by blocks, such as Parquet files and Dask
-            data frames, may be larger than the memory. It holds numbers in all columns,
-            those of y and of the subjects among them. A partition of a Dask collection
-            has all rows of its subjects; elsewhere the rows of a subject are next to
-            each other.
+            data frames, may be larger than the memory. It holds numbers in all columns;
+            labels of subjects may be text in tables and data frames. A partition of a
+            Dask collection has all rows of its subjects; elsewhere the rows of a
+            subject are next to each other.
         y : array-like of shape (n_samples,), str or int
             Observations; their column, where X is read by blocks.
         groups : array-like of shape (n_samples,), str, int or None, default=None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.columns import column_of
+from sktem.mixed_effects.columns import column_of, subjects_of
+from sktem.mixed_effects.labels import LabelCodes, codes_in_partition, known_codes
 from sktem.mixed_effects.layout import Layout, group_rows, is_constant
 from sktem.mixed_effects.rows import GroupedRows, evenly_chosen
 from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
@@ -112,9 +114,12 @@ class SubjectBlocks(CheckedRows):
         self.cuts = np.cumsum([0, *(len(summary[0]) for summary in summaries)])
         #: Row index of the first row of each block, and the number of rows.
         self.edges = np.cumsum([0, *(summary[1].sum() for summary in summaries)])
+        labels = self._given_labels(labels)
         self._check_whole(labels)
-        whole = (labels == np.round(labels)).all() and np.abs(labels).max() < 2**53
-        self.labels = labels.astype(np.int64) if whole else labels
+        self.labels = labels
+        if labels.dtype.kind == "f":
+            whole = (labels == np.round(labels)).all() and np.abs(labels).max() < 2**53
+            self.labels = labels.astype(np.int64) if whole else labels
         self.shape = (len(labels), len(self.roles.features))
         self._kept: dict[int, GroupedRows] = {}
 
@@ -128,6 +133,11 @@ class SubjectBlocks(CheckedRows):
 
     def _new_table(self, source) -> CheckedRows:
         return CheckedRows(source)
+
+    def _given_labels(self, labels):
+        """Return the labels that the numbers of the subjects stand for."""
+        codes = self.source.coded.get(self.roles.groups)
+        return codes.labels_of(labels) if isinstance(codes, LabelCodes) else labels
 
     def _summaries(self):
         """Return what is held of the subjects of each block."""
@@ -158,6 +168,7 @@ class SubjectBlocks(CheckedRows):
             return
         label = found[counts > 1][0]
         places = np.flatnonzero(labels == label)[:2]
+        label = f"{label:g}" if labels.dtype.kind == "f" else repr(str(label))
         blocks = np.searchsorted(self.cuts, places, side="right") - 1
         used = np.flatnonzero(self.table.lengths)
         pieces = np.searchsorted(self.table.starts[used], self.edges[blocks], "right")
@@ -165,7 +176,7 @@ class SubjectBlocks(CheckedRows):
         names = self.source.names
         name = "subject" if names is None else repr(names[self.roles.groups])
         raise ValueError(
-            f"subject {label:g} has rows in {one} and, after others, in {other}: "
+            f"subject {label} has rows in {one} and, after others, in {other}: "
             f"{self.advice.format(name=name)}"
         )
 
@@ -271,11 +282,19 @@ class SubjectPartitions(SubjectBlocks, PartitionedRows):
         table, graph = self.table, Graph()
         self.used, self.workers = table.used, table.workers
         tasks = table.tasks(graph, partial(_summarized, self.roles))
-        summaries, _ = graph.run([*tasks.values()])
+        wanted = [*tasks.values()]
+        if self.roles.groups in table.source.coded:
+            wanted += table.raw_tasks(graph, partial(_labels, self.roles.groups))
+        found, _ = graph.run(wanted)
+        summaries = found[: len(tasks)]
+        self._labels = found[len(tasks) :]
         self.lengths = np.zeros(len(table.lengths), dtype=np.int64)
         self.lengths[self.used] = [len(summary[0]) for summary in summaries]
         self.starts = np.cumsum(self.lengths) - self.lengths
         return summaries
+
+    def _given_labels(self, labels):
+        return np.concatenate(self._labels) if self._labels else labels
 
     def _read(self, which):
         """Bring partitions here."""
@@ -322,6 +341,11 @@ def _summarized(roles, block, first):
     return roles.summary(block)
 
 
+def _labels(column, raw):
+    labels = subjects_of(np.asarray(raw)[:, column], len(raw))[0]
+    return np.array(labels.tolist())
+
+
 def _on_subjects(roles, function, block, first_row, first, *arguments):
     return function(roles.grouped(block), first, *arguments)
 
@@ -359,11 +383,15 @@ def subject_blocks(estimator, source: Rows, y, groups, *, reset) -> SubjectBlock
     places = [_place(source, y, "y"), _place(source, groups, "groups")]
     if places[0] == places[1]:
         raise ValueError(f"y and groups are the same column of X: {y!r}")
+    of_dask = isinstance(source, DaskRows)
+    if not of_dask:
+        source = _coded(source, places[1], LabelCodes())
+    elif source.is_text(places[1]):
+        source = _coded(source, places[1], codes_in_partition)
     features = [j for j in range(source.n_columns) if j not in places]
     names = source.names
     names = None if names is None else [names[j] for j in features]
     check_columns(estimator, Features(len(features), names), reset=reset)
-    of_dask = isinstance(source, DaskRows)
     return (SubjectPartitions if of_dask else SubjectBlocks)(source, *places)
 
 
@@ -380,6 +408,10 @@ def predicted_blocks(estimator, source: Rows, groups):
         Name or index of the column of the subjects.
     """
     place = None if groups is None else _place(source, groups, "groups")
+    fitted, labels = estimator.fitted_, None
+    if place is not None and fitted.problem.labels.dtype.kind not in "biuf":
+        labels = np.append(fitted.problem.labels.astype(object), None)
+        source = _coded(source, place, partial(known_codes, labels[:-1]))
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and source.names is not None:
         names = [name for name in names if name in source.names]
@@ -388,18 +420,27 @@ def predicted_blocks(estimator, source: Rows, groups):
         names = None
         features = [j for j in range(source.n_columns) if j != place]
     check_columns(estimator, Features(len(features), names), reset=False)
-    fitted = estimator.fitted_
     if place is not None:
         fitted.modes()  # once, before copies go to workers
-    function = partial(_predicted, fitted, features, place)
+    function = partial(_predicted, fitted, features, place, labels)
     if isinstance(source, DaskRows):
         return source.mapped(function)
     return map(function, checked_blocks(source, source.n_columns))
 
 
-def _predicted(fitted, features, place, block):
+def _predicted(fitted, features, place, labels, block):
     X = np.ascontiguousarray(block[:, features], dtype=np.float64)
-    return fitted.predict(X, None if place is None else block[:, place])
+    groups = None if place is None else block[:, place]
+    if labels is not None:
+        groups = labels[groups.astype(np.int64)]
+    return fitted.predict(X, groups)
+
+
+def _coded(source, column, numbers):
+    """Return the source with a function that makes numbers of a column."""
+    source = copy(source)
+    source.coded = {column: numbers}
+    return source
 
 
 def _place(source, key, what):
@@ -409,4 +450,5 @@ def _place(source, key, what):
             f"X is read by blocks, so that {what} must be the name or the index of one "
             f"of its columns, got {type(key).__name__}"
         )
-    return column_of(key, source.names, source.n_columns, what)
+    count = source.n_columns if source.names is None else len(source.names)
+    return column_of(key, source.names, count, what)

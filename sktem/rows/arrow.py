@@ -37,7 +37,7 @@ class ArrowRows(Rows):
     def piece(self, index):
         """Read all record batches."""
         with self.reader() as reader:
-            yield from map(numbers_of, reader)
+            yield from (numbers_of(batch, self.coded) for batch in reader)
 
 
 class DatasetRows(Rows):
@@ -62,7 +62,7 @@ class DatasetRows(Rows):
         batches = self.dataset.to_batches(
             batch_size=ROWS_PER_BLOCK, batch_readahead=2, fragment_readahead=1
         )
-        yield from map(numbers_of, batches)
+        yield from (numbers_of(batch, self.coded) for batch in batches)
 
 
 class LazyFrameRows(Rows):
@@ -93,7 +93,7 @@ class LazyFrameRows(Rows):
             chunk_size=ROWS_PER_BLOCK, maintain_order=True
         )
         for batch in batches:
-            yield joined_columns(batch.get_columns(), self.names)
+            yield joined_columns(batch.get_columns(), self.names, self.coded)
 
 
 def import_pyarrow():
@@ -107,15 +107,17 @@ def import_pyarrow():
     return pyarrow
 
 
-def numbers_of(batch):
+def numbers_of(batch, coded=None):
     """Return a record batch as an array."""
     columns = [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-    return joined_columns(columns, batch.schema.names)
+    return joined_columns(columns, batch.schema.names, coded)
 
 
-def joined_columns(columns, names):
+def joined_columns(columns, names, coded=None):
     """Return columns as one array; missing values become NaN."""
     arrays = [np.asarray(column) for column in columns]
+    for column, numbers in (coded or {}).items():
+        arrays[column] = numbers(arrays[column])
     text = []
     for index, array in enumerate(arrays):
         if array.dtype.kind not in "biuf":

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
+from types import MappingProxyType
 
 import numpy as np
 
@@ -54,6 +55,9 @@ class Rows(ABC):
         number of all rows.
     can_read_twice : bool
         Whether a second pass can begin before the first has ended.
+    coded : dict
+        Functions that make numbers of the columns of a data frame or a table that may
+        be text, by index.
 
     Examples
     --------
@@ -73,6 +77,7 @@ class Rows(ABC):
     n_pieces: int = 1
     can_take: bool = False
     can_read_twice: bool = True
+    coded: Mapping[int, Callable] = MappingProxyType({})
 
     @abstractmethod
     def piece(self, index: int) -> Iterator[np.ndarray]:

@@ -29,7 +29,7 @@ class ChunkRows(Rows):
 
     def piece(self, index):
         """Read a chunk."""
-        yield as_array(self.chunks[index], self.names, self.where(index))
+        yield as_array(self.chunks[index], self.names, self.where(index), self.coded)
 
 
 class IteratedRows(Rows):
@@ -54,7 +54,7 @@ class IteratedRows(Rows):
     def piece(self, index):
         """Read all chunks."""
         for number, chunk in enumerate(self.begin()):
-            yield as_array(chunk, self.names, f"chunk {number}")
+            yield as_array(chunk, self.names, f"chunk {number}", self.coded)
 
 
 def names_of(chunk):
@@ -64,10 +64,16 @@ def names_of(chunk):
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
-def as_array(chunk, names, where):
+def as_array(chunk, names, where, coded=None):
     """Return a chunk as an array, after a look at the names of its columns."""
     if (found := names_of(chunk)) != names:
         raise ValueError(
             f"{where} has the columns {found}, and the first rows have {names}"
         )
-    return np.asarray(chunk)
+    array = np.asarray(chunk)
+    for column, numbers in (coded or {}).items():
+        given = array[:, column]
+        if (found := numbers(given)) is not given:
+            array = array.astype(object)
+            array[:, column] = found
+    return array

@@ -92,12 +92,10 @@ class ParquetRows(Rows):
         with self.open(path) as file:
             if file.metadata.num_row_groups != n_groups:
                 raise ChangedRowsError(f"{path} has changed since it was opened")
-            yield from map(
-                numbers_of,
-                file.iter_batches(
-                    ROWS_PER_BLOCK, row_groups=[group], columns=self.names
-                ),
+            batches = file.iter_batches(
+                ROWS_PER_BLOCK, row_groups=[group], columns=self.names
             )
+            yield from (numbers_of(batch, self.coded) for batch in batches)
 
 
 def check_length(path, length):

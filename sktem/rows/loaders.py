@@ -31,6 +31,8 @@ class Partition(NamedTuple):
         Type that holds the numbers of all partitions, once it is known.
     function : callable or None
         Called with the rows in the end, where others are made of them.
+    coded : mapping
+        See :class:`sktem.rows.Rows`.
     """
 
     names: Any
@@ -39,10 +41,11 @@ class Partition(NamedTuple):
     n_rows: int | None = None
     dtype: Any = None
     function: Any = None
+    coded: Any = None
 
     def numbers(self, raw):
         """Return the rows as float32 or float64."""
-        array = as_array(raw, self.names, self.name)
+        array = as_array(raw, self.names, self.name, self.coded)
         return numbers_of_chunk(array, self.n_columns, self.name)
 
     def then(self, function) -> Partition:
@@ -56,7 +59,7 @@ class Partition(NamedTuple):
 
         What is beside them is an argument of the function that makes others of them.
         """
-        array = as_array(raw, self.names, self.name)
+        array = as_array(raw, self.names, self.name, self.coded)
         if len(array) != self.n_rows:
             raise ChangedRowsError(
                 f"{self.name} gave {self.n_rows} rows at first and {len(array)} on a "

@@ -86,6 +86,11 @@ class DaskRows(Rows):
         """Number of columns."""
         return int(self.collection.shape[1])
 
+    def is_text(self, column) -> bool:
+        """Return whether a column of a data frame may hold no numbers."""
+        types = getattr(self.collection, "dtypes", None)
+        return types is not None and types.iloc[column].kind not in "biuf"
+
     def where(self, index):
         """Return the number of a partition."""
         return f"partition {index}"
@@ -94,7 +99,7 @@ class DaskRows(Rows):
         """Bring a partition here."""
         graph = Graph()
         (chunk,), _ = graph.run([graph.source(*self.graphs[index])])
-        yield as_array(chunk, self.names, self.where(index))
+        yield as_array(chunk, self.names, self.where(index), self.coded)
 
     def mapped(self, function, check=None, allow_nan=False):
         """Return a Dask array of a function of the rows.
@@ -127,7 +132,7 @@ class DaskRows(Rows):
             function,
             check,
             allow_nan,
-            Partition(None, "", self.n_columns),
+            Partition(None, "", self.n_columns, coded=self.coded),
             like,
             starts,
         )
@@ -165,7 +170,9 @@ class PartitionedRows(CheckedRows):
         self.can_take = True
         self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.loaders = [
-            Partition(source.names, source.where(index), source.n_columns)
+            Partition(
+                source.names, source.where(index), source.n_columns, coded=source.coded
+            )
             for index in range(source.n_pieces)
         ]
         graph = Graph()
@@ -264,6 +271,11 @@ class PartitionedRows(CheckedRows):
             arguments = (raw, beside.get(index), loader, common, int(first), *own)
             tasks[index] = graph.add(call, *arguments)
         return tasks
+
+    def raw_tasks(self, graph, function) -> list:
+        """Add a task for each partition that has rows, with the partition as it is."""
+        raw = [graph.source(*self.source.graphs[index]) for index in self.used]
+        return [graph.add(function, one) for one in raw]
 
     def summed(self, function, size: int, weights=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.

@@ -84,6 +84,61 @@ def test_files_and_chunks(source, tmp_path, small_blocks):
         np.testing.assert_array_equal(copy.predict(X, GROUPS), fit.predict(X, GROUPS))
 
 
+def text_rows():
+    pandas = pytest.importorskip("pandas")
+    rows = pandas.DataFrame(TABLE[:, :3], columns=NAMES[:3])
+    return rows.assign(id=[f"subject {label:03.0f}" for label in GROUPS])
+
+
+def text_table():
+    return pytest.importorskip("pyarrow").Table.from_pandas(text_rows())
+
+
+def text_chunks():
+    return [text_rows()[:7], text_rows()[7:60], text_rows()[60:]]
+
+
+def text_partitions():
+    pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    rows = text_rows()
+    rows.index = rows["id"].to_numpy()
+    return dd.from_pandas(rows, npartitions=5)
+
+
+@pytest.mark.parametrize("source", [text_table, text_chunks, text_partitions])
+def test_labels_may_be_text(source, small_blocks):
+    """The fit is that with numbers, and answers name the labels."""
+    rows, text = source(), text_rows()["id"].to_numpy()
+    settings = {"max_iter": 3, "n_burn_in": 1, "tol": 0}
+    fit = bolus(**settings).fit(rows, "conc", "id")
+    whole = bolus(**settings).fit(X, Y, groups=GROUPS)
+    np.testing.assert_allclose(vector(fit), vector(whole), rtol=1e-10)
+    np.testing.assert_array_equal(fit.groups_, np.unique(text))
+    answers = fit.predict(rows, groups="id")
+    if source is text_partitions:
+        answers = [answers.compute()]
+    predictions = np.concatenate(list(answers))
+    expected = whole.predict(X, groups=GROUPS)
+    np.testing.assert_allclose(predictions, expected, rtol=1e-5)
+    np.testing.assert_allclose(fit.predict(X, groups=text), expected, rtol=1e-5)
+
+
+def test_labels_that_are_text_are_checked(small_blocks):
+    fit = bolus(max_iter=3, tol=0).fit(text_table(), "conc", "id")
+    others = text_rows().assign(id="nobody")
+    unknown = np.concatenate(list(fit.predict([others[:50], others[50:]], groups="id")))
+    np.testing.assert_allclose(unknown, fit.predict(X))
+    pieces = [text_rows()[60:], text_rows()[:60]]
+    mixed = [pieces[0], pieces[1], text_rows()[60:70]]
+    with pytest.raises(ValueError, match="subject 'subject 012' has rows in chunk 0"):
+        bolus().fit(mixed, "conc", "id")
+    missing = text_rows()
+    missing.loc[70, "id"] = None
+    with pytest.raises(ValueError, match="no label in 1 of"):
+        bolus().fit([missing[:60], missing[60:]], "conc", "id")
+
+
 @pytest.mark.parametrize("solver", ["isaem", "vrttem"])
 def test_batches_of_subjects(solver, tmp_path, small_blocks):
     fit = bolus(solver, tol=0, batch_size=6).fit(*chunks(tmp_path))

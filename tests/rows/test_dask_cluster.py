@@ -244,8 +244,8 @@ def test_nothing_stays_with_the_workers(two_workers, error):
     model = RandomInterceptModel()
     model.error = error
     estimator = (Interrupting if error else StochasticEM)(
-        model, solver="isaem", sampler=MALA(step=0.5), batch_size=600, max_iter=3, tol=0,
-        random_state=0,
+        model, solver="isaem", sampler=MALA(step=0.5), batch_size=600, max_iter=3,
+        tol=0, random_state=0,
     )  # fmt: skip
     gc.disable()
     try:
