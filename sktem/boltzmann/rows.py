@@ -28,8 +28,11 @@ def rows_of_fit(machine, X, *, reset):
         return check_rows(machine, X, reset=reset)
     check_columns(machine, source, reset=reset)
     values = _values_of(machine)
-    kind = PartitionedRows if isinstance(source, DaskRows) else CheckedRows
-    given = kind(source, values, allow_nan=True)
+    given: CheckedRows
+    if isinstance(source, DaskRows):
+        given = PartitionedRows(source, values, allow_nan=True)
+    else:
+        given = CheckedRows(source, values, allow_nan=True)
     if given.shape[0] < 1:
         raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
     rows = mapped(given, values)

@@ -383,8 +383,7 @@ def subject_blocks(estimator, source: Rows, y, groups, *, reset) -> SubjectBlock
     places = [_place(source, y, "y"), _place(source, groups, "groups")]
     if places[0] == places[1]:
         raise ValueError(f"y and groups are the same column of X: {y!r}")
-    of_dask = isinstance(source, DaskRows)
-    if not of_dask:
+    if not isinstance(source, DaskRows):
         source = _coded(source, places[1], LabelCodes())
     elif source.is_text(places[1]):
         source = _coded(source, places[1], codes_in_partition)
@@ -392,6 +391,7 @@ def subject_blocks(estimator, source: Rows, y, groups, *, reset) -> SubjectBlock
     names = source.names
     names = None if names is None else [names[j] for j in features]
     check_columns(estimator, Features(len(features), names), reset=reset)
+    of_dask = isinstance(source, DaskRows)
     return (SubjectPartitions if of_dask else SubjectBlocks)(source, *places)
 
 
@@ -410,7 +410,7 @@ def predicted_blocks(estimator, source: Rows, groups):
     place = None if groups is None else _place(source, groups, "groups")
     fitted, labels = estimator.fitted_, None
     if place is not None and fitted.problem.labels.dtype.kind not in "biuf":
-        labels = np.append(fitted.problem.labels.astype(object), None)
+        labels = np.array([*fitted.problem.labels.tolist(), None], dtype=object)
         source = _coded(source, place, partial(known_codes, labels[:-1]))
     names = getattr(estimator, "feature_names_in_", None)
     if names is not None and source.names is not None:
@@ -430,10 +430,12 @@ def predicted_blocks(estimator, source: Rows, groups):
 
 def _predicted(fitted, features, place, labels, block):
     X = np.ascontiguousarray(block[:, features], dtype=np.float64)
-    groups = None if place is None else block[:, place]
-    if labels is not None:
-        groups = labels[groups.astype(np.int64)]
-    return fitted.predict(X, groups)
+    if place is None:
+        return fitted.predict(X, None)
+    groups = block[:, place]
+    return fitted.predict(
+        X, groups if labels is None else labels[groups.astype(np.int64)]
+    )
 
 
 def _coded(source, column, numbers):
