@@ -384,10 +384,12 @@ def _checked_counts(y, X=None):
         return column_or_1d(check_array(y, **options), warn=True)
     y = column_or_1d(check_array(y, ensure_all_finite=False, **options), warn=True)
     check_consistent_length(X, y)
-    if len(wrong := np.flatnonzero(~(np.isfinite(y) & (y >= 0)))):
-        row = int(wrong[0])
+    if len(wrong := np.flatnonzero(~np.isfinite(y))):
+        what = "NaN" if np.isnan(y[wrong[0]]) else "infinity"
+        raise ValueError(f"Input y contains {what}: in {X.place(wrong[0])}.")
+    if len(wrong := np.flatnonzero(y < 0)):
         raise ValueError(
-            "y must be finite and not negative, as Poisson counts are, got "
-            f"{y[row]:g} in {X.place(row)}"
+            "y must not be negative: Poisson counts are asked for, got "
+            f"{y[wrong[0]]:g} in {X.place(wrong[0])}"
         )
     return y
