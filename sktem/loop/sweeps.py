@@ -38,8 +38,10 @@ class SweepVisits(NamedTuple):
     ----------
     rows : ndarray of int of shape (n_visits,)
         Row indices.
-    values : ndarray of shape (n_visits, n_features)
-        The rows, in double precision.
+    values : ndarray of shape (n, n_features)
+        The rows of the visits, or all rows of the data, in double precision.
+    places : ndarray of int of shape (n_visits,)
+        Where the rows of the visits are among these.
     uniforms : ndarray of shape (n_visits, n_draws)
         Uniforms of the draws; none for exact expectations.
     edges : ndarray of int of shape (n_index_sets, n_iterations + 1)
@@ -52,6 +54,7 @@ class SweepVisits(NamedTuple):
 
     rows: np.ndarray
     values: np.ndarray
+    places: np.ndarray
     uniforms: np.ndarray
     edges: np.ndarray
     coefficients: np.ndarray
@@ -90,9 +93,18 @@ def draw_visits(
         seed = np.uint64(generators.row_seed)
         numbers = expectation.first_row + rows
         fill_visit_uniforms(seed, iteration, BATCH, numbers, edges, uniforms)
-    values = np.ascontiguousarray(X.take(rows, axis=0), dtype=np.float64)
     shares = expectation.shares(rows)
-    return SweepVisits(rows, values, uniforms, edges, coefficients, shares)
+    values, places = _read(X, rows, batch_size)
+    return SweepVisits(rows, values, places, uniforms, edges, coefficients, shares)
+
+
+def _read(X, rows, batch_size):
+    """Return rows, and where those of the visits are among them."""
+    plain = isinstance(X, np.ndarray) and X.dtype == np.float64 and X.flags.carray
+    if plain and batch_size > 1:  # a tile of rows can be read where they are
+        return np.asarray(X), rows
+    values = np.ascontiguousarray(X.take(rows, axis=0), dtype=np.float64)
+    return values, np.arange(len(rows))
 
 
 def _draw_rows(selectors, rng, size, batch_size, n_rows):

@@ -14,6 +14,8 @@ from llvmlite import ir  # numba comes with it
 from numba import njit, types
 from numba.extending import intrinsic
 
+from sktem.kernels.prefetch import LINE, prefetch
+
 #: Columns that are worked on at a time.
 COLUMNS = 32
 #: Tables at a time, one for four rows of the second factor; all together have 32 kB.
@@ -94,22 +96,6 @@ def _transpose_block(typingctx, target, source, stride):
         return context.get_dummy_value()
 
     return _ADDRESSES, generate
-
-
-@intrinsic
-def _prefetch(typingctx, address):
-    """Have the cache line of an address read before it is needed."""
-
-    def generate(context, builder, signature, arguments):
-        pointer, number = _BYTE.as_pointer(), ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", (pointer,), kind)
-        place = builder.inttoptr(arguments[0], pointer)
-        # For reading (0), to be kept in all caches (3), data (1).
-        builder.call(function, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(types.uintp), generate
 
 
 def _adder(n_tables):
@@ -280,7 +266,7 @@ def coded_product(codes, b, transposed, out):
                 for i in range(rows):
                     if i < n_ahead:
                         for line in range(n_lines):
-                            _prefetch(ahead + np.uint64(64 * line))
+                            prefetch(ahead + np.uint64(LINE * line))
                         ahead += np.uint64(4 * b.shape[1])
                     if n_tables == TABLES:
                         _add_16(total_at, table_at, code_at)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sktem.kernels.prefetch import LINE, prefetch
 from sktem.mixture.kernels.linear_algebra import factor_inverses
 from sktem.mixture.kernels.rows import prepare, scale_tile
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
@@ -24,11 +25,12 @@ from sktem.mixture.kernels.sweep_steps import (
 )
 from sktem.mixture.kernels.tiles import (
     INNER,
+    LANE_GROUP,
     LANES,
     OUTER,
+    WHOLE_GROUPS,
     diagonal_log_joint,
     full_log_joint,
-    pack_rows,
     softmax_tile,
     transform_tile,
 )
@@ -138,6 +140,37 @@ def maximize_moments(s, kind, prior, strength, moments):
 
 
 @njit(**INNER)
+def pack_chosen(X, places, centre, bound, width, z):
+    """Equal ``pack_rows(X[places], 0, len(places), centre, bound, width, z)``."""
+    n_rows = places.shape[0]
+    n_lanes = (n_rows + LANE_GROUP - 1) & WHOLE_GROUPS
+    for i in range(X.shape[1]):
+        origin = centre[i]
+        row = z[i * LANES : (i + 1) * LANES]
+        for lane in range(n_rows):
+            value = X[places[lane], i] - origin
+            value = value if value < bound else bound
+            row[lane] = value if value > -bound else -bound
+        for lane in range(n_rows, n_lanes):
+            row[lane] = 0.0
+    ones = z[width * LANES : (width + 1) * LANES]
+    for lane in range(n_lanes):
+        ones[lane] = 1.0
+    return n_lanes
+
+
+@njit(**INNER)
+def read_ahead(table, numbers):
+    """Have chosen rows of a table of float64 read before they are needed."""
+    size = 8 * table.shape[1]
+    address = np.uint64(table.ctypes.data)
+    for lane in range(numbers.shape[0]):
+        first = address + np.uint64(size * numbers[lane])
+        for byte in range(0, size + LINE - 1, LINE):
+            prefetch(first + np.uint64(min(byte, size - 1)))
+
+
+@njit(**INNER)
 def subtract_shares(joint, numbers, shares, refreshes):
     """Subtract what is remembered of rows, and remember what they have now."""
     for lane in range(numbers.shape[0]):
@@ -171,7 +204,7 @@ def iterate_batches(
     under online EM nothing is remembered. Draws are remembered as `counts`, exact
     responsibilities as `shares`, one of which has no rows.
     """
-    rows, values, uniforms, edges, coefficients, row_shares = visits
+    rows, values, places, uniforms, edges, coefficients, row_shares = visits
     rho, incremental, convex, kind, forgets = recipe
     K, d = moments.means.shape
     width = params.offsets.shape[2]
@@ -215,9 +248,14 @@ def iterate_batches(
                 scale = 1.0 / mass
             for start in range(edges[side, t], edges[side, t + 1], LANES):
                 n_tile = min(LANES, edges[side, t + 1] - start)
-                n_lanes = pack_rows(
-                    values, start, start + n_tile, centre, bound, width, z
+                stop = start + n_tile
+                n_lanes = pack_chosen(
+                    values, places[start:stop], centre, bound, width, z
                 )
+                # While the processor computes: the next tile, and what is remembered.
+                read_ahead(values, places[stop : stop + LANES])
+                if shares.shape[0] > 0:
+                    read_ahead(shares, rows[start:stop])
                 for lane in range(n_tile):
                     weight[lane] = scale * factors[start + lane]
                 for lane in range(n_tile, n_lanes):

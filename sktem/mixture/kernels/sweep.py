@@ -68,7 +68,7 @@ def iterate_rows(
     ends with the proxy: the loop does the other steps.
     """
     K, n_features = params.means.shape
-    rows, values, all_uniforms, edges, _, row_shares = visits
+    rows, values, _, all_uniforms, edges, _, row_shares = visits
     rho, incremental, convex, kind, _ = recipe
     n_sets, n_iterations = edges.shape[0], edges.shape[1] - 1
     n_draws = all_uniforms.shape[1]
