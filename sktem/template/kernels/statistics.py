@@ -1,117 +1,78 @@
-"""Sums over the displaced pixels of images: the statistics of a template."""
+"""Sums over the displaced pixels of images: the statistics of a template.
+
+A Gaussian is a sum of B-splines on a fine lattice, with an error that is stated below.
+So a pixel is spread over the few places of the lattice where a B-spline reaches it, and
+what all pixels leave there is brought to the nodes, axis by axis.
+"""
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, comb, factorial
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+from scipy.linalg import solve_toeplitz
 
-from sktem.kernels.exponential import expand_exponent, reduce_exponent
 from sktem.template.kernels.field import displace, new_work
-from sktem.template.kernels.products import FAST, FOUR, ONE, THREE, TWO, ZERO
+from sktem.template.kernels.products import FAST, ONE, THREE, TWO, ZERO
 
 __all__ = ["template_sums"]
 
-#: Pixels handled at once: their kernels with all nodes fit in the first cache.
+#: Places of the lattice that a B-spline reaches, one more than its degree, and least
+#: places in a standard deviation of the kernels: the error is below 1e-11 of a kernel.
+WIDTH, PLACES = 10, 7.0
+
+#: Standard deviations beyond which a kernel is less than that.
+REACH = 7.1
+
+#: Most places of a lattice, and nodes that are summed at once.
+MOST_PLACES, NODES = 2**20, 32
+
+#: Pixels handled at once.
 _CHUNK = np.uint64(32)
 
-#: Standard deviations beyond which a kernel with a node, and one with a mid-point, is
-#: less than the rounding error of a sum.
-_REACH, _REACH_OF_MIDDLE = 8.2, 5.8
+_WIDTH, _BEFORE = np.uint64(WIDTH), np.uint64(WIDTH // 2 - 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _near(work, positions, count, first, spacing, n_nodes, reach):
-    """Return the first node within reach of some position, and the one after the last.
+def _pieces():
+    """Return B-splines as polynomials in a cell, (powers, places), highest first.
 
-    Positions that are not finite have all nodes.
+    The variable is the distance from the middle of the cell.
     """
-    low = high = work[positions]
-    for u in range(ONE, count):
-        place = work[positions + u]
-        low = place if place < low else low
-        high = place if place > high else high
-    low, high = (low - reach - first) / spacing, (high + reach - first) / spacing
-    if not (low > -1e9 and high < 1e9):
-        return ZERO, n_nodes
-    start, stop = np.ceil(low), np.floor(high) + 1.0
-    start = start if start > 0.0 else 0.0
-    stop = stop if stop < n_nodes else np.float64(n_nodes)
-    if start < stop:
-        return np.uint64(start), np.uint64(stop)
-    return ZERO, ZERO
+    degree, columns = WIDTH - 1, []
+    for place in range(WIDTH):
+        powers = [Fraction(0)] * WIDTH
+        for i in range(WIDTH - place):
+            shift = Fraction(2 * (degree - place - i) + 1, 2)
+            for power in range(WIDTH):
+                term = comb(WIDTH, i) * comb(degree, power) * shift ** (degree - power)
+                powers[degree - power] += (-1) ** i * term
+        columns.append([float(value / factorial(degree)) for value in powers])
+    return np.array(columns).T
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def _kernels(
-    work, positions, count, first, spacing, precision, start, stop, own, middle
-):
-    """Fill the kernels of pixels with a range of nodes and with their mid-points.
+_POLYNOMIALS = _pieces()
+_PIECES = _POLYNOMIALS.ravel()
 
-    The product of the kernels of two neighbours is, up to a constant, that of their
-    mid-point, with half the variance.
+
+@lru_cache(maxsize=64)
+def _filter(width, stride):
+    """Return Gaussians as sums of B-splines, (places, nodes), and their first place.
+
+    Nodes are `stride` places apart, from place 0 on, and the standard deviation is
+    `width` places.
     """
-    rest, shifted = positions + _CHUNK, positions + TWO * _CHUNK
-    # Where the constant is less, the mid-point counts nothing in the Gram matrix.
-    between = np.exp(-0.25 * precision * spacing * spacing)
-    between = 1.0 / between if between > 1e-300 else 1e300
-    for j in range(start, stop):
-        node, at = first + j * spacing, own + j * _CHUNK
-        for u in range(count):
-            gap = work[positions + u] - node
-            exponent = -0.5 * precision * gap * gap
-            work[rest + u], work[shifted + u] = reduce_exponent(
-                exponent if exponent > -750.0 else -750.0
-            )
-        for u in range(count):
-            work[at + u] = expand_exponent(work[rest + u], work[shifted + u])
-        row = middle + TWO * j * _CHUNK
-        for u in range(count):
-            value = work[at + u]
-            work[row + u] = value * value
-        if j > start:
-            row, last = row - _CHUNK, at - _CHUNK
-            for u in range(count):
-                work[row + u] = between * work[last + u] * work[at + u]
-
-
-@njit(cache=True, nogil=True, fastmath=FAST)
-def _add_grid(work, weights, tables, room, near, side, count, n1, n2, out):
-    """Add ``einsum("u,au,bu,cu->abc", weights, *tables)`` to a part of an array.
-
-    ``tables`` begin at a place in the scratch array, each `room` further. ``near`` says
-    from `side` on which part of the array, whose last axes have n1 and n2 entries.
-    """
-    end = near[side + FOUR + ONE]
-    # After the weights come two lanes of scratch.
-    one, two = weights + TWO * _CHUNK, weights + THREE * _CHUNK
-    for i in range(near[side], near[side + ONE]):
-        for u in range(count):
-            work[one + u] = work[weights + u] * work[tables + i * _CHUNK + u]
-        for j in range(near[side + TWO], near[side + THREE]):
-            at = tables + room + j * _CHUNK
-            for u in range(count):
-                work[two + u] = work[one + u] * work[at + u]
-            k, to = near[side + FOUR], (i * n1 + j) * n2
-            row = tables + TWO * room + k * _CHUNK
-            while k + FOUR <= end:
-                s0 = s1 = s2 = s3 = 0.0
-                for u in range(count):
-                    value = work[two + u]
-                    s0 += value * work[row + u]
-                    s1 += value * work[row + _CHUNK + u]
-                    s2 += value * work[row + TWO * _CHUNK + u]
-                    s3 += value * work[row + THREE * _CHUNK + u]
-                out[to + k] += s0
-                out[to + k + ONE] += s1
-                out[to + k + TWO] += s2
-                out[to + k + THREE] += s3
-                k += FOUR
-                row += FOUR * _CHUNK
-            while k < end:
-                s0 = 0.0
-                for u in range(count):
-                    s0 += work[two + u] * work[row + u]
-                out[to + k] += s0
-                k += ONE
-                row += _CHUNK
+    reach, margin = ceil(REACH * width), 64
+    places = np.arange(-reach - margin, reach + margin + 1)
+    splines = np.zeros(len(places))
+    splines[: WIDTH // 2] = np.polyval(_POLYNOMIALS, -0.5)[WIDTH // 2 - 1 : -1]
+    own = solve_toeplitz(splines, np.exp(-0.5 * (places / width) ** 2))[margin:-margin]
+    found = np.zeros((len(own) + stride * (NODES - 1), NODES))
+    for k in range(NODES):
+        found[k * stride : k * stride + len(own), k] = own
+    return found, -reach
 
 
 def template_sums(Y, Z, masses, pixels, grid, nodes, precision, cross, middle, head):
@@ -124,7 +85,7 @@ def template_sums(Y, Z, masses, pixels, grid, nodes, precision, cross, middle, h
         middle += w * np.exp(-precision * |x - field - mid-point| ** 2).sum(axis=pixels)
         head += w * np.array([y @ y, len(y)])
 
-    over the pixels that are not NaN.
+    over the pixels that are not NaN, with an error of less than 1e-11 of each kernel.
 
     Parameters
     ----------
@@ -143,81 +104,174 @@ def template_sums(Y, Z, masses, pixels, grid, nodes, precision, cross, middle, h
     middle : ndarray of shape (2 * n0 - 1, 2 * n1 - 1, 2 * n2 - 1)
     head : ndarray of shape (2,)
     """
-    fields = np.empty((len(Y), pixels.size))
+    n_axes, sd = len(pixels), precision**-0.5
+    first, spacing, counts = nodes[3 - n_axes :].T
+    # Places between a node and the mid-point that comes next.
+    strides = np.ceil(0.5 * spacing * PLACES / sd).astype(int)
+    step = 0.5 * spacing / strides
+    last = 2.0 * strides * (counts - 1.0)
+    places = np.empty((len(Y), *pixels.shape))
     image = new_work(grid)
-    for z, field in zip(Z, fields, strict=True):
+    for z, place in zip(Z, places, strict=True):
         image.z[:] = z[: len(image.z)]
         displace(grid, image.flat, grid.flow)
-        field[:] = image.field
-    chunk, most = int(_CHUNK), int(nodes[:, 2].max())
-    work = np.ones((3 * (3 * most - 1) + 8) * chunk)
-    counts = tuple(np.uint64(count) for count in nodes[:, 2])
-    _add_sums(
-        Y, fields, masses, pixels, nodes, counts, precision, np.uint64(most * chunk),
-        work, np.tile(np.array([0, 1], dtype=np.uint64), 6), cross.ravel(),
-        middle.ravel(), head,
-    )  # fmt: skip
+        place[:] = pixels - image.field.reshape(pixels.shape)
+        place -= first[:, None]
+        place /= step[:, None]
+    halves = [
+        (sd / size / np.sqrt(2.0), int(q))
+        for size, q in zip(step, strides, strict=True)
+    ]
+    wholes = [(sd / size, 2 * int(q)) for size, q in zip(step, strides, strict=True)]
+
+    def add(start, stop):
+        part = places[:, :, start:stop]
+        ends = np.stack([part.min(axis=(0, 2)), part.max(axis=(0, 2))])
+        reach = REACH * sd / step
+        low, high = np.floor(np.clip(ends, -reach, last + reach))
+        shape = high - low + WIDTH
+        if shape.prod() > MOST_PLACES and stop - start > 1:
+            between = (start + stop) // 2
+            add(start, between)
+            add(between, stop)
+            return
+        if np.isnan(shape).any():
+            cross[:] = middle[:] = np.nan
+            return
+        low = low - float(_BEFORE)
+        sizes = np.ones(3, dtype=np.uint64)
+        sizes[3 - n_axes :] = shape
+        lattice = np.zeros((2, *map(int, sizes)))
+        _spread(
+            Y, places, masses, np.uint64(start), np.uint64(stop), low, sizes,
+            np.ones((3 * WIDTH + 2) * int(_CHUNK) + WIDTH),
+            np.empty(int(_CHUNK), dtype=np.uint64), lattice.ravel(), head,
+        )  # fmt: skip
+        low = low.astype(int)
+        middle.__iadd__(_at_nodes(lattice[0], low, halves, middle.shape))
+        cross.__iadd__(_at_nodes(lattice[1], low, wholes, cross.shape))
+
+    add(0, pixels.shape[1])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def _add_sums(
-    Y, fields, masses, pixels, nodes, counts, precision, room, work, near, cross,
-    middle, head,
-):  # fmt: skip
-    """Add up the statistics at given displacements, with scratch arrays.
+def _at_nodes(values, low, kernels, counts):
+    """Return sums of Gaussians at nodes from those of B-splines on the lattice.
 
-    ``near`` holds ranges along the axes of the nodes and mid-points near some pixels,
-    ``counts`` are the numbers of nodes, and `room` is that of their kernels.
+    ``low`` is the first place along each axis, ``kernels`` are standard deviations and
+    strides of the nodes.
     """
-    n_axes, n_pixels = np.uint64(pixels.shape[0]), np.uint64(pixels.shape[1])
-    sd = 1.0 / np.sqrt(precision)
-    _, n1, n2 = counts
-    # The scratch array: kernels of nodes and of mid-points, then lanes.
-    halves, room_of_halves = THREE * room, TWO * room - _CHUNK
-    positions = halves + THREE * room_of_halves
-    values = positions + THREE * _CHUNK
-    weights = values + _CHUNK
+    for axis, count in enumerate(counts):
+        own = axis - 3 + len(kernels)
+        if own < 0:
+            values = np.moveaxis(values, 0, -1)
+            continue
+        table, begin = _filter(*kernels[own])
+        flat = values.reshape(len(values), -1)
+        found = np.zeros((flat.shape[1], count))
+        for k in range(0, count, NODES):
+            start = k * kernels[own][1] + begin - low[own]
+            one, two = max(start, 0), min(start + len(table), len(flat))
+            if one < two:
+                part = table[one - start : two - start, : count - k]
+                found[:, k : k + NODES] = flat[one:two].T @ part
+        values = found.reshape(*values.shape[1:], count)
+    return values
+
+
+@intrinsic
+def _add_scaled(typing, out, to, weight, splines, start):
+    """Add ``weight * splines[start : start + WIDTH]`` to ``out[to : to + WIDTH]``.
+
+    As one operation on vectors: loops as short as that are left scalar.
+    """
+
+    def generate(context, builder, signature, values):
+        kind, flags = ir.VectorType(ir.DoubleType(), WIDTH), ("contract",)
+        unknown = ir.Constant(kind, ir.Undefined)
+
+        def pointer(i):
+            array = context.make_array(signature.args[i])(context, builder, values[i])
+            place = builder.gep(array.data, [values[i + 1]])
+            return builder.bitcast(place, kind.as_pointer())
+
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+        first = builder.insert_element(unknown, values[2], ir.IntType(32)(0))
+        scaled = builder.fmul(
+            builder.load(pointer(3), align=8),
+            builder.shuffle_vector(first, unknown, lanes),
+            flags=flags,
+        )
+        target = pointer(0)
+        total = builder.fadd(builder.load(target, align=8), scaled, flags=flags)
+        builder.store(total, target, align=8)
+        return context.get_dummy_value()
+
+    return types.void(out, to, weight, splines, start), generate
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _splines(work, place, to, count):
+    """Fill B-splines at pixels' distances from the middles of their cells."""
+    for k in range(_WIDTH):
+        for u in range(count):
+            spline = _PIECES[k]
+            for power in range(ONE, _WIDTH):
+                spline = spline * work[place + u] + _PIECES[power * _WIDTH + k]
+            work[to + k * _CHUNK + u] = spline
+
+
+@njit(cache=True, nogil=True, fastmath=FAST)
+def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, head):
+    """Add B-splines about the places of some pixels, and those times their values.
+
+    The lattice begins at `low`. Pixels that are NaN or further away than the lattice
+    reaches are left out. ``work`` is scratch, full of ones.
+    """
+    n_axes = np.uint64(places.shape[1])
+    n1, n2 = sizes[1], sizes[2]
+    size = sizes[0] * n1 * n2
+    missing = THREE - n_axes
+    wide0 = _WIDTH if n_axes == THREE else ONE
+    wide1 = _WIDTH if n_axes > ONE else ONE
+    # After B-splines along the axes come weights, distances and those of one pixel.
+    room = _WIDTH * _CHUNK
+    weights = THREE * room
+    rest = weights + _CHUNK
+    own = rest + _CHUNK
+    square = observed = 0.0
     for row in range(np.uint64(Y.shape[0])):
         mass = masses[row]
-        for start in range(ZERO, n_pixels, _CHUNK):
-            left = n_pixels - start
-            count = left if left < _CHUNK else _CHUNK
-            for axis in range(n_axes):
-                for u in range(count):
-                    moved = fields[row, axis * n_pixels + start + u]
-                    work[positions + u] = pixels[axis, start + u] - moved
-                place = THREE - n_axes + axis
-                first, spacing = nodes[place, 0], nodes[place, 1]
-                n_nodes = counts[place]
-                begin, end = _near(
-                    work, positions, count, first, spacing, n_nodes, _REACH * sd
-                )
-                own, middles = place * room, halves + place * room_of_halves
-                _kernels(
-                    work, positions, count, first, spacing, precision, begin, end, own,
-                    middles,
-                )  # fmt: skip
-                low, high = _near(
-                    work, positions, count, first, 0.5 * spacing, TWO * n_nodes - ONE,
-                    _REACH_OF_MIDDLE * sd,
-                )  # fmt: skip
-                at = TWO * place
-                near[at], near[at + ONE] = begin, end
-                at += THREE + THREE
-                begin, end = TWO * begin, TWO * end
-                end = end - ONE if end > ZERO else ZERO
-                near[at] = low if low > begin else begin
-                near[at + ONE] = high if high < end else end
+        for begin in range(start, stop, _CHUNK):
+            count = stop - begin if stop - begin < _CHUNK else _CHUNK
             for u in range(count):
-                value = Y[row, start + u]
+                corners[u] = ZERO
+                value = Y[row, begin + u]
                 seen = not np.isnan(value)
                 work[weights + u] = mass if seen else 0.0
-                work[values + u] = mass * value if seen else 0.0
-                if seen:
-                    head[0] += work[values + u] * value
-                    head[1] += mass
-            _add_grid(work, values, ZERO, room, near, ZERO, count, n1, n2, cross)
-            _add_grid(
-                work, weights, halves, room_of_halves, near, THREE + THREE, count,
-                TWO * n1 - ONE, TWO * n2 - ONE, middle,
-            )  # fmt: skip
+                square += mass * value * value if seen else 0.0
+                observed += work[weights + u]
+            for axis in range(n_axes):
+                length = sizes[missing + axis]
+                for u in range(count):
+                    place = places[row, axis, begin + u] - low[axis]
+                    inside = _BEFORE <= place < length - _BEFORE - ONE
+                    cell = np.uint64(place) if inside else _BEFORE
+                    work[rest + u] = place - (cell + 0.5)
+                    corners[u] = corners[u] * length + (cell - _BEFORE)
+                    work[weights + u] *= 1.0 if inside else 0.0
+                _splines(work, rest, (missing + axis) * room, count)
+            for u in range(count):
+                if work[weights + u] == 0.0:
+                    continue
+                value = Y[row, begin + u]
+                for k in range(_WIDTH):
+                    work[own + k] = work[TWO * room + k * _CHUNK + u]
+                for i in range(wide0):
+                    for j in range(wide1):
+                        weight = work[weights + u] * work[i * _CHUNK + u]
+                        weight *= work[room + j * _CHUNK + u]
+                        at = corners[u] + (i * n1 + j) * n2
+                        _add_scaled(lattice, at, weight, work, own)
+                        _add_scaled(lattice, at + size, weight * value, work, own)
+    head[0] += square
+    head[1] += observed

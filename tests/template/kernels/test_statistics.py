@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from sktem.models import ImageGrid
+from sktem.template.kernels import statistics
 from sktem.template.kernels.statistics import template_sums
 from tests.template.oracles import SHAPES, Dense, grid_of, kernel, points_of
+
+#: Stated error of a kernel.
+ERROR = 1e-11
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -55,6 +59,30 @@ def test_sums_are_those_of_the_docstring(shape):
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * scale)
 
 
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.3, 6.0, 25.0])
+def test_each_kernel_has_the_stated_error(scale):
+    """Images of one pixel each: the sums are its kernels."""
+    grid = ImageGrid((67,), (23,), (3,), scale, 20.0)
+    Y = np.where(np.eye(67), 1.0, np.nan)
+    _, Z, _ = images(grid, 67)
+    dense, half = Dense(grid), scale / np.sqrt(2)
+    for y, z, place in zip(Y, Z, range(67), strict=True):
+        cross, middle, _ = sums(grid, y[None], z[None], np.ones(1))
+        moved = dense.moved(z)[place : place + 1]
+        np.testing.assert_allclose(cross, dense.design(z)[place], rtol=0, atol=ERROR)
+        expected = kernel(moved, middles(grid), half)[0]
+        np.testing.assert_allclose(middle, expected, rtol=0, atol=ERROR)
+
+
+def test_many_places_are_taken_in_parts(monkeypatch):
+    grid = ImageGrid((13, 11), (5, 4), (2, 2), 3.0, 5.0)
+    Y, Z, masses = images(grid, 2)
+    whole = sums(grid, Y, Z, masses)
+    monkeypatch.setattr(statistics, "MOST_PLACES", 700)
+    for one, two in zip(whole, sums(grid, Y, Z, masses), strict=True):
+        np.testing.assert_allclose(one, two, rtol=0, atol=1e-13 * np.abs(one).max())
+
+
 @OF_SHAPE
 @pytest.mark.parametrize("scale", [0.4, 1.6, 20.0])
 def test_mid_points_give_the_gram_matrix(shape, scale):
@@ -66,7 +94,7 @@ def test_mid_points_give_the_gram_matrix(shape, scale):
         K = dense.design(z)[~np.isnan(y)]
         expected = expected + w * K.T @ K
     found = grid.gram_of(middle)
-    bound = 1e-12 * np.abs(expected).max()
+    bound = ERROR * np.abs(expected).max()
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound)
     assert found.shape == (grid.n_template,) * 2
 
