@@ -9,7 +9,7 @@ from scipy.linalg import solve_banded
 
 from sktem.template.kernels.field import Grid, new_grid
 from sktem.template.kernels.modes import Pairs, new_pairs, products_of
-from sktem.template.systems import fixed_points, grams_of
+from sktem.template.systems import along_axes, fixed_points, grams_of
 
 __all__ = ["ImageGrid"]
 
@@ -413,6 +413,13 @@ class ImageGrid:
     def template_gram(self) -> np.ndarray:
         """Kernel of the template between its landmarks, (n_template, n_template)."""
         return product_gram(self.template_axes, self.template_scale)
+
+    def smoothed(self, coefficients) -> np.ndarray:
+        """Return the product with ``template_gram``, without that matrix."""
+        values = coefficients.reshape(self.template_landmarks)
+        scale = self.template_scale
+        kernels = [gaussian(nodes, nodes, scale) for nodes in self.template_axes]
+        return along_axes(kernels, values).ravel()
 
     @cached_property
     def grams(self):

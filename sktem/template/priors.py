@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
 
-from sktem.template.systems import conjugate_gradients, solver_of
+from sktem.template.systems import RESIDUAL, systems_of
 
 __all__ = ["TemplatePriors", "posterior_template", "unexplained_square"]
 
 #: Passes of the alternating M-step of template and noise, at most, and its precision.
 PASSES, PRECISION = 50, 1e-9
+
+#: Relative residual of the template's equations in the first pass.
+ROUGHEST = 1e-3
 
 #: Ridge on Gram matrices, relative to their mean diagonal.
 JITTER = 1e-8
@@ -133,8 +135,7 @@ class TemplatePriors(NamedTuple):
             prior = self.deformation_covariance(grid)
             total -= 0.5 * self.strength * float((component.precision * prior).sum())
         if np.isfinite(self.template_scale):
-            grams = grid.grams
-            norm = coefficients @ grams.product(grams.of_landmarks, coefficients)
+            norm = coefficients @ grid.smoothed(coefficients)
             total -= 0.5 * float(norm) / self.template_scale**2
         variance = component.noise_variance
         total -= 0.5 * self.noise_strength * np.log(variance)
@@ -148,42 +149,38 @@ def posterior_template(grid, part, count, priors, variance):
     prior's precision; given the template, the variance is a mean of residuals. The two
     alternate until they agree.
     """
-    grams = grid.grams
-    gram = grams.of(part.middle)
-    diagonal = grams.diagonal(gram)
-    scale = float(diagonal.mean())
-    if not scale > 0:
-        return np.zeros(len(diagonal)), max(variance, priors.noise_floor), False
-    ridge = JITTER * scale
-    diagonal += ridge
+    table = part.middle.reshape([2 * count - 1 for count in grid.template_landmarks])
+    if not table[(slice(None, None, 2),) * table.ndim].mean() > 0:
+        return np.zeros(grid.n_template), max(variance, priors.noise_floor), False
     informative = np.isfinite(priors.template_scale)
-    penalty = grams.of_landmarks / priors.template_scale**2 if informative else None
-    floored, coefficients, solve = False, None, None
+    for system in systems_of(grid, part, informative, JITTER):
+        found = _alternated(system, part, count, priors, variance)
+        if found is not None:
+            break
+    return found
+
+
+def _alternated(system, part, count, priors, variance):
+    """Return them by one form of the equations, None if that does not solve them."""
+    x, residual, floored = None, ROUGHEST, False
+    informative = np.isfinite(priors.template_scale)
     for _ in range(PASSES):
-        matrix = gram if penalty is None else gram + variance / count * penalty
-        if solve is not None:
-            # Nearly the system of the first pass.
-            coefficients = conjugate_gradients(
-                partial(grams.product, matrix), part.cross, coefficients, solve
-            )
-        if coefficients is None:
-            solve = solver_of(grams, matrix)
-            coefficients = solve(part.cross)
-        # The residual with the true Gram matrix: the ridge is no part of the model.
-        fit = coefficients @ grams.product(gram, coefficients)
-        fit -= ridge * (coefficients @ coefficients)
-        rss = part.square + fit - 2 * coefficients @ part.cross
+        x = system.solve(variance / count / priors.template_scale**2, x, residual)
+        if x is None:
+            return None
+        rss = part.square + system.square(x) - 2 * x @ system.right
         pixels = count * part.observed + priors.noise_strength
         new = (
             count * max(float(rss), 0.0) + priors.noise_strength * priors.noise_scale**2
         ) / max(pixels, 1e-300)
         floored = new < priors.noise_floor
         new = max(new, priors.noise_floor)
-        done = penalty is None or abs(new - variance) <= PRECISION * variance
-        variance = new
-        if done:
+        change, variance = abs(new - variance) / variance, new
+        if not informative or (change <= PRECISION and residual <= RESIDUAL):
             break
-    return coefficients, variance, floored
+        # Hardly more precise than the variance is.
+        residual = min(residual, max(ROUGHEST * change, RESIDUAL))
+    return system.coefficients(x), variance, floored
 
 
 def unexplained_square(grid, part) -> float:

@@ -1,21 +1,25 @@
-"""Linear systems of the template's M-step, dense or in bands; fixed points."""
+"""Linear systems of the template's M-step, factorised or iterative; fixed points."""
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cho_solve_banded, eigh
 from scipy.linalg import cholesky_banded as factor_banded
 from scipy.linalg.blas import dsbmv
 
 __all__ = [
     "BandedGrams",
     "DenseGrams",
+    "FactoredSystem",
+    "SeparableSystem",
+    "along_axes",
     "conjugate_gradients",
     "fixed_points",
     "grams_of",
     "solver_of",
+    "systems_of",
 ]
 
 #: Products of two kernels whose constant is less than this do not count in bands.
@@ -27,8 +31,21 @@ WIDEST = 0.5
 #: Ridge that restores a lost definiteness, relative to the mean diagonal.
 JITTER = 1e-8
 
-#: Steps of conjugate gradients, and the residual that they end with.
-STEPS, RESIDUAL = 50, 1e-10
+#: Steps of conjugate gradients with a factor of a similar matrix, and without one.
+STEPS, MANY_STEPS = 50, 250
+
+#: Relative residual that they end with.
+RESIDUAL = 1e-10
+
+#: Landmarks from which on a system is first tried without a factor, and most of them
+#: along an axis.
+LARGE, LONGEST = 1000, 300
+
+#: Numbers of tables that are less are zero, since denormal ones are slow.
+TINY = 1e-40
+
+#: Relative error up to which weights of mid-points give their table.
+EXACT = 1e-12
 
 #: Steps that invert a deformation, at most, and their precision in pixels.
 FIXED_POINT_STEPS, FIXED_POINT_PRECISION = 200, 1e-10
@@ -123,6 +140,151 @@ class BandedGrams:
         return lambda b: cho_solve_banded((factor, True), b, check_finite=False)
 
 
+class FactoredSystem:
+    """The systems ``(K' K + ratio * P) x = K' y`` by a factor of the first of them.
+
+    Parameters
+    ----------
+    grid : ImageGrid
+    middle, cross : ndarray
+        Table of mid-points and right-hand side.
+    ridge : float
+        What is added to the diagonal of ``K' K``, relative to its mean.
+    """
+
+    def __init__(self, grid, middle, cross, ridge):
+        self.grams, self.right = grid.grams, cross
+        self.gram = self.grams.of(middle)
+        diagonal = self.grams.diagonal(self.gram)
+        self.ridge = ridge * float(diagonal.mean())
+        diagonal += self.ridge
+        self._precondition = None
+
+    def solve(self, ratio, x, residual):
+        """Return the solution, starting from another one."""
+        matrix = self.gram
+        if ratio > 0:
+            matrix = matrix + ratio * self.grams.of_landmarks
+        found = None
+        if self._precondition is not None:
+            found = conjugate_gradients(
+                partial(self.grams.product, matrix), self.right, x,
+                self._precondition, residual,
+            )  # fmt: skip
+        if found is None:
+            self._precondition = solver_of(self.grams, matrix)
+            found = self._precondition(self.right)
+        return found
+
+    def square(self, x):
+        """Return ``|K x|^2``: the ridge is no part of the model."""
+        return x @ self.grams.product(self.gram, x) - self.ridge * (x @ x)
+
+    @staticmethod
+    def coefficients(x):
+        """Return the template's coefficients."""
+        return x
+
+
+class SeparableSystem:
+    """The same systems by products along the axes, without matrices of all landmarks.
+
+    The product of two kernels is one at the mid-point of their landmarks, so that ``K'
+    K`` is exactly a sum over mid-points, with weights, of products of kernels there;
+    and these, like P, are products over the axes. Unknowns are coordinates x in which P
+    is the unit matrix, and ``K' K`` would be diagonal if the weights were a product
+    over the axes, too: ``coefficients = V x``. Raises LinAlgError if rounding is in
+    the way.
+
+    Parameters
+    ----------
+    grid : ImageGrid
+    middle, cross : ndarray
+        Table of mid-points and right-hand side.
+    """
+
+    def __init__(self, grid, middle, cross):
+        table = middle.reshape([2 * count - 1 for count in grid.template_landmarks])
+        self._weights, axes = table, range(table.ndim)
+        scale, rows, self.spectrum = grid.template_scale, [], table.sum() ** 0.0
+        self._vectors, between = [], []
+        for axis, nodes in enumerate(grid.template_axes):
+            points = np.linspace(nodes[0], nodes[-1], 2 * len(nodes) - 1)
+            own = _kernel(points, points, scale / np.sqrt(2))
+            between.append(own)
+            factor = cho_factor(own, check_finite=False)
+            self._weights = np.moveaxis(
+                cho_solve(factor, self._weights.reshape(len(own), -1)).reshape(
+                    self._weights.shape
+                ), 0, -1,
+            )  # fmt: skip
+            # The table of this axis alone, of which the whole is nearly a product.
+            alone = table.sum(axis=tuple(b for b in axes if b != axis))
+            pairs = np.add.outer(*[np.arange(len(nodes))] * 2)
+            gram = _kernel(nodes, nodes, scale * np.sqrt(2)) * alone[pairs]
+            values, vectors = eigh(gram, _kernel(nodes, nodes, scale))
+            vectors[np.abs(vectors) < TINY] = 0.0
+            self.spectrum = np.multiply.outer(self.spectrum, np.maximum(values, 0.0))
+            self._vectors.append(vectors)
+            rows.append(_kernel(points, nodes, scale) @ vectors)
+        self.spectrum = self.spectrum * table.sum() ** (1.0 - table.ndim)
+        error = np.abs(along_axes(between, self._weights) - table).max()
+        if not error <= EXACT * table.max():
+            raise LinAlgError("the table of mid-points is not recovered")
+        self._rows = rows
+        self._columns = [np.ascontiguousarray(row.T) for row in rows]
+        vectors = [own.T for own in self._vectors]
+        self.right = along_axes(vectors, cross.reshape(self.spectrum.shape)).ravel()
+
+    def solve(self, ratio, x, residual):
+        """Return the solution, starting from another one; None if not found."""
+        x = np.zeros_like(self.right) if x is None else x
+        return conjugate_gradients(
+            lambda v: self._gram(v) + ratio * v, self.right, x,
+            lambda v: v / (self.spectrum.ravel() + ratio), residual, MANY_STEPS,
+        )  # fmt: skip
+
+    def _gram(self, x):
+        values = along_axes(self._rows, x.reshape(self.spectrum.shape))
+        values *= self._weights
+        return along_axes(self._columns, values).ravel()
+
+    def square(self, x):
+        """Return ``|K x|^2``."""
+        return x @ self._gram(x)
+
+    def coefficients(self, x):
+        """Return the template's coefficients."""
+        return along_axes(self._vectors, x.reshape(self.spectrum.shape)).ravel()
+
+
+def along_axes(matrices, values):
+    """Return values multiplied by a matrix along each axis."""
+    for matrix in matrices:
+        values = np.tensordot(values, matrix, axes=(0, 1))
+    return values
+
+
+def _kernel(x, nodes, scale):
+    table = np.exp(-0.5 * (np.subtract.outer(x, nodes) / scale) ** 2)
+    table[table < TINY] = 0.0
+    return table
+
+
+def systems_of(grid, part, informative, ridge):
+    """Yield the systems of a template in the order in which they are to be tried."""
+    counts = grid.template_landmarks
+    if (
+        informative and len(counts) > 1
+        and grid.n_template >= LARGE and max(counts) <= LONGEST
+    ):  # fmt: skip
+        try:
+            yield SeparableSystem(grid, part.middle, part.cross)
+        except LinAlgError:
+            pass
+    yield FactoredSystem(grid, part.middle, part.cross, ridge)
+
+
 def fixed_points(function, targets, step):
     """Return x with ``x - function(x)`` at targets, by steps of a share of the way."""
     x = targets.copy()
@@ -180,13 +342,13 @@ def solver_of(grams, matrix):
             ridge *= 10
 
 
-def conjugate_gradients(product, b, x, precondition):
+def conjugate_gradients(product, b, x, precondition, residual=RESIDUAL, steps=STEPS):
     """Return the solution of a system, starting from a guess; None if not found."""
     rest = b - product(x)
     solved = precondition(rest)
     direction, square = solved, rest @ solved
-    enough = RESIDUAL**2 * float(b @ precondition(b))
-    for _ in range(STEPS):
+    enough = residual**2 * float(b @ precondition(b))
+    for _ in range(steps):
         if square <= enough:
             return x
         image = product(direction)

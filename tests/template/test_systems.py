@@ -1,16 +1,21 @@
-"""Gram matrices in bands against the same matrices as squares."""
+"""Equations of the template against the same equations with square matrices."""
 
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgError
 
 from sktem.models import DeformableTemplateModel, ImageGrid, TemplatePriors
+from sktem.template import systems
+from sktem.template.priors import posterior_template
 from sktem.template.statistics import split
 from sktem.template.systems import (
     BandedGrams,
     DenseGrams,
+    FactoredSystem,
+    SeparableSystem,
     conjugate_gradients,
     solver_of,
+    systems_of,
 )
 
 GRIDS = {
@@ -111,3 +116,68 @@ def test_template_is_drawn_without_its_design(name):
     np.testing.assert_allclose(
         grid.template_at(beta, at), grid.design(at) @ beta, atol=1e-12
     )
+
+
+@OF_GRID
+def test_separable_system_is_the_dense_one(name):
+    grid, part, _ = problem(name)
+    gram, prior = grid.gram_of(part.middle), grid.template_gram
+    for ratio in (0.02, 1.0):
+        system = SeparableSystem(grid, part.middle, part.cross)
+        x = system.solve(ratio, None, 1e-12)
+        beta = system.coefficients(x)
+        bound = 1e-9 * np.abs(part.cross).max()
+        np.testing.assert_allclose(
+            (gram + ratio * prior) @ beta, part.cross, rtol=0, atol=bound
+        )
+        assert system.square(x) == pytest.approx(beta @ gram @ beta, rel=1e-9)
+        assert x @ system.right == pytest.approx(beta @ part.cross, rel=1e-9)
+        np.testing.assert_allclose(
+            grid.smoothed(beta), prior @ beta, atol=1e-9 * np.abs(beta).max()
+        )
+
+
+@OF_GRID
+def test_template_and_noise_solve_their_equations(name, monkeypatch):
+    """All three forms, against the residuals of dense matrices."""
+    grid, part, _ = problem(name)
+    priors, count = TemplatePriors(0.3, 4.0, 3.0, 0.5, 20.0), 3.0
+    gram, prior = grid.gram_of(part.middle), grid.template_gram
+    # Landmarks from which on, and steps of conjugate gradients.
+    for large, steps in ((10**9, 250), (0, 250), (0, 1)):
+        monkeypatch.setattr(systems, "LARGE", large)
+        monkeypatch.setattr(systems, "MANY_STEPS", steps)
+        beta, variance, floored = posterior_template(grid, part, count, priors, 1.0)
+        matrix = gram + variance / count / priors.template_scale**2 * prior
+        bound = 1e-6 * np.abs(part.cross).max()
+        np.testing.assert_allclose(matrix @ beta, part.cross, rtol=0, atol=bound)
+        rss = part.square + beta @ gram @ beta - 2 * beta @ part.cross
+        mean = (count * rss + 20.0 * 0.5**2) / (count * part.observed + 20.0)
+        assert variance == pytest.approx(mean, rel=1e-6)
+        assert not floored
+
+
+def test_large_systems_are_first_tried_without_a_factor():
+    grid = ImageGrid((40, 40), (36, 36), (4, 4), 1.2, 12.0)
+    model = DeformableTemplateModel(grid, TemplatePriors(0.3, 4.0, 3.0))
+    Y = np.random.default_rng(0).normal(size=(2, grid.n_pixels))
+    part = split(grid, model.mean_statistics(Y, np.zeros((2, grid.n_latents))))
+
+    def kinds(grid, part, informative):
+        return [type(one) for one in systems_of(grid, part, informative, 1e-8)]
+
+    assert kinds(grid, part, True) == [SeparableSystem, FactoredSystem]
+    assert kinds(grid, part, False) == [FactoredSystem]
+    small, part, _ = problem("image")
+    assert kinds(small, part, True) == [FactoredSystem]
+
+
+def test_kernels_too_wide_for_their_landmarks_are_factored():
+    """Rounding hides the weights of mid-points: an error, not a wrong template."""
+    grid = ImageGrid((24, 17), (22, 19), (4, 3), 9.0, 6.0, 0.3)
+    _, _, rng = problem("image")
+    model = DeformableTemplateModel(grid, TemplatePriors(0.3, 4.0, 3.0))
+    Y, Z = rng.normal(size=(2, grid.n_pixels)), np.zeros((2, grid.n_latents))
+    part = split(grid, model.mean_statistics(Y, Z))
+    with pytest.raises(LinAlgError):
+        SeparableSystem(grid, part.middle, part.cross)
