@@ -396,6 +396,31 @@ class Expectation:
         memory.put(batch.rows, Z)
         return change
 
+    def renew(
+        self, batch: Batch, memory: LatentMemory, params: Any, iteration: int
+    ) -> np.ndarray:
+        """Do as :meth:`statistics` with drawn latents, and remember these.
+
+        Parameters
+        ----------
+        batch : Batch
+            Rows and coefficients c.
+        memory : LatentMemory
+            Table of latents.
+        params : object
+            Parameters.
+        iteration : int
+            Iteration index.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sum.
+        """
+        Z = self.draw(batch.rows, params, iteration)
+        memory.put(batch.rows, Z)
+        return self.of(batch, Z)
+
     def full_pass(
         self, params: Any, iteration: int, memory: LatentMemory | None = None
     ) -> np.ndarray:

@@ -199,6 +199,10 @@ class PartitionedExpectation(Expectation):
         """Do as :meth:`change` with drawn latents, and remember these instead."""
         return self._of_batch("replace", batch, params, iteration, keep=True)
 
+    def renew(self, batch, memory, params, iteration):
+        """Do as :meth:`statistics` with drawn latents, and remember these."""
+        return self._of_batch("renew", batch, params, iteration, keep=True)
+
     def full_pass(self, params, iteration, memory=None):
         """Visit every row and return the mean statistics."""
         if self.fused and memory is None:
@@ -251,7 +255,7 @@ class PartitionedExpectation(Expectation):
 
     def _of_batch(self, method, batch, params, iteration, keep=False):
         """Return the sum over the rows of a batch."""
-        exact = self.fused and method != "replace"
+        exact = self.fused and not keep
         purpose = PASS if exact else self._purpose(iteration)
         each = self._parts_of(batch)
         return self._visit(method, params, iteration, purpose, each, keep=keep).total

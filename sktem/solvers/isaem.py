@@ -39,6 +39,10 @@ def first_memory(state, expectation, params):
 def refresh_memory(memory, expectation, rows, params, iteration):
     """Replace remembered latents and update the mean of their statistics."""
     batch = Batch(rows, expectation.shares(rows))
+    if len(rows) == expectation.n_rows:
+        # All rows: the mean itself costs half of its change.
+        memory.mean = expectation.renew(batch, memory.latents, params, iteration)
+        return
     change = expectation.replace(batch, memory.latents, params, iteration)
     memory.mean = memory.mean + change
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from sktem.e_step.expectation import Expectation
 from sktem.samplers import ExactDraws, ExactExpectation
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import (
@@ -174,6 +175,15 @@ class RedrawsTheOldValue(FITTEM):
         memory.mean = memory.mean + change
         memory.latents.put(second.rows, Z)
         return proxy
+
+
+def test_all_rows_need_no_remembered_statistics(monkeypatch):
+    monkeypatch.setattr(Expectation, "remembered", None)
+    options = {"sampler": ExactDraws(2), "batch_size": N, "max_passes": 5}
+    state = run_solver(ISAEM(), X, **options).solver
+    np.testing.assert_allclose(state.own.mean, table_mean(state), atol=1e-12)
+    with pytest.raises(TypeError):
+        run_solver(ISAEM(), X, model=Recording(), batch_size=4, max_passes=2)
 
 
 @pytest.mark.parametrize("batch_size", [1, 4])

@@ -28,7 +28,7 @@ WIDTH, PLACES = 10, 7.0
 REACH = 7.1
 
 #: Most places of a lattice, and nodes that are summed at once.
-MOST_PLACES, NODES = 2**20, 32
+MOST_PLACES, NODES = 2**21, 32
 
 #: Pixels handled at once.
 _CHUNK = np.uint64(32)
