@@ -31,7 +31,7 @@ class Partition(NamedTuple):
         Type that holds the numbers of all partitions, once it is known.
     function : callable or None
         Called with the rows in the end, where others are made of them.
-    coded : mapping
+    coded : mapping or None
         See :class:`sktem.rows.Rows`.
     """
 

@@ -132,7 +132,7 @@ class DaskRows(Rows):
             function,
             check,
             allow_nan,
-            Partition(None, "", self.n_columns, coded=self.coded),
+            Partition(None, "", self.n_columns, coded=self.coded or None),
             like,
             starts,
         )
@@ -169,10 +169,9 @@ class PartitionedRows(CheckedRows):
         self.names = source.names
         self.can_take = True
         self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        names, coded, width = source.names, source.coded or None, source.n_columns
         self.loaders = [
-            Partition(
-                source.names, source.where(index), source.n_columns, coded=source.coded
-            )
+            Partition(names, source.where(index), width, coded=coded)
             for index in range(source.n_pieces)
         ]
         graph = Graph()
