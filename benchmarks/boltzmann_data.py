@@ -24,12 +24,17 @@ def mnist(seed=0):
     thresholded image is an easier target, and is not to be compared with them.
     """
     rng = np.random.default_rng(seed)
+    return [
+        (rng.random(part.shape, np.float32) < part).astype(np.float32)
+        for part in mnist_intensities()
+    ]
+
+
+def mnist_intensities():
+    """Grey levels of the digits in [0, 1], float32: (60,000, 784), (10,000, 784)."""
     with _load("mnist") as file:
         parts = [file[name].reshape(-1, 784) for name in ("X_train", "X_test")]
-    return [
-        (rng.random(part.shape, np.float32) < part / np.float32(255)).astype(np.float32)
-        for part in parts
-    ]
+    return [part / np.float32(255) for part in parts]
 
 
 def ocr_letters():
