@@ -3,6 +3,7 @@
 import builtins
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_what_is_seen(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_printed_lines(capsys):
+def test_printed_lines(capsys, monkeypatch):
     for _ in sktem.progress.counted(range(40), "Fast", verbose=1):
         pass
     lines = capsys.readouterr().out.splitlines()
@@ -123,9 +124,12 @@ def test_printed_lines(capsys):
     for _ in sktem.progress.counted(range(40), "Fast", verbose=1, seconds=5.0):
         pass
     assert capsys.readouterr().out == ""
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(sktem.progress, "time", clock)
     for _ in sktem.progress.counted(range(10), "Slow", verbose=1, seconds=0.09):
-        time.sleep(0.05)
-    assert 2 <= len(capsys.readouterr().out.splitlines()) <= 5
+        clock.now += 0.05
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == [f"  Slow: {k} of 10" for k in (2, 4, 6, 8, 10)]
 
 
 def test_blocks_and_sessions():

@@ -206,7 +206,7 @@ class SeparableSystem:
     def __init__(self, grid, middle, cross):
         table = middle.reshape([2 * count - 1 for count in grid.template_landmarks])
         self._weights, axes = table, range(table.ndim)
-        scale, rows, self.spectrum = grid.template_scale, [], table.sum() ** 0.0
+        scale, rows, self.spectrum = grid.template_scale, [], np.ones(())
         self._vectors, between = [], []
         for axis, nodes in enumerate(grid.template_axes):
             points = np.linspace(nodes[0], nodes[-1], 2 * len(nodes) - 1)
