@@ -391,10 +391,8 @@ class Expectation:
         ndarray of shape (n_statistics,)
             The sum.
         """
-        Z = self.draw(batch.rows, params, iteration)
-        change = self.of(batch, Z) - self.remembered(batch, memory)
-        memory.put(batch.rows, Z)
-        return change
+        before = self.remembered(batch, memory)
+        return self.renew(batch, memory, params, iteration) - before
 
     def renew(
         self, batch: Batch, memory: LatentMemory, params: Any, iteration: int
