@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Real
 
 import numpy as np
@@ -278,7 +279,10 @@ class DeformableTemplateClassifier(
         reason = "the images of each class are fitted apart, several times"
         needed_in_memory(self, X, reason, found_images)
         X, y = self._validate(X, y, reset=True)
-        check_classification_targets(y)
+        with warnings.catch_warnings():
+            # One image a class is what this classifier is for.
+            warnings.filterwarnings("ignore", "The number of unique classes")
+            check_classification_targets(y)
         weights = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )

@@ -217,6 +217,19 @@ def test_wrong_labels(data):
         classifier().predict(X)
 
 
+def test_one_image_a_class_is_no_regression():
+    X, _ = two_kinds(21)
+    y = np.arange(21)
+    one_shot = classifier(max_iter=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", "The number of unique classes")
+        one_shot.fit(X, y)
+    assert len(one_shot.classes_) == 21
+    with pytest.raises(ValueError, match="Unknown label type"):
+        one_shot.fit(X, y + 0.5)
+
+
 def test_folds_are_told_once():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 36)), np.arange(20) % 2
