@@ -277,3 +277,5 @@ def coded_product(codes, b, transposed, out):
             for i in range(rows):
                 for j in range(width):
                     out[top + i, first + j] = sums[i, j]
+    # numba frees an array after its last use by name, whoever has its address.
+    tables[0, 0] = _ONE

@@ -1,5 +1,9 @@
 """Products of zeros and ones against NumPy's, in float64."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -127,3 +131,35 @@ def test_other_kinds_are_left_to_blas():
     ):
         assert not _suits_codes(x, y, z)
         np.testing.assert_allclose(COMPILED.product(x, y), x @ y, atol=1e-4)
+
+
+CHURN = """
+import threading
+import numpy as np
+from sktem.boltzmann.kernels.binary_products import TABLES, code_rows, coded_product
+
+rng = np.random.default_rng(0)
+a = (rng.random((256, 784)) < 0.5).astype(np.float32)
+b = rng.normal(size=(784, 500)).astype(np.float32)
+codes, out = np.empty((256, 196), np.uint8), np.empty((256, 500), np.float32)
+code_rows(a, codes)
+
+def multiply():
+    for _ in range(20):
+        coded_product(codes, b, False, out)
+
+thread = threading.Thread(target=multiply)
+thread.start()
+while thread.is_alive():
+    # As large as the tables of the product, or a little larger.
+    others = [np.full(512 * TABLES + 16, 7.0, np.float32) for _ in range(20)]
+    assert all((other == 7.0).all() for other in others)
+np.testing.assert_allclose(out, a @ b, atol=1e-3)
+"""
+
+
+def test_tables_are_not_freed_while_they_are_used():
+    # All threads get their memory from one arena of glibc: what one of them has freed
+    # is what another one gets.
+    env = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    subprocess.run([sys.executable, "-c", CHURN], check=True, env=env)
