@@ -8,7 +8,7 @@ import numpy as np
 import sklearn
 from sklearn.utils import validation
 
-__all__ = ["validate_data"]
+__all__ = ["validate_data", "without_mask"]
 
 #: Whether scikit-learn asks frames other than those of pandas for an exchange protocol
 #: to learn the names of columns, which newer ones do not offer.
@@ -34,6 +34,15 @@ class _Exchanged:
     def column_names(self):
         """Return the names of the columns."""
         return self.frame.columns
+
+
+def without_mask(X):
+    """Return X as an array, with NaN in the place of what is masked."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return np.asarray(X)
+    if not np.ma.is_masked(X):
+        return X.data
+    return X.astype(np.result_type(X.dtype, np.float32)).filled(np.nan)
 
 
 def text_columns(X):
@@ -79,6 +88,8 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
     """Call scikit-learn's function of this name, after a look at the columns of X."""
     if kwargs.get("reset") is False and not args and _is_valid(estimator, X, kwargs):
         return X
+    if isinstance(X, np.ma.MaskedArray):
+        X = without_mask(X)
     text_is_meant = kwargs.get("skip_check_array", False)
     if not text_is_meant and (found := text_columns(X)):
         grouped = "groups" in inspect.signature(estimator.fit).parameters

@@ -23,6 +23,7 @@ from sktem.boltzmann.row_weights import shares_of, weighted_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.runs import unchanged_by_errors
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
@@ -147,6 +148,7 @@ class BoltzmannMachineClassifier(
         tags.classifier_tags.multi_label = True
         return tags
 
+    @unchanged_by_errors
     @one_blas_thread
     def fit(self, X, y, sample_weight=None):
         """Learn the machine.

@@ -36,7 +36,7 @@ from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import in_memory
-from sktem.estimators.runs import EpochEstimator, with_callbacks
+from sktem.estimators.runs import EpochEstimator, unchanged_by_errors, with_callbacks
 from sktem.history import History
 from sktem.rows.sources import found_rows
 
@@ -340,6 +340,7 @@ class LatentBoltzmannMachine(
     def _n_features_out(self):
         return self.fitted_.model.n_hidden
 
+    @unchanged_by_errors
     @with_callbacks
     @one_blas_thread
     def fit(self, X, y=None, sample_weight=None):

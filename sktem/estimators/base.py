@@ -14,6 +14,7 @@ from sktem.estimators.runs import (
     CallbackSupportMixin,
     EpochEstimator,
     FitProgress,
+    unchanged_by_errors,
     with_callbacks,
 )
 from sktem.loop.iterates import check_average
@@ -36,6 +37,7 @@ __all__ = [
     "CallbackSupportMixin",
     "FitProgress",
     "LoopEstimator",
+    "unchanged_by_errors",
     "with_callbacks",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 from sklearn.base import BaseEstimator
@@ -29,8 +30,30 @@ __all__ = [
     "CallbackSupportMixin",
     "EpochEstimator",
     "FitProgress",
+    "unchanged_by_errors",
     "with_callbacks",
 ]
+
+#: Attributes that a fit with a result sets anew, also one that was interrupted.
+RESULTS = ("fitted_", "history_")
+
+
+def unchanged_by_errors(fit):
+    """Return a method that leaves its estimator as it was if there is no result."""
+
+    @wraps(fit)
+    def call(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            now = vars(self)
+            if all(now.get(name) is before.get(name) for name in RESULTS):
+                now.clear()
+                now.update(before)
+            raise
+
+    return call
 
 
 @dataclass

@@ -10,7 +10,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.base import LARGEST_BATCH, LoopEstimator, with_callbacks
+from sktem.estimators.base import (
+    LARGEST_BATCH,
+    LoopEstimator,
+    unchanged_by_errors,
+    with_callbacks,
+)
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
@@ -245,6 +250,7 @@ class StochasticEM(LoopEstimator):
         )
         return drop_weightless(X, sample_weight)
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Learn the parameters.

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns, subjects_of
@@ -343,6 +343,7 @@ default="constant"
 
     # --------------------------------------------------------------------------- fits
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y, groups=None):
         """Learn the parameters.

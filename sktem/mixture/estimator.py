@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
@@ -338,6 +338,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         self.verbose_interval = verbose_interval
         self.memory = memory
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Learn the mixture.

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
 from sktem.estimators.by_blocks import answer, in_memory, needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.targets import split_target
@@ -206,6 +206,7 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             settings = replace(settings, step_size=STEP_SIZE)
         return replace(settings, monitor=False, tol=0.0)
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y):
         """Learn which features matter, and their coefficients.

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.e_step.random import spawn_generators
-from sktem.estimators.base import LoopEstimator, with_callbacks
+from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
@@ -202,6 +202,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         rows = _scaled_rows(scaling, kept[:, 2:], kept[:, 0])
         return rows, sample_weight, scaling
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn the coefficients.

@@ -77,25 +77,32 @@ def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
     return float(np.exp(found.x))
 
 
-def warn_of_classes(classes, models):
-    """Warn once of problems in the fits of any class."""
+def warn_of_classes(classes, models, pooled):
+    """Warn once of problems in the fits of any class.
+
+    Where the noise is that of other classes, templates may leave nothing of the images.
+    """
 
     def names(chosen):
-        found = [str(c) for c, one in zip(classes, models, strict=True) if chosen(one)]
-        return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}", found
+        found = [str(c) for c, one in zip(classes, chosen, strict=True) if one]
+        return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}"
 
-    text, found = names(lambda one: fold_advice(one) is not None)
-    if found:
-        advice = {a for a in (fold_advice(one) for one in models) if a is not None}
+    advice = [fold_advice(one) for one in models]
+    if any(found := [one is not None for one in advice]):
+        given = sorted({one for one in advice if one is not None})
         warn_user(
-            f"Many pixels lie where deformations fold over themselves in {text} (see "
-            f"folded_pixels_ of estimators_). {' '.join(sorted(advice))}",
+            f"Many pixels lie where deformations fold over themselves in {names(found)}"
+            f" (see folded_pixels_ of estimators_). {' '.join(given)}",
             FitWarning,
         )
-    text, found = names(lambda one: any(one.history_.events.values()))
-    if found:
+    events = [one.history_.events for one in models]
+    expected = [
+        one["degenerate"] if few else 0 for one, few in zip(events, pooled, strict=True)
+    ]
+    found = [sum(one.values()) > n for one, n in zip(events, expected, strict=True)]
+    if any(found):
         warn_user(
-            f"The fits of {text} recovered from numerical problems (see "
+            f"Fits of {names(found)} recovered from numerical problems (see "
             "history_.events of estimators_). Inspect the result; more images, fewer "
             "components or a larger prior_strength may help.",
             FitWarning,

@@ -16,7 +16,11 @@ from threadpoolctl import threadpool_limits
 
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.base import CallbackSupportMixin, with_callbacks
+from sktem.estimators.base import (
+    CallbackSupportMixin,
+    unchanged_by_errors,
+    with_callbacks,
+)
 from sktem.estimators.by_blocks import in_memory, needed_in_memory
 from sktem.links import DocumentationLinkMixin
 from sktem.template.classes import (
@@ -257,6 +261,7 @@ class DeformableTemplateClassifier(
             parameters["noise_prior_strength"] = 0.0
         return DeformableTemplateEstimator(**parameters)
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
         """Learn a template for each class.
@@ -292,7 +297,7 @@ class DeformableTemplateClassifier(
         if len(self.classes_) < 2:
             raise ValueError(
                 "The classifier needs at least 2 classes, but the data contains one "
-                f"class: {list(self.classes_)}"
+                f"class: {self.classes_.tolist()}"
             )
         check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
         self.predictor_ = self.predictor
@@ -333,8 +338,14 @@ class DeformableTemplateClassifier(
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
-        warn_of_classes(self.classes_, self.estimators_)
+        pooled = self._shares_noise & (masses <= self.n_components)
+        warn_of_classes(self.classes_, self.estimators_, pooled)
         return self
+
+    @property
+    def _shares_noise(self):
+        """Whether noise variances are shrunk towards those of all classes."""
+        return isinstance(self.noise_prior_strength, str)
 
     def _fit_classes(self, X, labels, weights, seed, context=None, verbose=0):
         """Return a fitted model for each class."""
@@ -348,7 +359,7 @@ class DeformableTemplateClassifier(
             models.append(model)
             parts.append((X[own], weights[own]))
         learn_all(models, parts, self.n_jobs, context)
-        if isinstance(self.noise_prior_strength, str):
+        if self._shares_noise:
             share_noise(models, masses, self.noise_prior_scale)
         for model in models:  # prediction has threads for images
             model.set_params(n_jobs=self.n_jobs)

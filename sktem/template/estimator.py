@@ -15,9 +15,10 @@ from threadpoolctl import threadpool_limits
 
 from sktem.arrays import input_arrays, numpy_of
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import FitProgress, LoopEstimator, with_callbacks
+from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.runs import unchanged_by_errors, with_callbacks
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.rows.partitions import at_workers
@@ -404,6 +405,7 @@ class DeformableTemplateEstimator(
             return max(1, min(n_rows, max(20, n_rows // 10)))
         return super()._resolved_batch_size(n_rows)
 
+    @unchanged_by_errors
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
         """Learn the templates.
@@ -443,11 +445,10 @@ class DeformableTemplateEstimator(
             check_same(self)
         else:
             warm = False
-        start = self._params() if warm else None
+        start, rng = self._params() if warm else None, np.random.default_rng(0)
         if warm:
             frame = Frame.fitted(self)
         else:
-            rng = np.random.default_rng(0)
             frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
         with at_workers(X):
             state, fit, interrupted = self._run(frame, X, sample_weight, start)

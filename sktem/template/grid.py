@@ -523,5 +523,7 @@ def _product_design(positions, axes, scale):
     design = np.ones((positions.shape[1], 1))
     for along, nodes in zip(positions, axes, strict=True):
         kernel = gaussian(along, nodes, scale)
-        design = (design[:, :, None] * kernel[:, None, :]).reshape(len(kernel), -1)
+        design = (design[:, :, None] * kernel[:, None, :]).reshape(
+            len(kernel), design.shape[1] * kernel.shape[1]
+        )
     return design

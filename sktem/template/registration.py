@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import map_coordinates
 
+from sktem.choices import check_number
 from sktem.template.grid import ImageGrid
 from sktem.template.rows import refuse_tensors
+from sktem.validation import without_mask
 
 __all__ = ["Registration"]
+
+
+def _interpolated(image, places, order):
+    """Return values of an image at places; a spline goes through 0 where one is NaN."""
+    if order == 0:
+        index = np.floor(places + 0.5).astype(np.int64)
+        last = np.array(image.shape)[:, None] - 1
+        return image[tuple(np.clip(index, 0, last))]
+    missing = np.isnan(image)
+    if order == 1 or not missing.any():
+        return map_coordinates(image, places, order=order, mode="nearest")
+    filled = np.where(missing, 0.0, image)
+    values = map_coordinates(filled, places, order=order, mode="nearest")
+    near = np.where(missing, np.nan, 0.0)
+    return values + map_coordinates(near, places, order=1, mode="nearest")
 
 
 class Registration(NamedTuple):
@@ -142,10 +160,13 @@ class Registration(NamedTuple):
         -------
         ndarray of shape (n_images, ...)
             What was carried along, as rows where ``other`` has rows. Beyond the border
-            the nearest pixel counts.
+            the nearest pixel counts; NaN where what counts is NaN.
         """
         refuse_tensors(other, "splines")
-        other, n = np.asarray(other), len(self.deformations)
+        check_number("order", order, Integral, 0)
+        if order > 5:
+            raise ValueError(f"order must be at most 5, got {order}")
+        other, n = without_mask(other), len(self.deformations)
         shape = self.grid.image_shape
         if channel_axis is None:
             stack = other[..., None]
@@ -157,7 +178,7 @@ class Registration(NamedTuple):
         if not one and lead not in ((n, *shape), (n, n_pixels)):
             raise ValueError(
                 f"other must hold one or {n} images of shape {shape} or {n_pixels} "
-                f"pixels as rows, got shape {other.shape}"
+                f"pixels as rows, got shape {other.shape}; channels need channel_axis"
             )
         if one:
             stack = np.broadcast_to(stack, (n, *stack.shape))
@@ -167,9 +188,7 @@ class Registration(NamedTuple):
         for row, (start, end) in enumerate(self._ends(not inverse)):
             places = self._carried(start, end, self.grid.points) + self._centre
             for channel in range(images.shape[-1]):
-                values = map_coordinates(
-                    images[row, ..., channel], places, order=order, mode="nearest"
-                )
+                values = _interpolated(images[row, ..., channel], places, order)
                 warped[row, ..., channel] = values.reshape(shape)
         warped = warped.reshape(stack.shape)
         if channel_axis is None:

@@ -312,10 +312,14 @@ def initial_templates(estimator, frame):
     T, layout = estimator.n_components, estimator._layout
     shape = layout.stack_of(np.zeros((1, frame.grid.n_pixels)), False).shape[1:]
     given = np.asarray(given, dtype=float)
-    if given.shape not in ((T, *shape), shape) or (given.shape == shape and T > 1):
+    n_pixels, given_shape = int(np.prod(shape)), given.shape
+    alone = T == 1 and given_shape in (shape, (n_pixels,))
+    if not alone and given_shape not in ((T, *shape), (T, n_pixels)):
         raise ValueError(
-            f"initial_template must have shape {(T, *shape)}, got {given.shape}"
+            f"initial_template must have shape {(T, *shape)}, got {given_shape}"
         )
+    if not np.isfinite(given).all():
+        raise ValueError("initial_template contains NaN or infinity")
     rows, *_ = rows_of(
         given.reshape(T, *shape), layout.image_shape, layout.channel_axis
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from sktem.arrays import arrays_of, input_arrays
+from sktem.validation import without_mask
 
 __all__ = ["Layout", "is_flat", "resolved_shape", "rows_of"]
 
@@ -56,18 +58,22 @@ def rows_of(X, given, channel_axis=None):
     """Return images as rows, their shape if known, and their number of channels."""
     arrays = input_arrays(X)
     if channel_axis is not None:
-        X = np.asarray(X) if arrays.is_numpy else X
+        X = without_mask(X) if arrays.is_numpy else X
         return _rows_with_channels(arrays.xp, X, given, channel_axis)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
+        if given is not None and getattr(X, "shape", ()) == tuple(np.atleast_1d(given)):
+            raise ValueError(
+                f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
+            )
         return X, None, 1
-    X = np.asarray(X) if arrays.is_numpy else X
+    X = without_mask(X) if arrays.is_numpy else X
     shape = tuple(X.shape[1:])
     if len(shape) > 2:
         shape = _without_channels(shape, given)
     _check_shape(shape, given, X.shape[1:])
-    return arrays.xp.reshape(X, (X.shape[0], -1)), shape, 1
+    return arrays.xp.reshape(X, (X.shape[0], prod(X.shape[1:]))), shape, 1
 
 
 def _check_shape(shape, given, full):
@@ -93,7 +99,7 @@ def _rows_with_channels(xp, X, given, channel_axis):
     X = xp.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
     shape = tuple(X.shape[2:])
     _check_shape(shape, given, shape)
-    return xp.reshape(X, (X.shape[0], -1)), shape, X.shape[1]
+    return xp.reshape(X, (X.shape[0], prod(X.shape[1:]))), shape, X.shape[1]
 
 
 def _axis_of_channels(channel_axis, n_axes):

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -282,3 +283,22 @@ def test_seeds(seed, data):
     X, y = data
     found = [classifier(random_state=seed).fit(X, y).predict_proba(X) for _ in range(2)]
     assert (found[0] == found[1]).all() == isinstance(seed, int)
+
+
+def test_one_image_of_a_class_is_no_problem():
+    """Its noise is that of the others; nothing left of the image is no event."""
+    X, y = load_digits(n_class=3, return_X_y=True)
+    first = [int(np.flatnonzero(y == kind)[0]) for kind in range(3)]
+    one = DeformableTemplateClassifier(
+        predictor="likelihood",
+        temperature=1.0,
+        deformation_landmarks=3,
+        max_iter=12,
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        one.fit(X[first], y[first])
+    assert any(one.history_.events["degenerate"] for one in one.estimators_)
+    with pytest.warns(FitWarning, match=r"Fits of the class(es)? .* recovered"):
+        one.set_params(noise_prior_strength=0.0).fit(X[first], y[first])

@@ -210,6 +210,13 @@ def test_given_templates_name_the_components():
             assert ((own - start) ** 2).mean() < 0.5 * ((ring - cross) ** 2).mean()
     with pytest.raises(ValueError, match="initial_template must have shape"):
         DeformableTemplateEstimator(initial_template=ring[1:]).fit(X)
+    with pytest.raises(ValueError, match="initial_template contains NaN"):
+        DeformableTemplateEstimator(initial_template=ring + np.nan).fit(X)
+    as_row = DeformableTemplateEstimator(**SETTINGS, initial_template=ring.ravel())
+    np.testing.assert_array_equal(
+        as_row.fit(X).templates_,
+        as_row.set_params(initial_template=ring).fit(X).templates_,
+    )
 
 
 def test_identity():
@@ -219,3 +226,38 @@ def test_identity():
     image = np.random.default_rng(1).normal(size=(6, 5))
     np.testing.assert_allclose(same.warp(image), [image] * 2, atol=1e-8)
     np.testing.assert_allclose(same.jacobians(), 1.0, atol=1e-8)
+
+
+def test_labels_of_any_type_are_carried(registration, fitted):
+    """order=0 looks up the nearest pixel, as SciPy does for numbers."""
+    mask = fitted.templates_[0] > 0.5
+    expected = registration.warp(mask.astype(np.int64), order=0)
+    for kind in (np.float16, np.longdouble, object):
+        labels = registration.warp(mask.astype(kind), order=0)
+        assert labels.dtype == kind
+        np.testing.assert_array_equal(labels, expected)
+    names = registration.warp(np.where(mask, "in", "out"), order=0)
+    np.testing.assert_array_equal(names == "in", expected)
+    with pytest.raises(ValueError, match="order must be at most 5"):
+        registration.warp(mask, order=6)
+
+
+def test_missing_pixels_stay_local_under_splines(registration, fitted):
+    image = fitted.templates_[0].copy()
+    whole = registration.warp(image, order=3)
+    image[2, 5] = np.nan
+    found = registration.warp(image, order=3)
+    missing = np.isnan(found)
+    assert 0 < missing.sum() < 6 * 10
+    linear = registration.warp(image)
+    np.testing.assert_array_equal(missing, np.isnan(linear))
+    far = np.abs(np.indices(image.shape) - [[[2]], [[5]]]).max(axis=0) > 4
+    np.testing.assert_allclose(found[:, far], whole[:, far], atol=0.05)
+
+
+def test_no_points_and_no_images(registration, fitted, images):
+    assert registration.warp_points(np.empty((0, 2))).shape == (6, 0, 2)
+    with pytest.raises(ValueError, match="0 sample"):
+        fitted.transform(images[:0])
+    with pytest.raises(ValueError, match=r"single image: pass X\[np.newaxis\]"):
+        fitted.transform(images[0])
