@@ -73,6 +73,11 @@ def _check_visible(machine):
         if visible in ("binary", "spin"):
             return
     else:
+        if isinstance(visible, dict):
+            raise ValueError(
+                "visible must be a kind or a list with one for each column of X, got "
+                "a dict"
+            )
         for kind in visible:
             check_choice("visible", kind, ("auto", *COLUMN_KINDS))
     if machine.graph is not None:
@@ -88,19 +93,29 @@ def table_of_fit(machine, X):
     return table, table.encode(X)
 
 
-def _table_rows(machine, X, allow_nan):
+def _table_rows(machine, X, method, allow_nan):
     """Return encoded rows of a table whose columns are known."""
     validate_data(machine, X, reset=False, skip_check_array=True)
     X = machine.fitted_.units.table.encode(X)
-    if not allow_nan and np.isnan(X).any():
-        raise ValueError("Input X contains NaN, or other missing values.")
+    if not allow_nan:
+        _refuse_missing(X, method)
     return X
+
+
+def _refuse_missing(X, method):
+    """Raise if values are missing where they have to be known."""
+    values = X.data if sparse.issparse(X) else X
+    if bool(arrays_of(values).xp.any(arrays_of(values).xp.isnan(values))):
+        raise ValueError(
+            f"Input X contains NaN: {method} needs rows without missing values, see "
+            "impute and sample_conditional"
+        )
 
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
     """Return X, checked; float32 and float64 stay."""
     if is_tabular(machine.visible):
-        return _table_rows(machine, X, allow_nan)
+        return _table_rows(machine, X, method, allow_nan)
     binary = machine.visible == "binary"
     arrays = input_arrays(X)
     if not arrays.is_numpy and machine.graph is not None:
@@ -116,8 +131,10 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
         accept_sparse="csr" if binary else False,
         dtype=[arrays.xp.float64, arrays.xp.float32],
         order="C" if arrays.is_numpy else None,
-        ensure_all_finite="allow-nan" if allow_nan else True,
+        ensure_all_finite="allow-nan",
     )
+    if not allow_nan:
+        _refuse_missing(X, method)
     if not reset:
         _check_arrays(machine, X, method)
     return visible_values(machine, X)

@@ -50,6 +50,8 @@ def new_model(machine, n_features, arrays=NUMPY, table=None):
         )
     graph = as_graph(machine.graph)
     hidden = _hidden_units(machine.hidden, graph.n_units)
+    if graph.n_units == 0:
+        raise ValueError("graph has no units")
     if len(hidden) == graph.n_units:
         raise ValueError("all units are hidden: at least one must be visible")
     if graph.n_units - len(hidden) != n_features:

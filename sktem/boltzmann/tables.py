@@ -85,7 +85,13 @@ class GaussianColumn:
     def encode(self, values):
         """Return the numbers, NaN where a value is missing."""
         missing = _is_missing(values)
-        numbers = np.where(missing, np.nan, values).astype(np.float64)
+        try:
+            numbers = np.where(missing, np.nan, values).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"column {self.name!r} is to hold numbers: {error}. Its kind in "
+                "visible may be 'categorical'"
+            ) from None
         if np.isinf(numbers).any():
             raise ValueError(f"column {self.name!r} contains infinity")
         return numbers[:, None]
@@ -139,9 +145,9 @@ class Table:
         columns = []
         for name, given, dtype, kind in zip(names, values, dtypes, kinds, strict=True):
             if kind == "auto":
-                kind = _kind_of(given, dtype)
-            if kind != "gaussian" and not len(_distinct(given)):
-                raise ValueError(f"column {name!r} has no value")
+                kind = _kind_of(name, given, dtype)
+            if _is_missing(given).all():
+                raise ValueError(f"column {name!r} has no value: leave it out")
             columns.append(COLUMN_KINDS[kind](name, given))
         return cls(columns, _frame_of(X), dtypes)
 
@@ -279,10 +285,15 @@ def _distinct(values):
         return sorted(found, key=str)
 
 
-def _kind_of(values, dtype):
+def _kind_of(name, values, dtype):
     """Return the kind of a column from its type and its values."""
     if str(dtype).lower().startswith(("category", "categorical", "enum")):
         return "categorical"
+    if str(dtype).lower().startswith(("date", "time", "duration")):
+        raise ValueError(
+            f"column {name!r} has type {dtype}: make numbers of it, or give its kind "
+            "in visible"
+        )
     seen = values[~_is_missing(values)].tolist()
     if not all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in seen):
         return "categorical"

@@ -178,7 +178,13 @@ def test_deep_machines_and_streams():
          array(), "layers"),
         (dict(visible="auto", binarize=0.5), array(), "binarize"),
         (dict(visible=["binary"] * 4), array(), "has 3 values"),
-        (dict(visible=["gaussian"] * 4), np.array([["a"] * 4] * 9, object), "float"),
+        (dict(visible=["gaussian"] * 4), np.array([["a"] * 4] * 9, object),
+         "column 'x0' is to hold numbers: .*float"),
+        (dict(visible={"x0": "gaussian"}), array(), "got a dict"),
+        (dict(visible=["gaussian"] * 4), array() * [1, 1, np.nan, 1],
+         "column 'x2' has no value"),
+        (dict(visible="auto"), array().astype("M8[s]"),
+         "column 'x0' has type datetime"),
     ],
 )  # fmt: skip
 def test_bad_tables(options, rows, message):
@@ -189,7 +195,7 @@ def test_bad_tables(options, rows, message):
 def test_bad_rows():
     machine = LatentBoltzmannMachine(visible=KINDS, **SHORT).fit(array())
     row = array()[:1]
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="NaN: score_samples needs rows .* impute"):
         machine.score(np.where([0, 1, 0, 0], np.nan, row))
     with pytest.raises(ValueError, match=r"'x3' has the value 5\.0"):
         machine.score(np.where([0, 0, 0, 1], 5.0, row))
