@@ -42,7 +42,9 @@ def without_mask(X):
         return np.asarray(X)
     if not np.ma.is_masked(X):
         return X.data
-    return X.astype(np.result_type(X.dtype, np.float32)).filled(np.nan)
+    values = X.data.astype(np.result_type(X.dtype, np.float32))
+    values[np.ma.getmaskarray(X)] = np.nan
+    return values
 
 
 def text_columns(X):

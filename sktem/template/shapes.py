@@ -63,8 +63,8 @@ def rows_of(X, given, channel_axis=None):
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
-        sides, shape = tuple(np.ravel(given)), getattr(X, "shape", ())
-        if len(shape) == 2 and shape == sides and shape[0] > 1:
+        sides, shape = tuple(np.ravel(given)), tuple(getattr(X, "shape", ()))
+        if len(sides) == 2 and shape == sides and sides[0] > 1:
             raise ValueError(
                 f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
             )
