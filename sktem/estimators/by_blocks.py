@@ -182,8 +182,22 @@ def _written(blocks, out):
     for block in blocks:
         if first + len(block) > len(out):
             raise ValueError(f"out has {len(out)} rows, and X has more")
+        _check_room(block, out)
         out[first : first + len(block)] = block
         first += len(block)
     if first != len(out):
         raise ValueError(f"out has {len(out)} rows, and X has {first}")
     return out
+
+
+def _check_room(block, out):
+    """Raise if answers do not fit into the rows of ``out``, or would be cut there."""
+    shape, dtype = getattr(out, "shape", None), getattr(out, "dtype", None)
+    if shape is not None and tuple(shape[1:]) != tuple(block.shape[1:]):
+        raise ValueError(
+            f"out has shape {tuple(shape)}, and the answer for each row has shape "
+            f"{tuple(block.shape[1:])}"
+        )
+    if isinstance(block, np.ndarray) and isinstance(dtype, np.dtype):
+        if block.dtype.kind == "f" and dtype.kind in "biu":
+            raise ValueError(f"out holds {dtype}, and answers are {block.dtype}")

@@ -17,6 +17,8 @@ __all__ = [
     "ParquetRows",
     "check_length",
     "found_files",
+    "names_files",
+    "opened",
     "rows_of_files",
 ]
 
@@ -34,7 +36,7 @@ class NpyRows(ArrayRows):
     """
 
     def __init__(self, path):
-        super().__init__(np.load(path, mmap_mode="r"), str(path))
+        super().__init__(opened(path), str(path))
         self.length = os.path.getsize(path)
 
     def piece(self, index):
@@ -107,27 +109,49 @@ def check_length(path, length):
         raise ChangedRowsError(f"{path} has changed its length while it was read")
 
 
+def names_files(X) -> bool:
+    """Return whether X is a path, or a list of paths."""
+    paths = X if isinstance(X, (list, tuple)) and X else [X]
+    return all(isinstance(path, (str, os.PathLike)) for path in paths)
+
+
+def opened(path):
+    """Return a memory map of a .npy file."""
+    try:
+        return np.load(path, mmap_mode="r")
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path} is no .npy file of numbers: {error}") from error
+
+
+def _files_of(path):
+    """Return a file, those in a folder, or those that match a pattern, sorted."""
+    if os.path.isdir(path):
+        files = [str(file) for file in Path(path).iterdir()]
+        return sorted(file for file in files if file.endswith(ENDINGS))
+    return [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+
+
 def found_files(path):
-    """Return the names of a file, of those in a folder, or of a glob pattern."""
-    name = os.fspath(path)
-    if os.path.isdir(name):
-        files = [str(file) for file in Path(name).iterdir()]
-        files = [file for file in files if file.endswith(ENDINGS)]
-    else:
-        files = [name] if os.path.exists(name) else glob.glob(name, recursive=True)
-    files.sort()
+    """Return the names of files: see `_files_of`; those of a list in its order."""
+    several = isinstance(path, (list, tuple))
+    names = [os.fspath(one) for one in (path if several else [path])]
+    found = {name: _files_of(name) for name in names}
+    files = [file for name in names for file in found[name]]
+    if several and not all(found.values()):
+        lost = [name for name in names if not found[name]]
+        raise ValueError(f"X names files that do not exist: {lost}")
     kinds = {os.path.splitext(file)[1] for file in files}
     if len(kinds) != 1 or not kinds <= set(ENDINGS):
         what = f"files ending with {sorted(kinds)}" if kinds else "no file"
         raise ValueError(
-            f"X={name!r} must name files that all end with .parquet or all with .npy, "
-            f"found {what}"
+            f"X={names if several else names[0]!r} must name files that all end with "
+            f".parquet or all with .npy, found {what}"
         )
     return files
 
 
 def rows_of_files(path):
-    """Return the rows of a file, of those in a folder, or of a glob pattern."""
+    """Return the rows of files, see `found_files`."""
     files = found_files(path)
     if files[0].endswith(".parquet"):
         return ParquetRows(files)

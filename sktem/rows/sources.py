@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 
 from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
 from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows, numbers_of
 from sktem.rows.base import Rows
 from sktem.rows.chunks import ChunkRows, IteratedRows
-from sktem.rows.files import rows_of_files
+from sktem.rows.files import names_files, rows_of_files
 from sktem.rows.partitions import DaskRows
 
 __all__ = ["as_chunk", "as_rows", "found_rows", "rows_by_blocks"]
@@ -27,9 +25,9 @@ def as_rows(X) -> Rows:
     X : object
         An array or memory map; a sequence of chunks; a function that returns a new
         iterator of chunks at each call; a path, folder or glob pattern of Parquet or
-        ``.npy`` files; a pyarrow Table or Dataset, a polars LazyFrame, a DuckDB
-        relation or whatever else has ``__arrow_c_stream__`` and can be read again; a
-        zarr or h5py array; a Dask array or data frame; an instance of :class:`Rows`.
+        ``.npy`` files, or a list of paths; a pyarrow Table or Dataset, a polars
+        LazyFrame, a DuckDB relation or whatever else has ``__arrow_c_stream__`` and
+        can be read again; a zarr or h5py array; a Dask array or data frame; an instance of :class:`Rows`.
 
     Returns
     -------
@@ -75,7 +73,7 @@ def found_rows(X) -> Rows | None:
         return _of_memory_map(X) if isinstance(X, np.memmap) else None
     if isinstance(X, Rows):
         return X
-    if isinstance(X, (str, os.PathLike)):
+    if names_files(X):
         return rows_of_files(X)
     if hasattr(X, "__next__"):
         raise TypeError(

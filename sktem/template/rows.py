@@ -13,7 +13,13 @@ from sktem.arrays import TensorRows, arrays_of, input_arrays
 from sktem.estimators.by_blocks import checked_rows, gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.files import check_length, found_files
+from sktem.rows.files import (
+    check_length,
+    found_files,
+    names_files,
+    opened,
+    rows_of_files,
+)
 from sktem.rows.mapped import MappedRows
 from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import as_chunk, found_rows
@@ -105,10 +111,11 @@ class ImageRows(Rows):
 
 def found_images(X) -> Rows | None:
     """Return a reader of X by blocks, None if X is an array or a list of images."""
-    if isinstance(X, (str, os.PathLike)):
+    if names_files(X):
         files = found_files(X)
         if files[0].endswith(".npy"):
-            return ImageRows([np.load(file, mmap_mode="r") for file in files], files)
+            return ImageRows([opened(file) for file in files], files)
+        return rows_of_files(X)
     if isinstance(X, np.memmap) and X.ndim >= 2:
         return ImageRows([X], ["X"])
     if type(X).__module__.partition(".")[0] in ("zarr", "h5py") and X.ndim >= 2:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktem import StochasticEMGaussianMixture
 from sktem.rows import Rows, as_rows
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.sources import found_rows
@@ -286,3 +287,39 @@ def test_columns_of_subjects_are_named():
     estimator = NonlinearMixedEffectsRegressor(np.exp, parameters={"a": 1.0})
     with pytest.raises(TypeError, match="y must be the name or the index"):
         estimator.fit(Chunked(X), np.zeros(517), np.arange(517))
+
+
+def test_lists_of_paths_are_read_in_their_order(tmp_path):
+    for name, rows in (("b", X[:200]), ("a", X[200:300]), ("c", X[300:])):
+        np.save(tmp_path / f"{name}.npy", rows)
+    paths = [str(tmp_path / "b.npy"), tmp_path / "a.npy", str(tmp_path / "[c]*.npy")]
+    np.testing.assert_array_equal(joined(as_rows(paths).blocks(100)), X)
+    with pytest.raises(ValueError, match="do not exist: .*d.npy"):
+        as_rows([*paths, tmp_path / "d.npy"])
+    with pytest.raises(ValueError, match="all end with"):
+        as_rows([tmp_path / "b.npy", __file__])
+
+
+@pytest.mark.parametrize("spoilt", [b"", b"words", "short", "objects"])
+def test_files_that_are_no_arrays_are_named(tmp_path, spoilt):
+    path = tmp_path / "spoilt.npy"
+    np.save(path, X.astype(object) if spoilt == "objects" else X)
+    if isinstance(spoilt, bytes):
+        path.write_bytes(spoilt)
+    elif spoilt == "short":
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"spoilt\.npy is no \.npy file of numbers"):
+        as_rows(path)
+
+
+def test_out_has_the_shape_and_type_of_the_answers():
+    mixture = StochasticEMGaussianMixture(2, random_state=0, tol=0.1).fit(X)
+    chunks = [X[:200], X[200:]]
+    for dtype in (np.uint8, np.float32, np.int64):
+        labels = mixture.predict(chunks, out=np.empty(517, dtype))
+        np.testing.assert_array_equal(labels, mixture.predict(X))
+    with pytest.raises(ValueError, match="out holds int64, and answers are float64"):
+        mixture.predict_proba(chunks, out=np.empty((517, 2), np.int64))
+    for shape in ((517,), (517, 3), (517, 1)):
+        with pytest.raises(ValueError, match=r"has shape \(2,\)"):
+            mixture.predict_proba(chunks, out=np.empty(shape))
