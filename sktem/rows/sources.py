@@ -27,7 +27,8 @@ def as_rows(X) -> Rows:
         iterator of chunks at each call; a path, folder or glob pattern of Parquet or
         ``.npy`` files, or a list of paths; a pyarrow Table or Dataset, a polars
         LazyFrame, a DuckDB relation or whatever else has ``__arrow_c_stream__`` and
-        can be read again; a zarr or h5py array; a Dask array or data frame; an instance of :class:`Rows`.
+        can be read again; a zarr or h5py array; a Dask array or data frame; an instance
+        of :class:`Rows`.
 
     Returns
     -------
