@@ -148,7 +148,8 @@ def pack_chosen(X, places, centre, bound, width, z):
         origin = centre[i]
         row = z[i * LANES : (i + 1) * LANES]
         for lane in range(n_rows):
-            value = X[places[lane], i] - origin
+            # Unsigned, so that the compiler need not ask whether it is negative.
+            value = X[np.uint64(places[lane]), i] - origin
             value = value if value < bound else bound
             row[lane] = value if value > -bound else -bound
         for lane in range(n_rows, n_lanes):
@@ -162,24 +163,26 @@ def pack_chosen(X, places, centre, bound, width, z):
 @njit(**INNER)
 def read_ahead(table, numbers):
     """Have chosen rows of a table of float64 read before they are needed."""
-    size = 8 * table.shape[1]
+    size, line = np.uint64(8 * table.shape[1]), np.uint64(LINE)
     address = np.uint64(table.ctypes.data)
     for lane in range(numbers.shape[0]):
-        first = address + np.uint64(size * numbers[lane])
-        for byte in range(0, size + LINE - 1, LINE):
-            prefetch(first + np.uint64(min(byte, size - 1)))
+        at = address + size * np.uint64(numbers[lane])
+        stop = at + size
+        while at < stop:
+            prefetch(at)
+            at = (at + line) & ~(line - np.uint64(1))
 
 
 @njit(**INNER)
 def subtract_shares(joint, numbers, shares, refreshes):
     """Subtract what is remembered of rows, and remember what they have now."""
     for lane in range(numbers.shape[0]):
-        number = numbers[lane]
+        row = shares[np.uint64(numbers[lane])]
         for k in range(shares.shape[1]):
             share = joint[k * LANES + lane]
-            joint[k * LANES + lane] = share - shares[number, k]
+            joint[k * LANES + lane] = share - row[k]
             if refreshes:
-                shares[number, k] = share
+                row[k] = share
 
 
 @njit(**OUTER, error_model="numpy")

@@ -6,7 +6,7 @@ from numba import njit
 __all__ = ["factor_inverses", "inverse_cholesky"]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def factor_inverses(matrices, factors):
     """Fill ``factors[k] = inv(cholesky(matrices[k])).T``; False if one has none."""
     n_matrices, d, _ = matrices.shape
