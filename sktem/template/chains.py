@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sktem.arrays import TensorRows
+from sktem.arrays import TensorRows, arrays_of
 from sktem.kernels.blocks import iterate_blocks
 from sktem.progress import bar
 from sktem.template.grid import ImageGrid
@@ -15,7 +15,7 @@ from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import adjoint, new_work, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
 from sktem.template.states import ChainStates, state_size
-from sktem.template.tensor_kernels import function_of, rss_and_pulls
+from sktem.template.tensor_kernels import deformed_images, function_of, rss_and_pulls
 from sktem.template.tensors import images_at_once, observed_counts
 
 __all__ = ["Chains", "Component", "over_images"]
@@ -37,15 +37,15 @@ class Component(NamedTuple):
         Lower Cholesky factor of the covariance.
     log_det : float
         Log-determinant of the covariance.
-    noise_variance : float
-        Noise variance.
+    noise_variance : float or ndarray of shape (n,)
+        Noise variance, for tensors possibly that of each image.
     """
 
     table: np.ndarray
     precision: np.ndarray
     factor: np.ndarray
     log_det: float
-    noise_variance: float
+    noise_variance: Any
 
     @classmethod
     def of(cls, grid, params, t, wide=None) -> Component:
@@ -62,6 +62,12 @@ class Component(NamedTuple):
             float(2 * np.log(np.diag(factor)).sum()),
             float(params.noise_variances[t]),
         )
+
+    def of_images(self, rows) -> Component:
+        """Return the component for some of the images."""
+        if np.ndim(self.noise_variance) == 0:
+            return self
+        return self._replace(noise_variance=self.noise_variance[rows])
 
     def constant(self, X) -> np.ndarray:
         """Return the constant of the logarithm of an integral over deformations."""
@@ -214,9 +220,16 @@ class Chains(NamedTuple):
 
     # -------------------------------------------------------------------- densities
 
-    def images(self, Z, part) -> np.ndarray:
-        """Return deformed templates at the pixels."""
+    def images(self, X, Z, part):
+        """Return deformed templates at the pixels, of the kind of images X."""
         grid = self.grid.compiled
+        if isinstance(X, TensorRows):
+
+            def block(rows):
+                return deformed_images(X[rows], Z[rows], part.table, grid)
+
+            parts = over_images(block, X, self.grid, self.n_jobs)
+            return TensorRows(arrays_of(X.values).concat(parts))
         work = new_work(grid)
         found = np.empty((len(Z), self.grid.n_pixels))
         for z, image in zip(Z, found, strict=True):

@@ -31,7 +31,6 @@ from sktem.template.rows import (
     found_images,
     images_of_fit,
     images_of_start,
-    refuse_tensors,
     standardised,
 )
 from sktem.template.samplers import DEFORMATION_SAMPLERS
@@ -49,7 +48,7 @@ from sktem.template.setup import (
 )
 from sktem.template.shapes import is_flat
 from sktem.template.stream import JUDGED, TemplateStream, params_of
-from sktem.template.tensors import clipped, deformed_templates
+from sktem.template.tensors import clipped, deformed_templates, in_light
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -780,9 +779,7 @@ class DeformableTemplateEstimator(
         """Return deformed templates as rows of the model, in units of the images."""
         check_for_tensors(self, like)
         given = self.grid_, self.coefficients_, Z, components
-        images = deformed_templates(*given, like)
-        if lights is not None:
-            images = lights[:, :1] * images + lights[:, 1:]
+        images = in_light(deformed_templates(*given, like), lights)
         return Frame.fitted(self).restored(images)
 
     def deformation_fields(self, X):
@@ -853,10 +850,11 @@ class DeformableTemplateEstimator(
             Images as they would be without deformation and nuisances. Pixels that were
             not observed are filled with the deformed template.
         """
-        refuse_tensors(X, "splines")
         Y = self._standardised(X)
         Z, labels = self._best_modes(Y)
         rows, _ = validated(self, X, reset=False)
+        arrays, dtype = input_arrays(X), rows.dtype
+        rows = arrays.to_numpy(getattr(rows, "values", rows))  # splines are SciPy's
         missing = np.isnan(rows)
         if missing.any():
             filled = self._deformed(Z, labels, self._lights(Y, Z))
@@ -868,7 +866,8 @@ class DeformableTemplateEstimator(
             order=order,
             channel_axis=1,
         )
-        return self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
+        found = self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
+        return arrays.asarray(found.astype(dtype, copy=False))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
         """Carry masks, labels or other channels along with deformations.

@@ -388,7 +388,7 @@ class DeformableTemplateModel(LatentModel):
                 start_of = partial(chains.walk, kernel)
             transition = start_of(part, n_steps=n_steps, adapt=adapt)
             if self.light is not None:
-                transition = in_own_light(start_of, part, n_steps, adapt)
+                transition = in_own_light(start_of, part, self.grid, n_steps, adapt)
             found = chains.move(transition, X, own, numbers + t * 2**32, seed)
             accepted, restored = accepted + found[0], restored + found[1]
             Z.reshape(len(Z), T, -1)[:, t] = own

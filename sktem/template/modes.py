@@ -102,8 +102,9 @@ class ModeFinder(NamedTuple):
         lowers = np.zeros((n if factors else 0, dim, dim))
 
         def find(rows):
+            noise_variance = part.of_images(rows).noise_variance
             function_of(X, modes)(
-                X[rows], Z[rows], part.table, part.precision, part.noise_variance,
+                X[rows], Z[rows], part.table, part.precision, noise_variance,
                 np.asarray(levels, dtype=float), max_steps, least, hold,
                 grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
@@ -149,7 +150,8 @@ class ModeFinder(NamedTuple):
                 starts.append((sign * deformation, LEVELS_FROM_PRINCIPAL))
         for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
-            new, found, *_ = self.find(X[poor], part, many, levels=levels)
+            own = part.of_images(poor)
+            new, found, *_ = self.find(X[poor], own, many, levels=levels)
             better = found > np.nan_to_num(logs[poor], nan=-np.inf) + ANOTHER
             Z[poor[better]], logs[poor[better]] = new[better], found[better]
         return Z, logs

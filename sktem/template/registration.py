@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import map_coordinates
 
+from sktem.arrays import input_arrays
 from sktem.choices import check_number
 from sktem.template.grid import ImageGrid
-from sktem.template.rows import refuse_tensors
 from sktem.validation import without_mask
 
 __all__ = ["Registration"]
@@ -160,13 +160,14 @@ class Registration(NamedTuple):
         -------
         ndarray of shape (n_images, ...)
             What was carried along, as rows where ``other`` has rows. Beyond the border
-            the nearest pixel counts; NaN where what counts is NaN.
+            the nearest pixel counts; NaN where what counts is NaN. Of the kind of
+            ``other``; splines are computed on the host.
         """
-        refuse_tensors(other, "splines")
         check_number("order", order, Integral, 0)
         if order > 5:
             raise ValueError(f"order must be at most 5, got {order}")
-        other, n = without_mask(other), len(self.deformations)
+        arrays, n = input_arrays(other), len(self.deformations)
+        other = without_mask(arrays.to_numpy(other))
         shape = self.grid.image_shape
         if channel_axis is None:
             stack = other[..., None]
@@ -182,7 +183,8 @@ class Registration(NamedTuple):
             )
         if one:
             stack = np.broadcast_to(stack, (n, *stack.shape))
-        dtype = stack.dtype if order == 0 else np.float64
+        kept = order == 0 or (not arrays.is_numpy and stack.dtype.kind == "f")
+        dtype = stack.dtype if kept else np.float64
         images = stack.reshape(n, *shape, -1).astype(dtype, copy=False)
         warped = np.empty(images.shape, dtype)
         for row, (start, end) in enumerate(self._ends(not inverse)):
@@ -192,5 +194,5 @@ class Registration(NamedTuple):
                 warped[row, ..., channel] = values.reshape(shape)
         warped = warped.reshape(stack.shape)
         if channel_axis is None:
-            return warped[..., 0]
-        return np.moveaxis(warped, -1, axis + one)
+            return arrays.asarray(warped[..., 0])
+        return arrays.asarray(np.moveaxis(warped, -1, axis + one))

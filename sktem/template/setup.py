@@ -88,9 +88,8 @@ def validated(estimator, X, sample_weight=None, *, reset):
 
 def check_for_tensors(estimator, X):
     """Raise if X is of another namespace than NumPy and an option does not allow it."""
-    light = {"gain", "offset"}.intersection(estimator.nuisances or ())
-    if light or estimator.deformation != "linear":
-        refuse_tensors(X, "diffeomorphic deformations, gain and offset")
+    if estimator.deformation != "linear":
+        refuse_tensors(X, "diffeomorphic deformations")
 
 
 def check_parameters(estimator):

@@ -10,7 +10,7 @@ from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
 from sktem.template.tensor_kernels import function_of
-from sktem.template.tensors import images_at_once
+from sktem.template.tensors import images_at_once, in_unit_light, observed_counts
 
 __all__ = [
     "ComponentStatistics",
@@ -95,7 +95,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
     dim, images, weights = grid.n_latents, Y, masses
     if light is not None:
         gain, offset = light.T
-        images, weights = (Y - offset[:, None]) / gain[:, None], masses * gain**2
+        images, weights = in_unit_light(Y, gain, offset), masses * gain**2
     nodes = grid.template_nodes
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
@@ -104,7 +104,7 @@ def _block_sum(grid, Y, Z, masses, light=None):
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip
     if light is not None:
-        head[1] = masses @ (~np.isnan(Y)).sum(axis=1)
+        head[1] = masses @ observed_counts(Y)
     z = Z[:, :dim]
     outer = (z * masses[:, None]).T @ z
     return np.concatenate(

@@ -17,6 +17,7 @@ from sktem.template.kernels.modes import EASE, FIRST_DAMPING, MOST_DAMPING, TIGH
 from sktem.template.tensors import TensorImages
 
 __all__ = [
+    "deformed_images",
     "function_of",
     "importance_terms",
     "landmark_walks",
@@ -47,14 +48,23 @@ def rss_and_pulls(Y, Z, table, grid):
     return tuple(images.arrays.to_numpy(one).astype(float) for one in found)
 
 
+def deformed_images(Y, Z, table, grid):
+    """Return deformed templates at the pixels, of the kind of the images."""
+    images = TensorImages(Y, grid, table)
+    images.y, images.seen = images.arrays.xp.zeros_like(images.y), images.y == images.y
+    residual, _ = images.residuals(images.send(Z))
+    return -images.arrays.xp.reshape(residual, Y.values.shape)
+
+
 # ---------------------------------------------------------------------------- chains
 
 
 def langevin_chains(Y, Z, numbers, seed, target, grid, n_steps, adjusted, goal):
     """Move one chain for every image, in place."""
-    dim, variance = len(target.factor), float(target.noise_variance)
-    images = TensorImages(Y, grid, target.table)
+    dim = len(target.factor)
+    images = TensorImages(Y, grid, target.table, target.noise_variance)
     arrays, xp, send = images.arrays, images.arrays.xp, images.send
+    variance = images.variance
     factor, precision = send(target.factor), send(target.precision)
     counts = (n_steps, dim, 1)
     noise, uniforms = images.draws(seed, numbers, dim + 2, dim + 1, counts)
@@ -63,7 +73,8 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_steps, adjusted, goal):
         """Return whitened landmarks, landmarks, log-density and its gradient."""
         z, prior = w @ factor.T, w @ precision
         residual, slopes = images.residuals(z)
-        gradient = -(images.pull(residual, slopes) @ factor) / variance - prior
+        pull = images.pull(residual, slopes) @ factor
+        gradient = -pull / variance[:, None] - prior
         energy = images.squares(residual) / variance + xp.sum(prior * w, axis=1)
         return [w, z, -0.5 * energy, gradient]
 
@@ -98,7 +109,7 @@ def landmark_walks(
     goal,
 ):  # fmt: skip
     """Move the landmarks of every image one by one, in place."""
-    images, dim = TensorImages(Y, grid, table), len(precision)
+    images, dim = TensorImages(Y, grid, table, noise_variance), len(precision)
     places = dim // images.n_axes
     draws = images.draws(
         seed, numbers, dim + 2 + places, _even(dim), (n_steps, dim, places)
@@ -108,7 +119,7 @@ def landmark_walks(
     def proposal(z, step, noise, place):
         return z + step * own[place, :] * noise
 
-    return _walk(images, Z, precision, noise_variance, proposal, draws, goal)
+    return _walk(images, Z, precision, proposal, draws, goal)
 
 
 def prior_walks(
@@ -116,19 +127,19 @@ def prior_walks(
     goal,
 ):  # fmt: skip
     """Move all landmarks of every image at once, in place."""
-    images, dim = TensorImages(Y, grid, table), len(precision)
+    images, dim = TensorImages(Y, grid, table, noise_variance), len(precision)
     draws = images.draws(seed, numbers, dim + 3, _even(dim), (n_steps, dim, 1))
     factor = images.send(factor)
 
     def proposal(z, step, noise, place):
         return z + step * (noise @ factor.T)
 
-    return _walk(images, Z, precision, noise_variance, proposal, draws, goal)
+    return _walk(images, Z, precision, proposal, draws, goal)
 
 
 def prior_gibbs(Y, Z, numbers, seed, table, precision, noise_variance, grid, n_steps):
     """Draw every coordinate from its conditional prior, accept by the likelihood."""
-    images, dim = TensorImages(Y, grid, table), len(precision)
+    images, dim = TensorImages(Y, grid, table, noise_variance), len(precision)
     draws = images.draws(seed, numbers, 2 * dim + 2, _even(dim), (n_steps, dim, dim))
     diagonal = np.diag(precision)
     pulls, own = images.send(precision / diagonal), images.send(np.eye(dim))
@@ -138,20 +149,19 @@ def prior_gibbs(Y, Z, numbers, seed, table, precision, noise_variance, grid, n_s
         move = noise[:, j] * deviations[j] - z @ pulls[:, j]
         return z + move[:, None] * own[j, :]
 
-    return _walk(images, Z, precision, noise_variance, proposal, draws, None)
+    return _walk(images, Z, precision, proposal, draws, None)
 
 
-def _walk(images, Z, precision, noise_variance, proposal, draws, goal):
+def _walk(images, Z, precision, proposal, draws, goal):
     """Propose and test the moves of sweeps; without a goal from the prior."""
     arrays, xp = images.arrays, images.arrays.xp
-    dim, variance = len(precision), float(noise_variance)
-    precision = images.send(precision)
+    dim, precision = len(precision), images.send(precision)
     noise, uniforms = draws
 
     def evaluated(z):
         rss = images.squares(images.residuals(z)[0])
         form = xp.sum((z @ precision) * z, axis=1)
-        return [z, rss / variance + (form if goal is not None else 0.0)]
+        return [z, rss / images.variance + (form if goal is not None else 0.0)]
 
     now = evaluated(images.send(Z[:, :dim]))
     log_step, visits = images.send(Z[:, dim]), images.send(Z[:, dim + 1])
@@ -180,14 +190,15 @@ def modes(
     rss, log_det, lowers,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place."""
-    images, variance = TensorImages(Y, grid, table), float(noise_variance)
+    images = TensorImages(Y, grid, table, noise_variance)
     arrays, xp = images.arrays, images.arrays.xp
     inverse = images.send(precision)
     for level, gain in zip(levels, gains, strict=True):
-        limits = max_steps, float(gain), float(hold)
-        _climb(images, Z, inverse, pairs, variance * float(level), *limits)
+        limits = float(level), max_steps, float(gain), float(hold)
+        _climb(images, Z, inverse, pairs, *limits)
     residual, slopes = images.residuals(images.send(Z))
     rss[:] = arrays.to_numpy(images.squares(residual))
+    variance = images.variance[:, None, None]
     hessian = inverse + images.curvature(slopes, pairs) / variance
     sign, value = xp.linalg.slogdet(hessian)
     definite = (sign > 0.0) & xp.isfinite(value)
@@ -205,16 +216,16 @@ def _eyes(images, matrices):
     )
 
 
-def _climb(images, Z, precision, pairs, variance, max_steps, gain, hold):
+def _climb(images, Z, precision, pairs, level, max_steps, gain, hold):
     """Do Levenberg-Marquardt steps at one level of noise, until images are done."""
     arrays, xp = images.arrays, images.arrays.xp
 
     def evaluated(images, z):
         """Return landmarks, energy, its negative gradient and the slopes."""
         residual, slopes = images.residuals(z)
-        prior = z @ precision
+        prior, variance = z @ precision, level * images.variance
         energy = images.squares(residual) / variance + xp.sum(prior * z, axis=1)
-        gradient = -images.pull(residual, slopes) / variance - prior
+        gradient = -images.pull(residual, slopes) / variance[:, None] - prior
         return [z, 0.5 * energy, gradient, slopes]
 
     rows, now = np.arange(len(Z)), evaluated(images, images.send(Z))
@@ -224,7 +235,7 @@ def _climb(images, Z, precision, pairs, variance, max_steps, gain, hold):
         z, energy, gradient, slopes = now
         fresh = images.curvature(slopes, pairs)
         gauss = fresh if gauss is None else images.merged(held, [gauss], [fresh])[0]
-        hessian = gauss / variance + precision
+        hessian = gauss / (level * images.variance[:, None, None]) + precision
         hessian = hessian * (1.0 + damping[:, None, None] * unit)
         move = xp.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
         expected = 0.5 * xp.sum(gradient * move, axis=1)

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from sktem.arrays import TensorRows, arrays_of, input_arrays
+from sktem.arrays import NUMPY, TensorRows, arrays_of, input_arrays
 from sktem.template.kernels.draws import fill_draws
 from sktem.template.kernels.field import parts_of
 from sktem.template.kernels.modes import products_of
@@ -25,6 +25,9 @@ __all__ = [
     "clipped",
     "deformed_templates",
     "images_at_once",
+    "in_light",
+    "in_unit_light",
+    "observed_arrays",
     "observed_counts",
     "observed_sums",
     "square_gaps",
@@ -48,6 +51,18 @@ def observed_counts(X) -> np.ndarray:
     return arrays.to_numpy(arrays.xp.sum(seen, axis=1))
 
 
+def observed_arrays(X, images):
+    """Return operations, observed pixels, X and images with zeros elsewhere."""
+    if not isinstance(X, TensorRows):
+        seen = ~np.isnan(X)
+        return NUMPY, seen, np.where(seen, X, 0.0), np.where(seen, images, 0.0)
+    arrays = arrays_of(X.values)
+    seen, none = ~arrays.xp.isnan(X.values), arrays.xp.zeros_like(X.values)
+    images = images.values if isinstance(images, TensorRows) else images
+    both = X.values, none + arrays.asarray(images, X.values.dtype)
+    return arrays, seen, *(arrays.xp.where(seen, one, none) for one in both)
+
+
 def observed_sums(X, values) -> np.ndarray:
     """Return the sums of what belongs to the observed pixels of images."""
     if not isinstance(X, TensorRows):
@@ -67,6 +82,24 @@ def square_gaps(X, image) -> np.ndarray:
     return arrays.to_numpy(arrays.xp.sum(gaps**2, axis=1))
 
 
+def in_light(images, lights):
+    """Return arrays of images with gains and offsets, (n, 2), if there are any."""
+    if lights is None:
+        return images
+    arrays = arrays_of(images)
+    gain, offset = (arrays.asarray(lights[:, k : k + 1], images.dtype) for k in (0, 1))
+    return gain * images + offset
+
+
+def in_unit_light(X, gain, offset):
+    """Return images of gain one and offset zero, given theirs, (n,)."""
+    if not isinstance(X, TensorRows):
+        return (X - offset[:, None]) / gain[:, None]
+    send = arrays_of(X.values).asarray
+    gain, offset = (send(one[:, None], X.values.dtype) for one in (gain, offset))
+    return TensorRows((X.values - offset) / gain)
+
+
 def clipped(X):
     """Return images whose squares do not overflow."""
     if not isinstance(X, TensorRows):
@@ -82,7 +115,7 @@ class TensorImages:
     fewer axes.
     """
 
-    def __init__(self, Y, grid, table=None):
+    def __init__(self, Y, grid, table=None, noise_variance=1.0):
         self.arrays, self.dtype = arrays_of(Y.values), Y.values.dtype
         self.n_axes, self.scale = int(grid.n_axes), float(grid.scale)
         kernels, at = parts_of(grid)
@@ -99,6 +132,8 @@ class TensorImages:
         y = xp.reshape(Y.values, (len(Y), *m))
         self.seen = ~xp.isnan(y)
         self.y = xp.where(self.seen, y, xp.zeros_like(y))
+        #: Of the noise, one for all or one of each image.
+        self.variance = self.send(np.broadcast_to(noise_variance, len(Y)))
 
     def send(self, values):
         """Return an array of NumPy as one of the images' kind."""
@@ -109,6 +144,7 @@ class TensorImages:
         found = copy.copy(self)
         found.seen = self.arrays.take(self.seen, rows)
         found.y = self.arrays.take(self.y, rows)
+        found.variance = self.arrays.take(self.variance, rows)
         return found
 
     def fields(self, z):
