@@ -69,8 +69,8 @@ class DaskRows(Rows):
 
     def __init__(self, collection):
         if getattr(collection, "ndim", 0) != 2:
-            what = f"{type(collection).__module__}.{type(collection).__name__}"
-            raise ValueError(f"X must be a Dask array or data frame, got {what}")
+            what = getattr(collection, "shape", type(collection).__name__)
+            raise ValueError(f"X on Dask must have rows and columns, got shape {what}")
         self.names = names_of(collection)
         if hasattr(collection, "rechunk"):
             if collection.numblocks[1] != 1:

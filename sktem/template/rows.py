@@ -79,7 +79,7 @@ class ImageRows(Rows):
         self._check_length(index)
         array, size = self.arrays[index], rows_per_block(self.n_columns)
         for start in range(0, int(array.shape[0]), size):
-            yield self._flat(array[start : start + size])
+            yield _flat(array[start : start + size])
 
     def take(self, indices):
         """Return chosen images."""
@@ -94,7 +94,7 @@ class ImageRows(Rows):
             else:  # these want increasing numbers
                 rows, places = np.unique(rows, return_inverse=True)
                 images = getattr(array, "oindex", array)[rows][places]
-            images = self._flat(images)
+            images = _flat(images)
             if found is None:
                 found = np.empty((len(indices), self.n_columns), images.dtype)
             found[chosen] = images
@@ -104,9 +104,34 @@ class ImageRows(Rows):
         if (name := self.labels[index]) in self.files:
             check_length(name, self.files[name])
 
-    def _flat(self, images):
-        images = np.asarray(images)
-        return images.reshape(len(images), -1)
+
+class DaskImages(DaskRows):
+    """Images of a Dask array that have their own axes, as rows of pixels.
+
+    Parameters
+    ----------
+    images : dask.array.Array
+        A stack of images; the number of images may be unknown.
+    """
+
+    def __init__(self, images):
+        self.image_shape = tuple(map(int, images.shape[1:]))
+        if max(images.numblocks[1:]) > 1:
+            images = images.rechunk(dict.fromkeys(range(1, images.ndim), -1))
+        rows = images.map_blocks(
+            _flat,
+            dtype=images.dtype,
+            chunks=(images.chunks[0], (prod(self.image_shape),)),
+            drop_axis=list(range(2, images.ndim)),
+            meta=np.empty((0, 0), images.dtype),
+        )
+        super().__init__(rows)
+
+
+def _flat(images):
+    """Return images as rows of pixels."""
+    images = np.asarray(images)
+    return images.reshape(len(images), prod(images.shape[1:]))
 
 
 def found_images(X) -> Rows | None:
@@ -120,6 +145,8 @@ def found_images(X) -> Rows | None:
         return ImageRows([X], ["X"])
     if type(X).__module__.partition(".")[0] in ("zarr", "h5py") and X.ndim >= 2:
         return ImageRows([X], ["X"])
+    if type(X).__module__.startswith("dask") and getattr(X, "ndim", 0) > 2:
+        return DaskImages(X)
     return None if isinstance(X, (np.ndarray, list, tuple)) else found_rows(X)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from tests.rows.adapters import Chunked
@@ -129,3 +130,21 @@ def test_classifier(tmp_path):
         out = np.empty_like(expected)
         np.testing.assert_array_equal(getattr(classifier, name)(X, out=out), expected)
     assert classifier.score(X, labels) == classifier.score(IMAGES, labels)
+
+
+@pytest.mark.parametrize("cut", [(7, 4, 3), (7, 4, 2)])
+def test_stacks_of_images_on_dask(cut):
+    """With their own axes, cut in any way, and of an unknown number."""
+    arrays = pytest.importorskip("dask.array")
+    images = np.random.default_rng(0).random((20, 4, 3))
+    template = DeformableTemplateEstimator(max_iter=1, random_state=0)
+    expected = clone(template).fit(images)
+    stack = arrays.from_array(images, chunks=cut)
+    for X in (stack, stack[stack[:, 0, 0] >= 0]):
+        found = clone(template).fit(X)
+        assert found.image_shape_ == (4, 3)
+        np.testing.assert_allclose(found.templates_, expected.templates_, rtol=1e-10)
+    modes = found.modes_of(stack).compute()
+    np.testing.assert_allclose(modes, expected.modes_of(images), atol=1e-10)
+    with pytest.raises(ValueError, match=r"rows and columns, got shape \(240,\)"):
+        template.fit(stack.ravel())
