@@ -9,8 +9,11 @@ from the same layers, which are pretrained; the CPU seconds contain it. Where a 
 needs shorter steps than another to stay finite, the title line says so.
 
 ``--seconds 300`` gives each solver that much CPU time after the pretraining instead of
-epochs: two trial epochs, of the halves of a run, say how many it has. ``--small`` takes
-two minutes: 8,000 or 6,000 rows and smaller machines. ``--paper``
+epochs: two trial epochs, of the halves of a run, say how many it has. With ``--below``
+the digits' machines begin as that of ``boltzmann_record.py`` does, with the average of
+a restricted machine and small weights to the layer on top, and draw their pixels anew
+at each visit. ``--small`` takes two minutes: 8,000 or 6,000 rows and smaller machines.
+``--paper``
 runs the published sizes (784-500-1000 and 128-500-1000, 100 epochs of pretraining and
 500 or 200 more, the steps and transitions of the paper), which takes days on such a
 machine.
@@ -28,7 +31,8 @@ from pathlib import Path
 
 import joblib
 import numpy as np
-from boltzmann_data import frey_faces, mnist, ocr_letters
+from boltzmann_data import frey_faces, mnist, mnist_intensities, ocr_letters
+from boltzmann_record import Run, new_machine, step_size  # noqa: F401 (in checkpoints)
 from machine import describe
 
 from sktem import LatentBoltzmannMachine
@@ -97,8 +101,17 @@ PUBLISHED = {
 }  # fmt: skip
 
 
+#: Digits that go on from a restricted machine.
+ON_TOP = Plan(
+    "MNIST", lambda: (mnist_intensities()[0], mnist()[1]), 28, (500, 1000), 0, 20,
+    (0.03, 0.0003), n_gibbs_e=2, n_test=1000, n_temperatures=15_000,
+)  # fmt: skip
+
+
 def plans(arguments):
     """Return the plans that were asked for."""
+    if arguments.below:
+        return {"mnist": ON_TOP}
     if arguments.small:
         return SMALL
     return PUBLISHED if arguments.paper else SCALED
@@ -110,6 +123,13 @@ def pretrained(key, plan, train, arguments):
     if path is not None and path.exists():
         return joblib.load(path)
     start = time.process_time()
+    if arguments.below:
+        options = argparse.Namespace(
+            below=arguments.below, top=plan.sizes[1], gibbs=plan.n_gibbs_m,
+            gibbs_e=plan.n_gibbs_e, chains=100, decay=2e-4, seed=arguments.seed,
+        )  # fmt: skip
+        machine = new_machine(options, train)
+        return machine.set_params(n_mean_field=plan.n_mean_field), 0.0
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=plan.sizes, n_gibbs_m=plan.n_gibbs_m,
         n_gibbs_e=plan.n_gibbs_e, n_mean_field=plan.n_mean_field,
@@ -267,6 +287,7 @@ def main():
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seconds", type=float, help="CPU time of each solver")
     parser.add_argument("--only", choices=["ocr", "mnist", "faces"])
+    parser.add_argument("--below", help="checkpoint of boltzmann_record.py, digits")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solvers", nargs="+", choices=list(SOLVERS), default=SOLVERS)
     parser.add_argument(
