@@ -408,7 +408,10 @@ class Cells:
         for (data, n_test, per_class, split, method), values in self.known.items():
             if (data, per_class) == (name, size):
                 found.setdefault(n_test, {}).setdefault(method, {})[split] = values
-        return found
+        return {
+            n_test: {method: by[method] for method in METHODS if method in by}
+            for n_test, by in found.items()
+        }
 
 
 def main():
@@ -445,23 +448,22 @@ def main():
             summary(report, found, name, size, n_test)
 
 
-def summary(report, found, name, per_class, n_test):
+def summary(report, found, name, per_class, n_test, kind="images"):
     """Print means over splits, and the share of errors that samples have of them."""
     ours = found.get("samples", {})
     report()
     report(
-        f"{name}, {per_class} a class, {n_test} test images    errors in %: mean (sd), "
+        f"{name}, {per_class} a class, {n_test} test {kind}    errors in %: mean (sd), "
         "splits; samples' errors on the same splits divided by these; CPU"
     )
-    for method in [method for method in METHODS if method in found]:
-        values = found[method]
+    for method, values in found.items():
         errors, fits, asked = np.array(list(values.values())).T
         sd = f"{errors.std(ddof=1):.2f}" if len(errors) > 1 else "-"
         both = [split for split in values if split in ours]
         ratio = "-"
         if both and method != "samples":
             own, other = (np.mean([v[s][0] for s in both]) for v in (ours, values))
-            ratio = f"{own / other:.2f}"
+            ratio = f"{own / other:.2f}" if other > 0 else "-"
         report(
             f"{method:18s}{errors.mean():7.2f} ({sd:>4s}) {len(errors)}  {ratio:>5s}"
             f"   fit {np.median(fits):6.1f} s   predict {np.median(asked):6.2f} ms"

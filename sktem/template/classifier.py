@@ -107,9 +107,10 @@ class DeformableTemplateClassifier(
           deformations of all classes together (with a smooth prior, which one image of
           a class leaves as it is) and random scales, shears, rotations and shifts.
           Features are amounts of gradient by direction and place, which contrast does
-          not change, and a little of the brightness; at most 6,000 images and copies
-          are used. Missing pixels are interpolated. Images with holes, where a pixel
-          and all of its neighbours are missing, are classified by likelihood.
+          not change, and a little of the brightness; for signals also their values,
+          centred and scaled. At most 6,000 images and copies are used. Missing pixels
+          are interpolated. Images with holes, where a pixel and all of its neighbours
+          are missing, are classified by likelihood.
         - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
           and less accurate for clean pictures of strokes and edges, but not misled by
           noise.

@@ -61,13 +61,15 @@ class PooledDeformations(NamedTuple):
         grid = self.grid
         centre = np.array(grid.half_widths)[:, None]
         found = np.empty_like(images)
+        # What is beyond an image is its background, beyond a signal its last value.
+        beyond = "nearest" if grid.n_axes == 1 else "grid-constant"
         for start in range(0, len(images), IMAGES_AT_ONCE):
             part = images[start : start + IMAGES_AT_ONCE]
             positions = grid.pixels - self.fields(len(part), rng) + centre
             for row, image in enumerate(part):
                 found[start + row] = map_coordinates(
                     image.reshape(grid.image_shape), positions[row], order=1,
-                    mode="grid-constant",
+                    mode=beyond,
                 )  # fmt: skip
         return found
 

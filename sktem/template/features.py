@@ -9,12 +9,17 @@ import numpy as np
 
 __all__ = ["OrientationFeatures"]
 
-#: Cells along each axis of three pixels or more, the standard deviation of the gradient
-#: in sixteenths of the longest side, and that of a cell in spacings of the cells.
-CELLS, GRADIENT_SD, CELL_SD = 5, 0.55, 0.525
+#: Cells along each axis of images and volumes with as many pixels, and along signals;
+#: the standard deviation of a cell in spacings of the cells.
+CELLS, CELLS_OF_SIGNALS, CELL_SD = 5, 24, 0.525
 
-#: Power of the cosine between a gradient and a direction, and of what a cell adds up.
-SHARPNESS, COMPRESSION = 9, 0.25
+#: Standard deviation of the gradient in sixteenths of the longest side, and in pixels
+#: at least; in signals.
+GRADIENT_SD, LEAST_GRADIENT_SD, GRADIENT_SD_OF_SIGNALS = 0.55, 0.275, 0.2
+
+#: Power of the cosine between a gradient and a direction, and of what a cell adds up in
+#: images and volumes, and in signals.
+SHARPNESS, COMPRESSION, COMPRESSION_OF_SIGNALS = 9, 0.25, 0.5
 
 #: Weight of the brightness of all cells together.
 BRIGHTNESS = 0.15
@@ -34,12 +39,14 @@ class OrientationFeatures:
     to the neighbours of a pixel (two for signals, eight for images, 26 for volumes);
     each channel is averaged by Gaussian windows about the cells of a regular grid. The
     averages, compressed by a power, have unit norm, so that neither offset nor gain of
-    the image changes them. The brightness of the cells comes last, with a small
-    weight: it separates images without edges.
+    the image changes them. Signals have more cells, and beside the gradients, at the
+    same weight, the averages of their values, centred and of unit norm. The brightness
+    of the cells comes last, with a small weight: it separates images without edges.
     """
 
     def __init__(self, image_shape):
         self.image_shape = tuple(image_shape)
+        self.is_signal = len(self.image_shape) == 1
 
     @cached_property
     def directions(self) -> np.ndarray:
@@ -51,7 +58,8 @@ class OrientationFeatures:
     @cached_property
     def _matrices(self):
         """Smoothing, derivative and windows of each axis, (n or n_cells, n)."""
-        sd = max(GRADIENT_SD * max(self.image_shape) / 16, GRADIENT_SD / 2)
+        sixteenths = GRADIENT_SD_OF_SIGNALS if self.is_signal else GRADIENT_SD
+        sd = max(sixteenths * max(self.image_shape) / 16, LEAST_GRADIENT_SD)
         found = []
         for n in self.image_shape:
             beyond = int(np.ceil(REACH * sd))
@@ -61,7 +69,7 @@ class OrientationFeatures:
             # The derivative of a ramp is its slope.
             slope = -gap * smooth
             slope /= np.maximum((slope * -gap).sum(axis=1, keepdims=True), 1e-300)
-            cells = min(CELLS, n)
+            cells = min(CELLS_OF_SIGNALS if self.is_signal else CELLS, n)
             centres = (np.arange(cells) + 0.5) * n / cells - 0.5
             window = np.subtract.outer(centres, np.arange(n)) / (CELL_SD * n / cells)
             window = np.exp(-0.5 * window**2)
@@ -96,10 +104,14 @@ class OrientationFeatures:
         size = np.where(size > LEAST_GRADIENT * largest[..., None], size, 0.0)
         cosines = slopes @ self.directions.T / np.where(size > 0, size, 1.0)
         channels = size * np.maximum(cosines, 0.0) ** SHARPNESS
-        features = self._in_cells(channels) ** COMPRESSION
-        norms = np.linalg.norm(features, axis=1, keepdims=True)
-        features /= np.where(norms > 0, norms, 1.0)
-        cells = self._in_cells(images)
+        cells, amounts = self._in_cells(images), self._in_cells(channels)
+        if self.is_signal:
+            values = cells - cells.mean(axis=1, keepdims=True)
+            values[np.ptp(images, axis=1) <= LEAST_GRADIENT * largest[:, 0]] = 0.0
+            edges = _of_unit_norm(amounts**COMPRESSION_OF_SIGNALS)
+            features = np.hstack([edges, _of_unit_norm(values)]) / np.sqrt(2)
+        else:
+            features = _of_unit_norm(amounts**COMPRESSION)
         return np.hstack([features, BRIGHTNESS / np.sqrt(cells.shape[1]) * cells])
 
     def _in_cells(self, values):
@@ -108,6 +120,12 @@ class OrientationFeatures:
             values = np.tensordot(values, window, (axis + 1, 1))
             values = np.moveaxis(values, -1, axis + 1)
         return values.reshape(len(values), -1)
+
+
+def _of_unit_norm(rows):
+    """Return rows of norm one, or zero."""
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    return rows / np.where(norms > 0, norms, 1.0)
 
 
 def _at_the_border(matrix, beyond):

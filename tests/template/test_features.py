@@ -8,21 +8,34 @@ from sktem.template.features import (
     BRIGHTNESS,
     CELL_SD,
     CELLS,
+    CELLS_OF_SIGNALS,
     COMPRESSION,
+    COMPRESSION_OF_SIGNALS,
     GRADIENT_SD,
+    GRADIENT_SD_OF_SIGNALS,
+    LEAST_GRADIENT_SD,
     REACH,
     SHARPNESS,
     OrientationFeatures,
 )
 
-SHAPES = [(9,), (16, 8), (7, 1), (3, 20), (2, 3, 4)]
+SHAPES = [(9,), (40,), (16, 8), (7, 1), (3, 20), (2, 3, 4)]
+
+
+def cells_of(shape):
+    """Return the number of cells of each axis."""
+    most = CELLS_OF_SIGNALS if len(shape) == 1 else CELLS
+    return [min(most, n) for n in shape]
+
+
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
 def by_loops(image):
     """Return the features of one image, from their definition."""
     shape, n_axes = image.shape, image.ndim
-    sd = max(GRADIENT_SD * max(shape) / 16, GRADIENT_SD / 2)
+    sixteenths = GRADIENT_SD_OF_SIGNALS if n_axes == 1 else GRADIENT_SD
+    sd = max(sixteenths * max(shape) / 16, LEAST_GRADIENT_SD)
     slopes = []
     for along in range(n_axes):
         part = image
@@ -37,7 +50,8 @@ def by_loops(image):
     slopes = np.stack(slopes, axis=-1)
     directions = [np.array(d) - 1.0 for d in np.ndindex(*[3] * n_axes)]
     directions = [d / np.linalg.norm(d) for d in directions if d.any()]
-    counts = [min(CELLS, n) for n in shape]
+    counts = cells_of(shape)
+    power = COMPRESSION_OF_SIGNALS if n_axes == 1 else COMPRESSION
     found, brightness = [], []
     for cell in np.ndindex(*counts):
         window = np.ones(())
@@ -53,9 +67,13 @@ def by_loops(image):
                 if size > 0:
                     cosine = max(slopes[pixel] @ direction / size, 0.0)
                     amount += window[pixel] * size * cosine**SHARPNESS
-            found.append(amount**COMPRESSION)
-    brightness = BRIGHTNESS * np.array(brightness) / np.sqrt(len(brightness))
-    return np.append(np.array(found) / np.linalg.norm(found), brightness)
+            found.append(amount**power)
+    brightness = np.array(brightness)
+    found = np.array(found) / np.linalg.norm(found)
+    if n_axes == 1:
+        values = brightness - brightness.mean()
+        found = np.append(found, values / np.linalg.norm(values)) / np.sqrt(2)
+    return np.append(found, BRIGHTNESS * brightness / np.sqrt(len(brightness)))
 
 
 @OF_SHAPE
@@ -70,7 +88,7 @@ def test_features(shape):
 def test_offset_and_gain_change_brightness_only(shape):
     images = np.random.default_rng(0).normal(size=(300, int(np.prod(shape))))
     features = OrientationFeatures(shape)
-    n_cells = np.prod(np.minimum(shape, CELLS))
+    n_cells = np.prod(cells_of(shape))
     found = features.transform(images)
     np.testing.assert_allclose(features.transform(images[:3]), found[:3], atol=1e-12)
     changed = features.transform(7 * images - 100)

@@ -1,0 +1,152 @@
+"""Few signals a class: templates beside what practitioners would use.
+
+Training signals are drawn at random from the training and test sets together, the same
+for all methods; at most 500 of the others are classified. The data come with tslearn
+(Trace) and with aeon (the others), and are left out where these are not installed.
+
+``samples``, ``likelihood``
+    ``DeformableTemplateClassifier`` with these predictors.
+``MiniRocket``
+    Ten thousand features by random convolutions, and ridge regression with its penalty
+    by cross-validation (Dempster, Schmidt and Webb, 2021); aeon's.
+``DTW``
+    Nearest neighbour by dynamic time warping within a tenth of the length; tslearn's.
+``1-NN``
+    Nearest neighbour by the Euclidean distance.
+
+Run: ``python benchmarks/few_shot_signals.py``. Numba's compilation counts in the first
+fit, so that medians of CPU seconds are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from itertools import product
+
+import numpy as np
+from few_shot import summary
+from image_data import Report
+from machine import describe
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from template_classification import draw
+from threadpoolctl import threadpool_limits
+
+from sktem import DeformableTemplateClassifier
+from sktem.exceptions import FitWarning
+
+#: Sets that came before the features of signals were chosen, and others.
+SETS = ("Trace", "GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf")
+MOST_TESTED = 500
+
+
+def load(name):
+    """Return the signals of a set and their labels."""
+    if name == "Trace":
+        from tslearn.datasets import CachedDatasets
+
+        X, y, X_test, y_test = CachedDatasets().load_dataset(name)
+        return np.concatenate([X, X_test])[..., 0], np.concatenate([y, y_test])
+    from aeon.datasets import load_classification
+
+    X, y = load_classification(name)
+    return X[:, 0], y
+
+
+def template(predictor):
+    """Return a method that classifies by templates."""
+
+    def predict(X, y, seed):
+        return DeformableTemplateClassifier(
+            X.shape[1:], predictor=predictor, random_state=seed
+        ).fit(X, y)
+
+    return predict
+
+
+def mini_rocket(X, y, seed):
+    """Return a fitted MiniRocket with ridge regression."""
+    from aeon.transformations.collection.convolution_based import MiniRocket
+
+    return make_pipeline(
+        MiniRocket(random_state=seed),
+        StandardScaler(with_mean=False),
+        RidgeClassifierCV(alphas=np.logspace(-3, 3, 10)),
+    ).fit(X, y)
+
+
+def warped_neighbour(X, y, seed):
+    """Return a fitted nearest neighbour by dynamic time warping."""
+    from tslearn.neighbors import KNeighborsTimeSeriesClassifier
+
+    return KNeighborsTimeSeriesClassifier(
+        1,
+        metric="dtw",
+        metric_params={
+            "global_constraint": "sakoe_chiba",
+            "sakoe_chiba_radius": X.shape[1] // 10,
+        },
+    ).fit(X, y)
+
+
+METHODS = {
+    "samples": template("samples"),
+    "likelihood": template("likelihood"),
+    "MiniRocket": mini_rocket,
+    "DTW": warped_neighbour,
+    "1-NN": lambda X, y, seed: KNeighborsClassifier(1).fit(X, y),
+}
+
+
+def run(method, X, y, per_class, split):
+    """Return error in percent, CPU seconds of the fit and CPU ms of a prediction."""
+    rng = np.random.default_rng([split, per_class])
+    rows = draw(y, per_class, rng)
+    others = rng.permutation(np.setdiff1d(np.arange(len(y)), rows))[:MOST_TESTED]
+    began = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        classifier = METHODS[method](X[rows], y[rows], split)
+    fitted = time.process_time()
+    error = 100 * np.mean(classifier.predict(X[others]) != y[others])
+    predicted = time.process_time() - fitted
+    return error, fitted - began, 1e3 * predicted / len(others)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", choices=SETS, nargs="+", default=SETS)
+    parser.add_argument("--per-class", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--methods", choices=METHODS, nargs="+", default=list(METHODS))
+    parser.add_argument("--dry-run", action="store_true", help="write no table")
+    options = parser.parse_args()
+    report = Report(None if options.dry_run else "few_shot_signals")
+    report(describe())
+    for name, per_class in product(options.data, options.per_class):
+        try:
+            X, y = load(name)
+        except ImportError as error:
+            report(f"\n{name} is left out: {error}")
+            continue
+        found = {
+            method: {
+                split: run(method, X, y, per_class, split)
+                for split in range(options.splits)
+            }
+            for method in options.methods
+        }
+        n_test = min(MOST_TESTED, len(y) - per_class * len(np.unique(y)))
+        title = f"{name}, {X.shape[1]} points, {len(np.unique(y))} classes"
+        summary(report, found, title, per_class, n_test, "signals")
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()
