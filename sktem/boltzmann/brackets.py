@@ -59,14 +59,19 @@ class PartitionBracket:
     reverse: AISResult
 
     @property
+    def _crossed(self) -> bool:
+        """Whether the reverse estimate is the lower one, beyond both errors."""
+        return _bound(self.reverse, MARGIN) < _bound(self.forward, -MARGIN)
+
+    @property
     def lower(self) -> float:
-        """The forward estimate less two standard errors."""
-        return self.forward.value - MARGIN * self.forward.standard_error
+        """The forward estimate less two standard errors; the lower end if crossed."""
+        return _bound(self.reverse if self._crossed else self.forward, -MARGIN)
 
     @property
     def upper(self) -> float:
-        """The reverse estimate plus two standard errors."""
-        return self.reverse.value + MARGIN * self.reverse.standard_error
+        """The reverse estimate plus two standard errors; the upper end if crossed."""
+        return _bound(self.forward if self._crossed else self.reverse, MARGIN)
 
     @property
     def effective_sample_size(self) -> float:
@@ -90,7 +95,8 @@ class PartitionBracket:
         forward, reverse = self.forward, self.reverse
         gap = reverse.value - forward.value
         error = np.hypot(forward.standard_error, reverse.standard_error)
-        if gap < -DISAGREEMENT * error:
+        enough = TRUSTED_SHARE * self.n_runs
+        if gap < -DISAGREEMENT * error and forward.effective_sample_size >= enough:
             return (
                 "the chains that reverse runs began with have missed a part of the "
                 "states, as chains do that stay in one mode; trust the forward estimate"
@@ -100,9 +106,16 @@ class PartitionBracket:
                 "the runs are too short (increase n_temperatures), or the chains that "
                 "reverse runs began with have missed a part of the states"
             )
-        if self.effective_sample_size < TRUSTED_SHARE * forward.n_runs:
+        if self.effective_sample_size < enough:
             return "the runs are too short; increase n_temperatures"
+        if self._crossed:
+            return "the ends are on the wrong sides; increase n_temperatures or n_runs"
         return ""
+
+
+def _bound(estimate, margin):
+    """Return an estimate plus some standard errors."""
+    return estimate.value + margin * estimate.standard_error
 
 
 def reverse_annealed_importance_sampling(

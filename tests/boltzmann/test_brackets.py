@@ -8,6 +8,8 @@ from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.partition import ExactPartition
 from sktem.evaluation import (
+    AISResult,
+    PartitionBracket,
     bracket_log_partition,
     enumerate_states,
     reverse_annealed_importance_sampling,
@@ -137,6 +139,31 @@ def test_too_few_temperatures_are_found_out():
     assert np.mean([one.lower < exact < one.upper for one in found]) >= 0.9
 
 
+@pytest.mark.parametrize(
+    ("sizes", "gap", "reason"),
+    [
+        ((3, 3), -0.25, "too short"),
+        ((3, 3), -1.0, "too short"),
+        ((90, 3), -0.25, "too short"),
+        ((90, 90), -0.25, "wrong sides"),
+        ((90, 90), -0.29, "wrong sides"),
+        ((90, 90), -1.0, "trust the forward estimate"),
+        ((90, 90), -0.1, ""),
+        ((90, 90), 0.1, ""),
+    ],
+)
+def test_ends_that_have_crossed(sizes, gap, reason):
+    # Errors that few runs underestimate can leave nothing between the two ends.
+    forward = AISResult(7.0, 0.01, sizes[0], 100, 1000)
+    reverse = AISResult(7.0 + gap, 0.1, sizes[1], 100, 1000)
+    found = PartitionBracket(7.0 + gap / 2, 0.05, forward, reverse)
+    assert reason in found.doubt and bool(found.doubt) == bool(reason)
+    assert found.lower < found.upper
+    if reason:
+        for one in (forward, reverse):
+            assert found.lower < one.value < found.upper
+
+
 def test_same_seed_same_value():
     model, params, draws = two_modes(3)
     values = []
@@ -184,7 +211,9 @@ def test_an_estimator_warns_of_chains_in_one_mode():
     machine.chains_ = np.zeros((26, 10), np.float32)
     with pytest.warns(FitWarning, match="missed a part"):
         found = machine.log_partition("bracket", n_temperatures=150)
-    assert found.upper < exact < found.forward.value + 4 * found.forward.standard_error
+    forward, reverse = found.forward, found.reverse
+    assert reverse.value + 2 * reverse.standard_error < exact
+    assert exact < forward.value + 4 * forward.standard_error
     with pytest.warns(FitWarning, match="missed a part"):
         machine.score(X, method="bracket")
 
