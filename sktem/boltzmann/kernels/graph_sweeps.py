@@ -9,12 +9,14 @@ visited in the order of their colours; any other order is as right.
 import numpy as np
 from numba import njit
 
+from sktem.boltzmann.kernels.bit_draws import byte_lane
 from sktem.kernels.counter import (
     LARGEST_POWER,
     MINUS_LOG2_E,
     TWO_24,
     halves,
     hashed,
+    hashed_byte,
     lane_number,
     mixed,
     odds,
@@ -50,15 +52,29 @@ def add_field(field, states, unit, indptr, indices, weights, bias):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_unit(row, x, low, high, lanes):
-    """Equal ``row[:] = (hashed(low, high, lanes) + 0.5) * (1 + 2.0**x) < 2**24``."""
+def first_bytes(first, low, high, lanes, shifts, few):
+    """Write 2**24 times the first bytes of the uniform numbers; return their range.
+
+    The draws of a unit with more than four neighbours have none, but 24 bits in all.
+    """
+    if not few:
+        first[:] = _ZERO
+        return TWO_24
+    for c in range(first.shape[0]):
+        first[c] = TWO_24 * hashed_byte(low, high, lanes[c], shifts[c])
+    return TWO_24 * np.float32(256.0)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def draw_unit(row, x, low, high, lanes, first, whole):
+    """Equal ``row[:] = (first + hashed(low, high, lanes) + 0.5) * odds(x) < whole``."""
     for c in range(row.shape[0]):
-        drawn = (hashed(low, high, lanes[c]) + _HALF) * odds(x[c]) < TWO_24
+        drawn = (first[c] + (hashed(low, high, lanes[c]) + _HALF)) * odds(x[c]) < whole
         row[c] = _ONE if drawn else _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_group(out, states, k, indices, weights, bias, low, high, lanes):
+def draw_group(out, states, k, indices, weights, bias, low, high, lanes, first, whole):
     """Equal `add_field` of one group and `draw_unit`, in one pass over the chains.
 
     `out` must not be one of the neighbours: otherwise there are no vector instructions.
@@ -70,12 +86,12 @@ def draw_group(out, states, k, indices, weights, bias, low, high, lanes):
         # No field can be out of bounds, which saves a fifth of the time.
         for c in range(out.shape[0]):
             x = (bias + w0 * x0[c]) + w1 * x1[c] + (w2 * x2[c] + w3 * x3[c])
-            h = hashed(low, high, lanes[c]) + _HALF
-            out[c] = _ONE if h + h * small_power_of_two(x) < TWO_24 else _ZERO
+            h = first[c] + (hashed(low, high, lanes[c]) + _HALF)
+            out[c] = _ONE if h + h * small_power_of_two(x) < whole else _ZERO
     else:
         for c in range(out.shape[0]):
             x = bias + w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
-            drawn = (hashed(low, high, lanes[c]) + _HALF) * odds(x) < TWO_24
+            drawn = (first[c] + (hashed(low, high, lanes[c]) + _HALF)) * odds(x) < whole
             out[c] = _ONE if drawn else _ZERO
 
 
@@ -126,9 +142,12 @@ def sweeps(
         for c in range(width):
             row[c] = source[start + c]
     result = np.empty_like(local) if apart else local
-    lanes = np.empty(width, np.uint32)
+    lanes, shared = np.empty(width, np.uint32), np.empty(width, np.uint32)
+    shifts, first = np.empty(width, np.uint32), np.empty(width, np.float32)
     for c in range(width):
-        lanes[c] = lane_number(places[start + c])
+        place = places[start + c]
+        lanes[c], shared[c] = lane_number(place), byte_lane(place)
+        shifts[c] = 8 * (place & 3)
     new = np.empty(width, np.float32)
     masked = clamped.shape[0] > 0
     shifted = offsets.shape[0] > 0
@@ -138,12 +157,15 @@ def sweeps(
             u = order[position]
             row = local[u]
             low, high = halves(mixed(seed, np.uint64(sweep), np.uint64(u)))
-            k = indptr[u]
+            k, few = indptr[u], indptr[u + 1] <= indptr[u] + 4
+            whole = _ONE
+            if not means:
+                whole = first_bytes(first, low, high, shared, shifts, few)
             if plain and indptr[u + 1] == k + 4:
-                target = result[u]
                 draw_group(
-                    target, local, k, indices, weights, biases[u], low, high, lanes
-                )
+                    result[u], local, k, indices, weights, biases[u], low, high, lanes,
+                    first, whole,
+                )  # fmt: skip
                 continue
             add_field(new, local, u, indptr, indices, weights, biases[u])
             if shifted:
@@ -153,7 +175,7 @@ def sweeps(
             if means:
                 mean_unit(new, new)
             else:
-                draw_unit(new, new, low, high, lanes)
+                draw_unit(new, new, low, high, lanes, first, whole)
             if masked:
                 hold = clamped[u]
                 for c in range(width):

@@ -5,7 +5,11 @@ import pytest
 
 from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.graphs import Graph, grid_graph
-from tests.kernels.test_counter import reference_hashed, reference_mixed
+from tests.kernels.test_counter import (
+    reference_bytes,
+    reference_hashed,
+    reference_mixed,
+)
 
 
 def machine(kind, seed=0):
@@ -31,13 +35,22 @@ def dense_weights(model, params):
     return weights + weights.T
 
 
+def reference_uniform(key, places, few):
+    """Return uniform numbers, of 32 bits for units with at most four neighbours."""
+    uniform = (reference_hashed(key, places).astype(float) + 0.5) / 2**24
+    if few:
+        uniform += reference_bytes(key, -1 - places // 4, places % 4)
+        uniform /= 256
+    return uniform
+
+
 def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
     """Sweep in float64; also return how near the draws were to their thresholds."""
     weights, biases = dense_weights(model, params), params[: model.n_units]
     states = states.astype(np.float64)
     clamped, offsets = options.get("clamped"), options.get("offsets")
     one, other = options.get("scales", (1.0, 0.0))
-    nearest = 1.0
+    nearest, places = 1.0, options.get("places", np.arange(states.shape[1]))
     for sweep in range(n_sweeps):
         for u in order:
             field = one * (biases[u] + weights[u] @ states)
@@ -47,8 +60,7 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
             new = p
             if not options.get("means"):
                 key = reference_mixed(seed, sweep, int(u))
-                hashes = reference_hashed(key, np.arange(states.shape[1]))
-                uniform = (hashes + 0.5) / 2**24
+                uniform = reference_uniform(key, places, (weights[u] != 0).sum() <= 4)
                 nearest = min(nearest, np.abs(uniform - p).min())
                 new = (uniform < p).astype(float)
             states[u] = new if clamped is None else np.where(clamped[u], states[u], new)
@@ -154,6 +166,49 @@ def test_states_as_bits_or_floats(n):
     expected, nearest = reference_sweeps(model, params, start, 5, 3, order)
     assert nearest > 1e-7
     np.testing.assert_array_equal(states, expected)
+
+
+@pytest.mark.parametrize("kind", ["grid", "dense"])
+def test_draws_depend_on_the_places_of_chains(kind):
+    model, params, rng = machine(kind)
+    start = model.new_chains(40, rng)
+    for places in (np.arange(70, 110), rng.permutation(300)[:40]):
+        states = start.copy()
+        model.sweep(params, states, 3, 5, places=places)
+        expected, nearest = reference_sweeps(
+            model, params, start, 3, 5, model.order, places=places
+        )
+        assert nearest > 1e-7
+        np.testing.assert_array_equal(states, expected)
+
+
+def test_draws_of_probabilities_that_differ_in_their_last_bits():
+    # Of units without neighbours: less than, about and more than whole bytes.
+    p = np.array([0.08, 127.6, 128.0, 128.6, 179.6, 255.92]) / 256
+    graph = Graph(np.zeros((len(p), len(p))))
+    model, n = GraphMachine(graph, []), 2_000_000
+    states = np.zeros((len(p), n), np.float32)
+    model.sweep(np.log(p / (1 - p)), states, 1, 17)
+    errors = np.sqrt(p * (1 - p) / n)
+    found = states.mean(axis=1, dtype=np.float64)
+    assert (np.abs(found - p) < 4 * errors).all()
+    # First bytes alone would be seen.
+    seen = np.abs(found - np.floor(256 * p) / 256) > 4.5 * errors
+    np.testing.assert_array_equal(seen, p != 0.5)
+
+
+def test_chains_of_a_grid_have_its_exact_means():
+    rng = np.random.default_rng(4)
+    model = GraphMachine(Graph(grid_graph(3, 4)), [])
+    params = rng.normal(size=model.n_parameters)
+    n = 100_000
+    states = model.new_chains(n, rng)
+    model.sweep(params, states, 60, 9)
+    phi = np.concatenate([states, states[model.first] * states[model.second]])
+    found, errors = phi.mean(axis=1), phi.std(axis=1) / np.sqrt(n)
+    assert (np.abs(found - model.free_exact(params)[1]) < 4.5 * errors).all()
+    params[3] += 0.1
+    assert (np.abs(found - model.free_exact(params)[1]) > 6 * errors).any()
 
 
 def test_bits():
