@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral, Real
 
 import numpy as np
@@ -203,9 +204,11 @@ def _in_range(X):
         raise ValueError("a sparse X must not contain NaN")
     if 0 not in values.shape:
         xp = arrays_of(values).xp
-        # Where a value is not observed, one that is in range.
-        seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
-        low, high = float(xp.min(seen)), float(xp.max(seen))
+        low, high = float(xp.min(values)), float(xp.max(values))
+        if math.isnan(low):
+            # Where a value is not observed, one that is in range.
+            seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
+            low, high = float(xp.min(seen)), float(xp.max(seen))
         if low < 0 or high > 1:
             raise ValueError(
                 "X must be in [0, 1] for visible='binary', got values from "

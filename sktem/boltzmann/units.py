@@ -149,9 +149,12 @@ def _summed(function, X, weights):
 def _seen(part, weights):
     """Return rows with zero for NaN, what is not NaN, and weights, by column."""
     arrays = arrays_of(part)
-    seen = ~arrays.xp.isnan(part)
+    xp = arrays.xp
+    seen = ~xp.isnan(part)
     each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
-    return arrays.xp.where(seen, part, arrays.xp.zeros_like(part)), seen, each
+    if not bool(xp.all(seen)):
+        part = xp.where(seen, part, xp.zeros_like(part))
+    return part, seen, each
 
 
 def _totals(part, *, weights):
@@ -160,7 +163,9 @@ def _totals(part, *, weights):
     xp = arrays.xp
     part, seen, each = _seen(part, weights)
     seen = arrays.astype(seen, xp.float64)
-    return xp.sum(part * each, axis=0, dtype=xp.float64), xp.sum(seen * each, axis=0)
+    if weights is not None:
+        part, seen = part * each, seen * each
+    return xp.sum(part, axis=0, dtype=xp.float64), xp.sum(seen, axis=0)
 
 
 def _squares(centre, part, *, weights):
