@@ -114,7 +114,9 @@ def pooled_covariance(models, parts, n_jobs=None) -> np.ndarray:
 def _images_of_templates(model, X, weights):
     """Yield images, weights, coefficients and noise of each template of a class."""
     Y, params = model._standardised(X), model._params()
-    _, labels = model._best_modes(Y)
+    labels = np.zeros(len(Y), dtype=int)
+    if len(params.weights) > 1:
+        _, labels = model._best_modes(Y)
     for t in np.unique(labels):
         rows, own = np.flatnonzero(labels == t), slice(t, t + 1)
         yield (

@@ -261,7 +261,8 @@ class SeparableSystem:
 def along_axes(matrices, values):
     """Return values multiplied by a matrix along each axis."""
     for matrix in matrices:
-        values = np.tensordot(values, matrix, axes=(0, 1))
+        product = values.reshape(len(values), -1).T @ matrix.T
+        values = product.reshape(*values.shape[1:], len(matrix))
     return values
 
 

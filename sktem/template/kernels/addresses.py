@@ -4,17 +4,32 @@ A function that is called by its name is compiled into each of its callers once 
 one that is called by its address costs a tenth of a microsecond a call.
 """
 
-from functools import lru_cache
-
+import numpy as np
 from numba import typeof, types
 
-__all__ = ["FLAT", "NUMBER", "TABLE", "by_address"]
+__all__ = ["FLAT", "NUMBER", "TABLE", "by_address", "for_types_of"]
 
 #: Types of arguments: a flat array, a table along three axes, and a place in an array.
 FLAT, TABLE, NUMBER = types.float64[::1], types.float64[:, :, ::1], types.uint64
 
+#: What `for_types_of` has made.
+_MADE: dict = {}
 
-@lru_cache
+
+def for_types_of(make, grid, *records):
+    """Return ``make(grid, *records)``, made once for all that have the same types.
+
+    Types are those of others but for a flow and arrays that must not be written. numba
+    goes through all fields to find them, which takes longer than to move an image.
+    """
+    fields = (field for record in (grid, *records) for field in record)
+    arrays = (field for field in fields if isinstance(field, np.ndarray))
+    key = make, len(grid.flow), *(array.flags.writeable for array in arrays)
+    if key not in _MADE:
+        _MADE[key] = make(grid, *records)
+    return _MADE[key]
+
+
 def by_address(function, *kinds):
     """Return a function, compiled for arguments of some types, as an argument."""
     function.compile(kinds)

@@ -14,7 +14,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, typeof
 
-from sktem.template.kernels.addresses import FLAT, TABLE, by_address
+from sktem.template.kernels.addresses import FLAT, TABLE, by_address, for_types_of
 from sktem.template.kernels.flow import follow, pull_back
 from sktem.template.kernels.products import (
     FAST,
@@ -121,6 +121,10 @@ def new_work(grid, more=0) -> Work:
 
 def steps_of(grid):
     """Return `displace`, `compare` and `adjoint` as arguments of what calls them."""
+    return for_types_of(_steps, grid)
+
+
+def _steps(grid):
     kind = typeof(grid)
     flow = kind.types[-1]
     return (

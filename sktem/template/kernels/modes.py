@@ -6,14 +6,18 @@ import numpy as np
 from numba import njit, typeof
 
 from sktem.kernels.counter_random import fill_normals, stream_key
-from sktem.template.kernels.addresses import FLAT, NUMBER, by_address
+from sktem.template.kernels.addresses import (
+    FLAT,
+    NUMBER,
+    by_address,
+    for_types_of,
+)
 from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.flow import add_squares, pull_back
 from sktem.template.kernels.products import (
     FAST,
     FOUR,
     ONE,
-    THREE,
     TWO,
     ZERO,
     clear,
@@ -111,64 +115,71 @@ def add_curvature(grid, pairs, work, maps, out, flow):
                             work[out + column * dim + row] += value
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def factorise(matrix, lower, dim, work):
-    """Fill the lower triangle with the Cholesky factor; False if there is none.
+def _curvature(grid, pairs):
+    """Return `add_curvature` as an argument of what calls it."""
+    kinds = typeof(grid), typeof(pairs), FLAT, NUMBER, NUMBER, typeof(grid.flow)
+    return by_address(add_curvature, *kinds)
 
-    Four columns at a time, so that each row is read once for four products.
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def factorise(matrix, upper, dim, work):
+    """Fill the transposed Cholesky factor of an upper triangle; False if there is none.
+
+    Row by row, less four rows above at a time.
     """
-    for start in range(ZERO, dim, FOUR):
-        # Fewer than four are left at the end: the last one stands for the others.
-        end = start + THREE if start + THREE < dim else dim - ONE
-        first = lower + start * dim
-        second = first + dim if start + ONE < dim else lower + end * dim
-        third = second + dim if start + TWO < dim else lower + end * dim
-        fourth = lower + end * dim
-        for i in range(start, dim):
-            row = lower + i * dim
-            a = b = c = d = 0.0
-            for k in range(start):
-                value = work[row + k]
-                a += value * work[first + k]
-                b += value * work[second + k]
-                c += value * work[third + k]
-                d += value * work[fourth + k]
-            sums = (a, b, c, d)
-            for j in range(start, (i if i < end else end) + ONE):
-                total = work[matrix + i * dim + j] - sums[j - start]
-                other = lower + j * dim
-                for k in range(start, j):
-                    total -= work[row + k] * work[other + k]
-                if i == j:
-                    if not total > 0.0:  # also catches NaN
-                        return False
-                    work[row + i] = np.sqrt(total)
-                else:
-                    work[row + j] = total / work[other + j]
+    for i in range(dim):
+        row, k, one = upper + i * dim, ZERO, upper
+        for j in range(i, dim):
+            work[row + j] = work[matrix + i * dim + j]
+        while k + FOUR <= i:
+            two = one + dim
+            three = two + dim
+            four = three + dim
+            a, b, c, d = work[one + i], work[two + i], work[three + i], work[four + i]
+            for j in range(i, dim):
+                work[row + j] -= (
+                    a * work[one + j]
+                    + b * work[two + j]
+                    + c * work[three + j]
+                    + d * work[four + j]
+                )
+            k += FOUR
+            one = four + dim
+        while k < i:
+            value = work[one + i]
+            for j in range(i, dim):
+                work[row + j] -= value * work[one + j]
+            k += ONE
+            one += dim
+        if not work[row + i] > 0.0:  # also catches NaN
+            return False
+        share = 1.0 / np.sqrt(work[row + i])
+        for j in range(i, dim):
+            work[row + j] *= share
     return True
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def solve_lower(lower, dim, work, out):
-    """Replace ``out`` by the solution of ``lower @ x = out``."""
+def solve_lower(upper, dim, work, out):
+    """Replace ``out`` by the solution of ``upper.T @ x = out``."""
     for i in range(dim):
-        row = lower + i * dim
-        total = work[out + i]
-        for k in range(i):
-            total -= work[row + k] * work[out + k]
-        work[out + i] = total / work[row + i]
+        row = upper + i * dim
+        value = work[out + i] / work[row + i]
+        work[out + i] = value
+        for k in range(i + ONE, dim):
+            work[out + k] -= value * work[row + k]
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def solve_upper(lower, dim, work, out):
-    """Replace ``out`` by the solution of ``lower.T @ x = out``."""
+def solve_upper(upper, dim, work, out):
+    """Replace ``out`` by the solution of ``upper @ x = out``."""
     for back in range(dim):
         i = dim - ONE - back
-        row = lower + i * dim
-        value = work[out + i] / work[row + i]
-        work[out + i] = value
-        for k in range(i):
-            work[out + k] -= value * work[row + k]
+        row = upper + i * dim
+        total = work[out + i]
+        for k in range(i + ONE, dim):
+            total -= work[row + k] * work[out + k]
+        work[out + i] = total / work[row + i]
 
 
 def modes(
@@ -208,9 +219,8 @@ def modes(
     """
     dim = len(precision)
     more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
-    kinds = typeof(grid), typeof(pairs), FLAT, NUMBER, NUMBER, typeof(grid.flow)
     _modes(
-        *steps_of(grid), by_address(add_curvature, *kinds), Y, Z, table,
+        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, table,
         precision.ravel(), noise_variance, levels, max_steps, gains, hold, grid, pairs,
         new_work(grid, more).flat, rss, log_det, lowers, grid.flow,
     )  # fmt: skip
@@ -226,8 +236,8 @@ def _modes(
     square = dim * dim
     z, move, pulled = grid.more, grid.more + dim, grid.more + TWO * dim
     gradient, gauss = pulled + dim, pulled + TWO * dim
-    hessian, lower = gauss + square, gauss + TWO * square
-    maps = lower + square
+    hessian, upper = gauss + square, gauss + TWO * square
+    maps = upper + square
     n_levels = levels.shape[0]
     for row in range(np.uint64(Y.shape[0])):
         fetch(Y, row, work, grid.image, grid.n_pixels)
@@ -288,18 +298,18 @@ def _modes(
                     if not held:
                         for i in range(dim):
                             at = i * dim
-                            for j in range(i + ONE):
+                            for j in range(i, dim):
                                 value = work[gauss + at + j] / variance
                                 work[hessian + at + j] = value + precision[at + j]
                             work[hessian + at + i] *= 1.0 + damping
-                        ready = factorise(hessian, lower, dim, work)
+                        ready = factorise(hessian, upper, dim, work)
                         if not ready:
                             damping *= TIGHTEN
                 if last or not ready:
                     break
                 copy_vector(work, gradient, move, dim)
-                solve_lower(lower, dim, work, move)
-                solve_upper(lower, dim, work, move)
+                solve_lower(upper, dim, work, move)
+                solve_upper(upper, dim, work, move)
                 expected, current = 0.0, False
                 for i in range(dim):
                     work[trial + i] = work[z + i] + work[move + i]
@@ -311,12 +321,12 @@ def _modes(
         if ready:
             total = 0.0
             for i in range(dim):
-                total += np.log(work[lower + i * dim + i])
+                total += np.log(work[upper + i * dim + i])
             log_det[row] = 2.0 * total
             if lowers.shape[0]:
                 for i in range(dim):
                     for j in range(dim):
-                        lowers[row, i, j] = work[lower + i * dim + j]
+                        lowers[row, j, i] = work[upper + i * dim + j]
 
 
 def importance_terms(
@@ -361,12 +371,12 @@ def _importance_terms(
 ):  # fmt: skip
     """Fill the terms with given scratch arrays."""
     dim, trial, pulled = grid.dim, grid.z, grid.more
-    lower = pulled + dim
+    upper = pulled + dim
     for row in range(np.uint64(Y.shape[0])):
         fetch(Y, row, work, grid.image, grid.n_pixels)
         for i in range(dim):
             for j in range(dim):
-                work[lower + i * dim + j] = lowers[row, i, j]
+                work[upper + i * dim + j] = lowers[row, j, i]
         key = stream_key(seed, numbers[row])
         counter = 0
         for draw in range(terms.shape[1]):
@@ -385,7 +395,7 @@ def _importance_terms(
                 stretch = np.sqrt(freedom / total)
                 ratio = squares * stretch * stretch / freedom
                 log_proposal = -0.5 * (freedom + noise.shape[0]) * np.log1p(ratio)
-            solve_upper(lower, dim, work, trial)
+            solve_upper(upper, dim, work, trial)
             for i in range(dim):
                 work[trial + i] = Z[row, i] + stretch * work[trial + i]
             displace(grid, work, flow)

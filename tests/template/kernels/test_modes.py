@@ -73,18 +73,20 @@ def test_curvature_is_the_gauss_newton_matrix(shape):
 def factor_of(A, b):
     """Return whether there is a factor, what was filled, and solutions with it."""
     n = len(A)
-    work = np.concatenate([A.ravel(), np.zeros(n * n), b, b])
-    dim, lower, one, two = map(np.uint64, (n, n * n, 2 * n * n, 2 * n * n + n))
-    found = factorise(np.uint64(0), lower, dim, work)
-    solve_lower(lower, dim, work, one)
-    solve_upper(lower, dim, work, two)
+    half = np.where(np.tri(n, k=-1, dtype=bool), np.nan, A)
+    work = np.concatenate([half.ravel(), np.zeros(n * n), b, b])
+    dim, upper, one, two = map(np.uint64, (n, n * n, 2 * n * n, 2 * n * n + n))
+    found = factorise(np.uint64(0), upper, dim, work)
+    solve_lower(upper, dim, work, one)
+    solve_upper(upper, dim, work, two)
     return found, work[n * n : 2 * n * n].reshape(n, n), work[-2 * n : -n], work[-n:]
 
 
-@pytest.mark.parametrize("n", [1, 2, 7])
+@pytest.mark.parametrize("n", [1, 2, 7, 12])
 def test_linear_algebra(n):
     A, b = positive(n), np.random.default_rng(1).normal(size=n)
-    found, lower, first, second = factor_of(A, b)
+    found, upper, first, second = factor_of(A, b)
+    lower = upper.T
     assert found
     np.testing.assert_allclose(lower, np.linalg.cholesky(A), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(first, np.linalg.solve(lower, b), rtol=1e-9)
