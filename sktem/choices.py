@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 from collections.abc import Collection, Iterable
 from numbers import Integral
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 __all__ = [
     "KnownParametersMixin",
     "check_choice",
+    "check_folder",
     "check_names",
     "check_number",
     "did_you_mean",
@@ -76,6 +78,18 @@ def check_choice(name: str, value, known: Collection[str], other: str = "") -> A
             f"{did_you_mean(value, known)}"
         )
     return value
+
+
+def check_folder(name: str, value) -> str | None:
+    """Return the path of a folder, which need not exist yet, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name} must be the path of a folder or None, got {value!r}")
+    path = os.fspath(value)
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ValueError(f"{name} must be the path of a folder, {path!r} is a file")
+    return path
 
 
 def check_names(name: str, given: Iterable, known: Collection, what: str) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from numbers import Integral, Real
 from typing import ClassVar
 
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_choice, check_folder, check_number
 from sktem.e_step.batches import SAMPLING_SCHEMES
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
 from sktem.estimators.runs import (
@@ -179,7 +179,7 @@ class LoopEstimator(EpochEstimator):
             max_passes=self.max_iter,
             tol=float(self._option("tol")),
             patience=self._option("n_iter_no_change"),
-            memory=self._option("memory"),
+            memory=check_folder("memory", self._option("memory")),
             average=False if _is_auto(average) else check_average(average),
         )
 

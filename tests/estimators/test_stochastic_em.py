@@ -175,6 +175,8 @@ def test_a_history_names_what_has_run(options, names):
         ({"step_size": "fast"}, TypeError, "step_size must be a number"),
         ({"average": "all"}, ValueError, "average must be"),
         ({"random_state": "x"}, ValueError, "cannot be used to seed"),
+        ({"memory": __file__}, ValueError, "memory must be the path of a folder, '.*'"),
+        ({"memory": 3}, TypeError, "memory must be the path of a folder or None"),
         ({"model": "gmm"}, TypeError, "model must be an instance of LatentModel"),
         ({"model": RandomInterceptModel}, TypeError, "model must be an instance"),
     ],
