@@ -70,9 +70,10 @@ class LatentBoltzmannMachine(
     graph : sparse matrix, array-like, Graph or networkx.Graph, default=None
         Symmetric adjacency matrix of all units, see :func:`sktem.graphs.grid_graph`, or
         a list of edges, pairs of indices of units. The visible units, in increasing
-        order, are the columns of X.
+        order, are the columns of X; units of networkx are its nodes in their order,
+        whatever their labels.
     hidden : array-like of int or bool, default=None
-        Hidden units of the graph; None means none.
+        Hidden units of the graph, as indices or a mask; None means none.
     hidden_layer_sizes : int or tuple of int, default=None
         Layers in place of a graph: one is a restricted machine, two or more a deep
         one. None means (100,) unless there is a graph.
@@ -166,8 +167,9 @@ class LatentBoltzmannMachine(
     binarize : float, "sample" or None, default=None
         A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
         "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
-        means) and draws from them anew at each visit of the fit. With None values in
-        [0, 1] stand as they are.
+        means) and draws from them anew at each visit of the fit; other methods take
+        them as they are, and their likelihoods are not means over draws. With None
+        values in [0, 1] stand as they are.
     pretrain : int, default=0
         Epochs of layer-wise pretraining of a deep machine by CD-1, each layer as a
         restricted machine with doubled inputs (Salakhutdinov and Hinton 2009).
