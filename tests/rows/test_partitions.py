@@ -287,7 +287,7 @@ def test_errors_name_row_and_partition(value, what):
 
 
 def test_wrong_collections():
-    with pytest.raises(ValueError, match="Dask array or data frame"):
+    with pytest.raises(ValueError, match=r"rows and columns, got shape \(10,\)"):
         mixture().fit(da.zeros(10))
     with pytest.raises(ValueError, match="0 sample"):
         mixture().fit(da.zeros((0, 2)))
