@@ -16,7 +16,8 @@ A last part may begin at any checkpoint, so that the length of a run need not be
 when it begins. A deep machine begins with the average of a restricted one, and small
 weights to the layer on top:
 
-    python benchmarks/boltzmann_record.py OTHER --below FOLDER/....joblib --top 1000
+    python benchmarks/boltzmann_record.py OTHER --below FOLDER/....joblib --top 1000 \\
+        --epochs 95 --last 30 --step 0.06
 """
 
 from __future__ import annotations
@@ -272,10 +273,11 @@ def main():
             run.train(seen, n_epochs, step)
         else:
             run.train_last(seen, n_epochs, step, options.roughness)
+        path = options.folder / (name if run.epoch <= begin else last_name)(run.epoch)
+        joblib.dump(run, path)
         if run.epoch % options.judge == 0 or run.epoch == options.epochs:
             run.judge(train[:JUDGED], test, options.temperatures)
-        write = name if run.epoch <= begin else last_name
-        joblib.dump(run, options.folder / write(run.epoch))
+            joblib.dump(run, path)
     if options.again:
         run.judge(train[:JUDGED], test, options.temperatures)
 
