@@ -14,8 +14,8 @@ for all methods; at most 500 of the others are classified. The data come with ts
 ``1-NN``
     Nearest neighbour by the Euclidean distance.
 
-Run: ``python benchmarks/few_shot_signals.py``. Numba's compilation counts in the first
-fit, so that medians of CPU seconds are printed.
+Run: ``python benchmarks/few_shot_signals.py``. The first fit compiles: CPU seconds are
+medians.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 from sktem import DeformableTemplateClassifier
 from sktem.exceptions import FitWarning
 
-#: Sets that came before the features of signals were chosen, and others.
+#: The features of signals were chosen on splits of Trace and GunPoint.
 SETS = ("Trace", "GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf")
 MOST_TESTED = 500
 
