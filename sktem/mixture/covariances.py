@@ -74,6 +74,11 @@ class Full:
         self.K, self.d = n_components, n_features
 
     @property
+    def fewest_rows(self):
+        """Return the rows that a component needs to have variance in all directions."""
+        return self.d + 1
+
+    @property
     def n_moments(self):
         """Length of the packed second moments."""
         return self.K * self.d * (self.d + 1) // 2
@@ -116,6 +121,10 @@ class Full:
     def diagonals(self, covariances):
         """Return the variances."""
         return np.diagonal(covariances, axis1=-2, axis2=-1)
+
+    def least_variances(self, covariances):
+        """Return the smallest variance of each covariance in any direction."""
+        return np.linalg.eigvalsh(covariances)[..., 0]
 
     def repair(self, covariances, floor, relative=0.0):
         """Make covariances positive definite; also count those that were not.
@@ -174,6 +183,11 @@ class Tied(Full):
     """All components share one covariance matrix."""
 
     @property
+    def fewest_rows(self):
+        """Return the rows that all components together need for that."""
+        return self.d + self.K
+
+    @property
     def n_moments(self):
         """Length of the packed second moments."""
         return self.d * (self.d + 1) // 2
@@ -209,6 +223,11 @@ class Tied(Full):
 
 class Diagonal(Full):
     """Each component has its own variances and no correlations."""
+
+    @property
+    def fewest_rows(self):
+        """Return the rows that a component needs to have variance in all columns."""
+        return 2
 
     @property
     def n_moments(self):
@@ -249,6 +268,10 @@ class Diagonal(Full):
     def diagonals(self, covariances):
         """Return the variances."""
         return covariances
+
+    def least_variances(self, covariances):
+        """Return the smallest variance of each covariance in any direction."""
+        return covariances.min(axis=-1)
 
     def repair(self, covariances, floor, relative=0.0):
         """Raise variances that are not positive; also count components with any."""
@@ -330,6 +353,10 @@ class Spherical(Diagonal):
         """Return the mean variance of a matrix, diagonal or number."""
         value = np.asarray(value, dtype=np.float64)
         return np.float64((np.diagonal(value) if value.ndim == 2 else value).mean())
+
+    def least_variances(self, covariances):
+        """Return the variances."""
+        return covariances
 
     def log_determinants(self, precisions_cholesky):
         """Return ``log det`` of each covariance matrix."""

@@ -23,12 +23,12 @@ from sktem.estimators.by_blocks import (
     total_over,
     weighted_sum,
 )
-from sktem.estimators.fit_warnings import warn_of_run, warn_user
+from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.stochastic_em import drop_weightless
-from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.mixture import tensors
 from sktem.mixture.covariances import COVARIANCES
+from sktem.mixture.fit_warnings import warn_of_covariances
 from sktem.mixture.given import (
     as_dtype,
     central_point,
@@ -402,7 +402,8 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
 
         options = {"n_init": n_init, "starts": starts, "finish": finish}
         state = self._fit(settings, X, sample_weight, new_run, **options)
-        self._warn(state, settings)
+        warn_of_run(state, settings)
+        warn_of_covariances(model, state)
         return self
 
     def __sklearn_tags__(self):
@@ -922,30 +923,6 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             params = override_start(model, params, given, X)
             s = model.statistics_of(params)
         return params, s
-
-    def _warn(self, state, settings):
-        warn_of_run(state, settings)
-        columns = self._swamped(settings.model, state.params)
-        if len(columns):
-            warn_user(
-                f"reg_covar={self.reg_covar:g} is most of the variance that was found "
-                f"in column(s) {', '.join(map(str, columns))}: divide the columns by "
-                "their standard deviations, or choose a smaller reg_covar.",
-                FitWarning,
-            )
-
-    def _swamped(self, model, params):
-        """Return the columns in which all components are as wide as `reg_covar`."""
-        structure = model.structure(params.means.shape[1])
-        if structure.known or self.reg_covar == 0:
-            return []
-        diagonals = structure.diagonals(params.covariances)
-        spherical = self.covariance_type == "spherical"
-        diagonals = diagonals.reshape(-1, 1 if spherical else params.means.shape[1])
-        rest = (diagonals - self.reg_covar) / self.reg_covar
-        # Constant columns have nothing but rounding errors.
-        found = (rest < 1).all(axis=0) & (rest > 1e-9).any(axis=0)
-        return np.flatnonzero(found).tolist()
 
     def _fitted_attributes(self, settings, state, X):
         history = state.history

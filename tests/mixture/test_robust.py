@@ -172,7 +172,9 @@ def test_a_far_outlier_costs_one_component(solver, kind):
     labels = np.repeat([0, 1, 2], [120, 80, 1])
     settings["init_params"] = lambda X, n, rng: labels[: len(X)]
     bulk = StochasticEMGaussianMixture(2, **settings).fit(X)
-    mixture = StochasticEMGaussianMixture(3, **settings).fit(np.concatenate([X, far]))
+    mixture = StochasticEMGaussianMixture(3, **settings)
+    with pytest.warns(FitWarning, match="have fewer rows than a covariance needs"):
+        mixture.fit(np.concatenate([X, far]))
     outlying = np.abs(mixture.means_[:, 0]).argmax()
     assert_allclose(mixture.means_[outlying], far[0])
     assert mixture.weights_[outlying] == pytest.approx(1 / 201)
@@ -471,3 +473,27 @@ def test_sample_of_no_rows():
     mixture = StochasticEMGaussianMixture(random_state=0).fit(plain)
     with pytest.raises(ValueError, match="Invalid value for 'n_samples': 0"):
         mixture.sample(0)
+
+
+@pytest.mark.parametrize("scale", [1e-4, 1e-9])
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_columns_below_reg_covar_are_told(kind, scale):
+    """However small they are: only constant columns have a right to no variance."""
+    X = np.column_stack([plain, np.full(60, 0.1)]) * [scale, scale, 1.0]
+    mixture = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0)
+    columns = "0, 1, 2" if kind == "spherical" else "0, 1"
+    with pytest.warns(FitWarning, match=rf"in column\(s\) {columns}:"):
+        mixture.fit(X)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied"])
+def test_components_short_of_rows_are_told(kind):
+    """Such a fit is far from new rows of the same law, and one that is not is quiet."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(2, 400, 20))
+    mixture = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0)
+    with pytest.warns(FitWarning, match=r"Component\(s\) 0, 1 have fewer rows"):
+        assert mixture.fit(X[:20]).score(new) < -1000
+    assert mixture.fit(X).score(new) > -40  # an error, if it warned
+    prior = {"covariance_prior": 1.0, "covariance_prior_strength": 0.1}
+    mixture.set_params(**prior).fit(X[:20])
