@@ -45,6 +45,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--partitions", type=int, default=8)
+    parser.add_argument("--parts", nargs="*", default=["overhead", "processes"])
     parser.add_argument("--minutes", type=float, default=2, help="of repeats, about")
     parser.add_argument("--out", type=Path, default=TABLE)
     options = parser.parse_args()
@@ -55,10 +56,12 @@ def main():
     dask.config.set({"distributed.worker.memory.target": False})
     dask.config.set({"distributed.worker.memory.spill": False})
     lines = [f"{describe()}, dask {dask.__version__}"]
-    with cluster_of(2) as client:
-        lines += overhead(client, time.perf_counter() + 20 * options.minutes)
-    until = time.perf_counter() + 40 * options.minutes
-    lines += processes(options.rows, options.partitions, until)
+    if "overhead" in options.parts:
+        with cluster_of(2) as client:
+            lines += overhead(client, time.perf_counter() + 20 * options.minutes)
+    if "processes" in options.parts:
+        until = time.perf_counter() + 40 * options.minutes
+        lines += processes(options.rows, options.partitions, until)
     text = "\n".join(lines) + "\n"
     print(text)
     options.out.write_text(text)
@@ -94,15 +97,20 @@ def overhead(client, until):
     for solver in ("em", "isaem"):
         fitted(rows, solver, 4)  # the workers load what they need
     found: dict[str, list] = {name: [] for name in computed}
+    busy, own, clock = busy_time(), 0.0, time.perf_counter()
     while len(found["em"]) < 3 or time.perf_counter() < until:
         if len(found["em"]) == 15:
             break
         for name, call in computed.items():
+            before = clocks(client)
             found[name].append(call())
+            own += (clocks(client) - before)[1]
+    others = (busy_time() - busy - own) / (time.perf_counter() - clock)
     lines = [
         "",
         f"Overhead of an iteration, {FEW_PARTITIONS} partitions, 2 processes: "
         f"milliseconds, median [quartiles] of {len(found['em'])} turns",
+        f"(other programs took {others:.2f} of {os.cpu_count()} cores)",
     ]
     for k, what in enumerate(("by the clock", "of processors")):
         bare = np.median(np.array(found["dask.compute of nothing"])[:, k])
@@ -138,8 +146,7 @@ def nothing_kept(client):
     start, kept = clocks(client), list(range(FEW_PARTITIONS))
     for _ in range(ITERATIONS):
         graph = Graph()
-        tasks = [graph.add(abs, one) for one in kept]
-        _, kept = graph.run([graph.add(abs, task) for task in tasks], tasks)
+        _, kept = graph.run_kept([graph.add(abs, one) for one in kept], abs)
     return (clocks(client) - start) / ITERATIONS
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from sktem.e_step.snapshots import Snapshots, save
-from sktem.rows.partitions import reduced
+from sktem.rows.partitions import BRANCHES, reduced
 from sktem.rows.tasks import Call, Graph, Held
 
 __all__ = ["PartitionVisits", "RemoteLatents"]
@@ -91,20 +91,25 @@ class PartitionVisits:
             The report.
         """
         constants, graph, fresh = self._constants(), Graph(), Visited(None, None)
+        if keep and self.snapshots is None:
+            self.snapshots = Snapshots(folder)
+        paths = {i: self.snapshots.path(i) if keep else None for i in each}
         each = {
-            index: (constants, self.kept.get(index, fresh), *own)
+            index: (constants, self.kept.get(index, fresh), paths[index], *own)
             for index, own in each.items()
         }
-        tasks = self.tasks(graph, _visited, function, arguments, keep, each=each)
+        found = self.tasks(graph, _visited, function, arguments, keep, each=each)
+        tasks = [*found.values()]
         if not keep:
-            return reduced(graph, tasks.values(), join)[0]
-        if self.snapshots is None:
-            self.snapshots = Snapshots(folder)
-        paths = {index: self.snapshots.path(index) for index in tasks}
-        reports = [graph.add(_reported, tasks[i], paths[i]) for i in tasks]
-        report, kept = reduced(graph, reports, join, tasks.values())
-        for (index, path), held in zip(paths.items(), kept, strict=True):
-            if path is not None:
+            return reduced(graph, tasks, join)[0]
+        if len(tasks) <= BRANCHES:
+            reports, kept = graph.run_kept(tasks, _reported)
+            report = join(*reports)
+        else:
+            reports = [graph.add(_reported, task) for task in tasks]
+            report, kept = reduced(graph, reports, join, tasks)
+        for index, held in zip(found, kept, strict=True):
+            if (path := paths[index]) is not None:
                 held = self.snapshots.written(index, path)
             self.kept[index] = held
         return report
@@ -125,17 +130,19 @@ class PartitionVisits:
 # Tasks ------------------------------------------------------------------------------
 
 
-def _visited(rows, first, constants, before, *others):
+def _visited(rows, first, constants, before, path, *others):
     """Visit rows of a partition; return the report, or all that is left."""
     *own, function, arguments, keep = others
     found = function(rows, first, before.kept, *own, *arguments, *constants)
-    return Visited(*found) if keep else found[0]
-
-
-def _reported(visited, path):
-    """Return the report of a visit, once what is to be remembered has been written."""
+    if not keep:
+        return found[0]
+    visited = Visited(*found)
     if path is not None:
         save(Visited(None, visited.kept), path)
+    return visited
+
+
+def _reported(visited):
     return visited.report
 
 

@@ -24,6 +24,7 @@ from sktem.rows.loaders import Partition
 from sktem.rows.tasks import Graph, Held, Workers, graphs_of
 
 __all__ = [
+    "BRANCHES",
     "DaskRows",
     "PartSum",
     "PartitionedRows",
@@ -398,7 +399,7 @@ def at_workers(rows):
         yield Counter
         return
     try:
-        yield rows.workers.new_events
+        yield partial(rows.workers.new_events, at_once=True)
     finally:
         rows.workers.release()
 

@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections import Counter
 from collections.abc import Sequence
+from time import monotonic
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -22,6 +23,9 @@ __all__ = ["Call", "Graph", "Held", "Packed", "Workers", "current_client", "grap
 
 #: Bytes of what tasks have in common up to which each of them gets a copy.
 MOST_COPIED = 1 << 16
+
+#: Seconds for which the workers that the scheduler has named are taken to be its own.
+SECONDS_BETWEEN_LOOKS = 0.25
 
 
 class Call(NamedTuple):
@@ -88,16 +92,30 @@ class Workers:
 
     def __init__(self):
         self.visits: WeakSet = WeakSet()
-        self._known = self._current()
+        self._known, self._seen_at = self._current(), monotonic()
 
     def _current(self) -> set[str]:
         """Return addresses."""
         client = current_client()
         return set() if client is None else set(client.nthreads())
 
-    def new_events(self) -> Counter:
-        """Return changes of the cluster since the last call."""
+    def new_events(self, at_once=False) -> Counter:
+        """Return changes of the cluster since they were last returned.
+
+        Parameters
+        ----------
+        at_once : bool, default=False
+            Whether to ask the scheduler even if it has been asked a moment ago.
+
+        Returns
+        -------
+        Counter
+            How many workers were lost, and how many are new.
+        """
+        if not at_once and monotonic() < self._seen_at + SECONDS_BETWEEN_LOOKS:
+            return Counter()
         before, self._known = self._known, self._current()
+        self._seen_at = monotonic()
         lost, new = len(before - self._known), len(self._known - before)
         return +Counter({"lost workers": lost, "new workers": new})
 
@@ -191,6 +209,34 @@ class Graph:
         found = list(found[: len(wanted)])
         return (found if self.client is None else self.client.gather(found)), held
 
+    def run_kept(self, tasks: Sequence, part) -> tuple[list, list[Held]]:
+        """Run a few tasks whose results stay where they are, and bring a part of each.
+
+        The workers are asked for the parts: further tasks would cost as much as these.
+
+        Parameters
+        ----------
+        tasks : list of TaskRef
+            The tasks.
+        part : callable
+            Returns the part of a result that is wanted here.
+
+        Returns
+        -------
+        list, list of Held
+            The parts, and what stands for the results.
+        """
+        _, held = self.run([], tasks)
+        if self.client is None:
+            return [part(one.value) for one in held], held
+        found = _asked(self.client, held, part)
+        lost = [one for one in held if one.key not in found]
+        if lost:  # with a worker, in the meantime: they are computed again
+            graph = Graph()
+            again, _ = graph.run([graph.add(part, one) for one in lost])
+            found.update(zip((one.key for one in lost), again, strict=True))
+        return [found[one.key] for one in held], held
+
 
 def graphs_of(collection) -> list[tuple[Any, dict]]:
     """Return for each partition its key and the tasks that make it.
@@ -227,6 +273,37 @@ def current_client():
     scheduler = get_scheduler()
     client = getattr(scheduler, "__self__", None)
     return client if hasattr(client, "get_events") else None
+
+
+def _asked(client, held, part):
+    """Return parts of results by key, as far as workers have them once all are there."""
+    from distributed import wait
+
+    futures = [one.value for one in held]
+    wait(futures)
+    for future in futures:
+        if future.status == "error":
+            future.result()  # raises
+    keys_of: dict[str, list] = {}
+    for key, workers in client.who_has(futures).items():
+        for worker in workers[:1]:
+            keys_of.setdefault(worker, []).append(key)
+    answers = client.run(
+        _parts_of, keys_of, part, workers=[*keys_of], on_error="return"
+    )
+    return {
+        key: value
+        for answer in answers.values()
+        if isinstance(answer, dict)  # and not an error: the worker has been lost
+        for key, value in answer.items()
+    }
+
+
+def _parts_of(keys_of, part, dask_worker):
+    """Return parts of the results that are asked of this worker, by key."""
+    data = dask_worker.data
+    keys = keys_of.get(dask_worker.address, ())
+    return {key: part(data[key]) for key in keys if key in data}
 
 
 def _named(tasks, token):

@@ -21,6 +21,7 @@ from sktem import (
 )
 from sktem.e_step import snapshots
 from sktem.models import RandomInterceptModel
+from sktem.rows import tasks
 from sktem.samplers import MALA
 from tests.mixed_effects.fits import bolus_rows
 
@@ -202,6 +203,29 @@ def test_a_worker_of_another_family_is_killed(
     for name in names:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     assert found.history_.events["lost workers"] >= 1
+
+
+def test_a_worker_is_killed_before_it_is_asked_for_reports(two_workers, monkeypatch):
+    """What it had is computed again, and nobody waits for it."""
+    calls, asked = [], tasks._asked
+
+    def late(client, held, part):
+        calls.append(len(held))
+        if len(calls) == 5:
+            distributed.wait([one.value for one in held])
+            pids = client.run(os.getpid)
+            holder = next(iter(client.who_has([held[0].value]).values()))[0]
+            os.kill(pids[holder], signal.SIGKILL)
+        return asked(client, held, part)
+
+    monkeypatch.setattr(tasks, "_asked", late)
+    settings = {"solver": "isaem", "batch_size": 600, "max_iter": 4}
+    rows = two_workers.persist(dask_array(CHUNKS[1]))
+    found = mixture(**settings).fit(rows)
+    assert len(calls) > 5
+    two_workers.wait_for_workers(2)
+    assert_same(found, mixture(**settings).fit(X))
+    assert found.history_.events["lost workers"] == 1
 
 
 def test_worker_that_joins_late(two_workers, tmp_path):
