@@ -91,9 +91,10 @@ class PartitionVisits:
             The report.
         """
         constants, graph, fresh = self._constants(), Graph(), Visited(None, None)
-        if keep and self.snapshots is None:
-            self.snapshots = Snapshots(folder)
-        paths = {i: self.snapshots.path(i) if keep else None for i in each}
+        paths: dict[int, str | None] = dict.fromkeys(each)
+        if keep:
+            self.snapshots = snapshots = self.snapshots or Snapshots(folder)
+            paths = {index: snapshots.path(index) for index in each}
         each = {
             index: (constants, self.kept.get(index, fresh), paths[index], *own)
             for index, own in each.items()
@@ -110,7 +111,7 @@ class PartitionVisits:
             report, kept = reduced(graph, reports, join, tasks)
         for index, held in zip(found, kept, strict=True):
             if (path := paths[index]) is not None:
-                held = self.snapshots.written(index, path)
+                held = snapshots.written(index, path)
             self.kept[index] = held
         return report
 

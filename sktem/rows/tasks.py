@@ -276,7 +276,7 @@ def current_client():
 
 
 def _asked(client, held, part):
-    """Return parts of results by key, as far as workers have them once all are there."""
+    """Return by key what workers have of the results, once all were there."""
     from distributed import wait
 
     futures = [one.value for one in held]
