@@ -19,11 +19,11 @@ from sktem.boltzmann.batch_draws import uniforms
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
     adapted_step,
-    centre_step,
     draw_from_means,
     draw_normals,
     draw_units,
     mean_units,
+    plain_step,
     softplus_differences,
 )
 from sktem.boltzmann.kernels.sparse_products import (
@@ -96,17 +96,8 @@ class CompiledOperations(NumpyArrays):
             np.matmul(a, b, out=out)
         return out
 
-    def centre_step(self, matrix, even, odd, along_even, along_odd):
-        """Turn the step of a matrix of weights into one about a centre, in place.
-
-        Return what the biases of the even and of the odd units are to lose.
-        """
-        to_even, to_odd = np.zeros_like(even), np.zeros_like(odd)
-        centre_step(matrix, even, odd, along_even, along_odd, to_even, to_odd)
-        return to_even, to_odd
-
-    #: The adapted step of a matrix of weights, in one pass.
-    adapted_step = staticmethod(adapted_step)
+    #: Steps of a matrix of weights, in one pass.
+    adapted_step, plain_step = staticmethod(adapted_step), staticmethod(plain_step)
 
     def pack(self, states):
         """Return zeros and ones as bits, one row of bytes for each row."""
@@ -251,16 +242,6 @@ class NamespaceOperations(NamespaceArrays):
         xp = self.xp
         positive = xp.clip(fields, 0.0, None)
         return positive + xp.log1p(xp.exp(-xp.abs(fields)))
-
-    def centre_step(self, matrix, even, odd, along_even, along_odd):
-        """Turn the step of a matrix of weights into one about a centre, in place.
-
-        Return what the biases of the even and of the odd units are to lose.
-        """
-        stack = self.xp.stack
-        left, right = stack([even, along_even], axis=1), stack([along_odd, odd], axis=0)
-        matrix -= left @ right
-        return matrix @ odd, even @ matrix
 
     def pack(self, states):
         """Return zeros and ones as bits, one row of bytes for each row."""

@@ -270,20 +270,6 @@ class LayerStates:
             change = xp.where(observed, change, xp.zeros_like(change))
         return xp.sum(change, axis=1)
 
-    def centred(self, step, centre) -> None:
-        """Turn a step along the gradient into one about a centre."""
-        operations, layout = operations_of(step), self.layout
-        even, odd = layout.even_biases(centre), layout.odd_biases(centre)
-        even_step, odd_step = layout.even_biases(step), layout.odd_biases(step)
-        along_even, along_odd = operations.copy(even_step), operations.copy(odd_step)
-        for block, (rows, columns, _) in enumerate(layout.blocks):
-            to_even, to_odd = operations.centre_step(
-                layout.matrix(step, block), even[rows], odd[columns], along_even[rows],
-                along_odd[columns],
-            )  # fmt: skip
-            even_step[rows] -= self.down * to_even
-            odd_step[columns] -= self.up * to_odd
-
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         arrays = arrays_of(gradient)
@@ -307,6 +293,39 @@ class LayerStates:
         to_odd = self.odd_fields(step, even[None, :])[0, :]
         self.layout.even_biases(step)[:] -= to_even
         self.layout.odd_biases(step)[:] -= to_odd
+
+    def plain_step(self, params, velocity, positive, negative, centre, rates):
+        """Move parameters of NumPy along the gradient, see the kernel.
+
+        Return the squared norms of the gradient and of the step.
+        """
+        layout, n = self.layout, self.layout.weights_from
+        _, past, rate = rates
+        centred = centre is not None
+        gradient = positive[:n] - negative[:n]
+        centre = gradient if centre is None else centre
+        to_even = np.zeros(layout.n_even, params.dtype)
+        to_odd = np.zeros(layout.n_odd, params.dtype)
+        gap, length = float(gradient @ gradient), 0.0
+        arrays = (params, params if velocity is None else velocity, positive, negative)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            squares = operations_of(params).plain_step(
+                *(layout.matrix(values, block) for values in arrays),
+                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
+                layout.even_biases(gradient)[rows],
+                layout.odd_biases(gradient)[columns], rates, centred, to_even[rows],
+                to_odd[columns],
+            )  # fmt: skip
+            gap, length = gap + squares[0], length + squares[1]
+        if centred:
+            layout.even_biases(gradient)[:] -= self.down * to_even
+            layout.odd_biases(gradient)[:] -= self.up * to_odd
+        step = rate * gradient
+        if velocity is not None:
+            step += past * velocity[:n]
+            velocity[:n] = step
+        params[:n] += step
+        return gap, length + float(step @ step)
 
     def adapted_step(self, params, averages, positive, negative, centre, rates):
         """Move parameters of NumPy along an adapted step, see the kernel.

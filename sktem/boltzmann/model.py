@@ -626,8 +626,33 @@ class BoltzmannModel(ABC):
         self.centre_biases(step, centre)
 
     def fuses(self, params) -> bool:
-        """Return whether `adapted_step` takes parameters of this kind."""
+        """Return whether steps in one pass take parameters of this kind."""
         return False
+
+    def plain_step(
+        self, params, velocity, positive, negative, centre, rates
+    ) -> tuple[float, float]:
+        """Move parameters along the gradient, in place and in one pass.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters; they are changed.
+        velocity : ndarray of shape (n_parameters,) or None
+            The step before, which becomes this one; None without momentum.
+        positive, negative : ndarray of shape (n_parameters,)
+            Statistics, whose difference is the gradient.
+        centre : ndarray of shape (weights_from,) or None
+            The centre of each unit, see `centred`; None for updates without centres.
+        rates : ndarray of float32 of shape (3,)
+            Weight decay, momentum and rate of the step.
+
+        Returns
+        -------
+        gap, length : float
+            Squared norms of the gradient and of the step.
+        """
+        raise NotImplementedError
 
     def adapted_step(
         self, params, averages, positive, negative, centre, rates

@@ -23,8 +23,9 @@ def m_step(settings, state, negative) -> None:
     model, params = settings.model, state.params
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
-        if settings.adaptive and model.fuses(params):
-            length = _fused(settings, state, negative)
+        if model.fuses(params):
+            one_pass = _adapted_at_once if settings.adaptive else _plain_at_once
+            length = one_pass(settings, state, negative)
         else:
             gradient = arrays.difference(state.mean, negative)
             if settings.weight_decay:
@@ -50,16 +51,32 @@ def _plain(settings, state, step):
     """Return b_t times the gradient, about the centre and with momentum if wanted."""
     if settings.centering:
         settings.model.centred(step, state.centre)
-    rate = settings.step_size_m(state.n_updates, state.fraction)
-    state.travelled += rate / (1.0 - settings.momentum)
-    step *= rate
+    step *= _plain_rate(settings, state)
     if not settings.momentum:
         return step
-    if state.velocity is None:
-        state.velocity = arrays_of(step).xp.zeros_like(step)
     state.velocity *= settings.momentum
     state.velocity += step
     return state.velocity
+
+
+def _plain_rate(settings, state):
+    """Return b_t; count it, and prepare the momentum."""
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    state.travelled += rate / (1.0 - settings.momentum)
+    if settings.momentum and state.velocity is None:
+        state.velocity = arrays_of(state.params).xp.zeros_like(state.params)
+    return rate
+
+
+def _plain_at_once(settings, state, negative):
+    """Move the parameters as `_plain` says and return the squared length."""
+    rates = settings.weight_decay, settings.momentum, _plain_rate(settings, state)
+    state.gap, length = settings.model.plain_step(
+        state.params, state.velocity if settings.momentum else None, state.mean,
+        negative, state.centre if settings.centering else None,
+        np.array(rates, np.float32),
+    )  # fmt: skip
+    return length
 
 
 def _adapted(settings, state, gradient):
@@ -102,7 +119,7 @@ def _adapted_rates(settings, state):
     return rate * (state.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
 
 
-def _fused(settings, state, negative):
+def _adapted_at_once(settings, state, negative):
     """Move the parameters as `_adapted` says and return the squared length."""
     rate, share_squares = _adapted_rates(settings, state)
     past = settings.momentum

@@ -118,21 +118,55 @@ def softplus_differences(fields, others, old, new):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")
-def centre_step(matrix, even, odd, along_even, along_odd, to_even, to_odd):
-    """Turn the step of a matrix of weights into one about a centre, in one pass.
+def plain_step(
+    matrix, velocity, positive, negative, even, odd, along_even, along_odd, rates,
+    centred, to_even, to_odd,
+):  # fmt: skip
+    """Take the step of a matrix of weights along the gradient, in one pass.
 
-    Equal ``matrix -= np.outer(even, along_odd) + np.outer(along_even, odd)``, then
-    ``to_even += matrix @ odd`` and ``to_odd += even @ matrix``.
+    With ``decay, past, rate = rates``, equal ``g = positive - negative - decay *
+    matrix``, less ``np.outer(even, along_odd) + np.outer(along_even, odd)`` if
+    `centred`, when also ``to_even += g @ odd`` and ``to_odd += even @ g``; ``step =
+    past * velocity + rate * g``, which is the new velocity unless ``past`` is 0;
+    ``matrix += step``. Return the sums of the squares of the uncentred g and of the
+    step.
     """
+    decay, past, rate = rates[0], rates[1], rates[2]
+    width = matrix.shape[1]
+    g = np.empty(width, np.float32)
+    gap, length = np.float64(0.0), np.float64(0.0)
+    # Loops over few arrays each: their rows stay in the cache.
     for i in range(matrix.shape[0]):
-        row, one, along = matrix[i], even[i], along_even[i]
-        total = np.float32(0.0)
-        for j in range(matrix.shape[1]):
-            x = row[j] - (one * along_odd[j] + along * odd[j])
-            row[j] = x
-            total += x * odd[j]
-            to_odd[j] += one * x
-        to_even[i] += total
+        row, p, q = matrix[i], positive[i], negative[i]
+        total, square = _ZERO, _ZERO
+        for j in range(width):
+            x = p[j] - q[j] - decay * row[j]
+            square += x * x
+            g[j] = x
+        gap += np.float64(square)
+        if centred:
+            one, along = even[i], along_even[i]
+            for j in range(width):
+                x = g[j] - (one * along_odd[j] + along * odd[j])
+                total += x * odd[j]
+                to_odd[j] += one * x
+                g[j] = x
+            to_even[i] += total
+        square = _ZERO
+        if past == _ZERO:
+            for j in range(width):
+                x = rate * g[j]
+                square += x * x
+                row[j] += x
+        else:
+            speed = velocity[i]
+            for j in range(width):
+                x = past * speed[j] + rate * g[j]
+                square += x * x
+                speed[j] = x
+                row[j] += x
+        length += np.float64(square)
+    return gap, length
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"}, error_model="numpy")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sktem.boltzmann.kernels.sparse_products import (
+    STRIPE,
     list_by_column,
     list_by_row,
     listed_product,
@@ -48,6 +49,38 @@ def test_the_choice_does_not_show(share, order):
     into = np.empty_like(out)
     assert COMPILED.product(a, b, into) is into
     np.testing.assert_allclose(into, a @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [STRIPE, STRIPE + 1, 2 * STRIPE, 3 * STRIPE - 1])
+def test_widths(width):
+    # NaN and infinity are not zero; what is beside the arrays is not touched.
+    a, b = problem(0.1, (9, 70), width)
+    a[5, 69], a[6, 2] = np.nan, np.inf
+    starts, room = np.empty(10, np.int64), 9 * 70 + 71
+    places, values = np.empty(room, np.int64), np.empty(room, np.float32)
+    assert list_by_row(a, 9 * 70, starts, places, values)
+    store = np.full((11, width), 7.0, np.float32)
+    listed_product(starts, places, values, b, store[1:-1])
+    with np.errstate(invalid="ignore"):
+        expected = np.stack([row[row != 0] @ b[row != 0] for row in a])
+    np.testing.assert_allclose(store[1:-1], expected, atol=1e-5)
+    assert (store[[0, -1]] == 7.0).all()
+    assert not store[4].any()
+
+
+def test_shapes_that_do_not_fit():
+    a, b = problem(0.1, (4, 10), STRIPE)
+    starts, room = np.empty(5, np.int64), 51
+    places, values = np.empty(room, np.int64), np.empty(room, np.float32)
+    list_by_row(a, 40, starts, places, values)
+    out = np.empty((4, STRIPE), np.float32)
+    for other, into in (
+        (b, out[:3]),
+        (b, np.empty((4, STRIPE + 1), np.float32)),
+        (b[:, :-1].copy(), out[:, :-1].copy()),
+    ):
+        with pytest.raises(ValueError, match="do not fit"):
+            listed_product(starts, places, values, other, into)
 
 
 def test_other_shapes_and_types():
