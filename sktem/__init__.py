@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "BoltzmannMachineClassifier": "sktem.boltzmann.classifier",
+    "BoltzmannMachineRegressor": "sktem.boltzmann.regressor",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",

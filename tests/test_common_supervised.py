@@ -1,10 +1,10 @@
-"""scikit-learn's estimator checks for the regressors and the classifier."""
+"""scikit-learn's estimator checks for regressors and classifiers."""
 
 import inspect
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression, PoissonRegressor
 from sklearn.utils.estimator_checks import (
     estimator_checks_generator,
     parametrize_with_checks,
@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import (
 from sktem import (
     ARDLogisticClassifier,
     BoltzmannMachineClassifier,
+    BoltzmannMachineRegressor,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
 )
@@ -31,6 +32,7 @@ REGRESSORS = [
 ]
 CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
 MACHINE = BoltzmannMachineClassifier(n_hidden=4)
+OUTPUTS = BoltzmannMachineRegressor(n_hidden=2, tol=0.01)
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
@@ -44,7 +46,7 @@ def names_of(estimator):
 
 
 @parametrize_with_checks(
-    [*REGRESSORS, CLASSIFIER, MACHINE],
+    [*REGRESSORS, CLASSIFIER, MACHINE, OUTPUTS],
     expected_failed_checks=lambda estimator: {},
     **STRICT,
 )
@@ -58,6 +60,7 @@ def test_estimator_check(estimator, check):
         *((one, PoissonRegressor()) for one in REGRESSORS),
         (CLASSIFIER, None),
         (MACHINE, LogisticRegression()),
+        (OUTPUTS, LinearRegression()),
     ],
     ids=lambda part: type(part).__name__,
 )

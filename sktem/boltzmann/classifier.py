@@ -19,7 +19,7 @@ from sktem.boltzmann.conditional_machines import (
     conditional_machine,
 )
 from sktem.boltzmann.labels import Labels
-from sktem.boltzmann.row_weights import shares_of, weighted_rows
+from sktem.boltzmann.row_weights import column_scaling, shares_of, weighted_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
@@ -107,6 +107,7 @@ class BoltzmannMachineClassifier(
     See Also
     --------
     LatentBoltzmannMachine : Models all columns together.
+    BoltzmannMachineRegressor : Outputs are real numbers.
 
     References
     ----------
@@ -169,7 +170,7 @@ class BoltzmannMachineClassifier(
         """
         self._check_parameters()
         X, y, shares = self._checked(X, y, sample_weight, reset=True)
-        labels, (centre, scale) = Labels.of(y), _scaling(X, shares)
+        labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
         machine = self._new_machine(labels)
         rows = ((X - centre) / scale, labels.codes(y), shares)
         rng = np.random.default_rng(seed_sequence(self.random_state))
@@ -224,7 +225,7 @@ class BoltzmannMachineClassifier(
         if first:
             machine = self._new_machine(_given_classes(classes, y))
             codes = machine.labels.codes(y)
-            centre, scale = _scaling(X, shares)
+            centre, scale = column_scaling(X, shares)
             rng = np.random.default_rng(seed_sequence(self.random_state))
             params = machine.start(codes, shares, rng)
             seed = int(rng.integers(2**31))
@@ -475,11 +476,3 @@ def _given_classes(classes, y):
     if y.ndim == 1:
         return Labels((np.unique(classes),), False)
     return Labels(tuple(np.unique(part) for part in classes), True)
-
-
-def _scaling(X, shares):
-    """Return means and standard deviations of columns, 1 for constant ones."""
-    centre = shares @ X
-    scale = np.sqrt(shares @ (X - centre) ** 2)
-    rounding = 10 * np.finfo(float).eps * np.abs(centre)
-    return centre, np.where(scale > rounding, scale, 1.0)

@@ -236,6 +236,8 @@ class LatentBoltzmannMachine(
     See Also
     --------
     sklearn.neural_network.BernoulliRBM : Restricted machine by PCD.
+    BoltzmannMachineClassifier : Labels given inputs that are not modelled.
+    BoltzmannMachineRegressor : Real outputs given inputs that are not modelled.
 
     References
     ----------

@@ -12,6 +12,7 @@ from sktem.rows.checked import CheckedRows
 __all__ = [
     "RowOrder",
     "check_weights",
+    "column_scaling",
     "mean_of",
     "shares_of",
     "thinned",
@@ -54,6 +55,14 @@ def weighted_rows(X, sample_weight):
 def shares_of(weights):
     """Return weights divided by their sum; None stays."""
     return None if weights is None else weights / weights.sum()
+
+
+def column_scaling(X, shares):
+    """Return means and standard deviations of columns, 1 for constant ones."""
+    centre = shares @ X
+    scale = np.sqrt(shares @ (X - centre) ** 2)
+    rounding = 10 * np.finfo(float).eps * np.abs(centre)
+    return centre, np.where(scale > rounding, scale, 1.0)
 
 
 def mean_of(values, shares) -> float:

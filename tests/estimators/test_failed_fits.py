@@ -6,6 +6,7 @@ import pytest
 from sktem import (
     ARDLogisticClassifier,
     BoltzmannMachineClassifier,
+    BoltzmannMachineRegressor,
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
     LatentBoltzmannMachine,
@@ -30,6 +31,7 @@ CASES = [
     (RobustPoissonRegressor(max_iter=3, tol=0), {"y": LABELS}, {"y": -LABELS}),
     (ARDLogisticClassifier(max_iter=60), {"y": LABELS}, {"y": 0 * LABELS}),
     (BoltzmannMachineClassifier(2), {"y": LABELS}, {"y": LABELS, **NO_WEIGHT}),
+    (BoltzmannMachineRegressor(2), {"y": X[:, 0]}, {"y": X[:, 0], **NO_WEIGHT}),
     (DeformableTemplateEstimator(max_iter=1), {}, NO_WEIGHT),
     (
         DeformableTemplateClassifier(max_iter=1, temperature=1.0),
