@@ -36,9 +36,14 @@ from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.by_blocks import in_memory
-from sktem.estimators.runs import EpochEstimator, unchanged_by_errors, with_callbacks
+from sktem.estimators.runs import (
+    EpochEstimator,
+    unchanged_by_errors,
+    unchanged_if_refused,
+    with_callbacks,
+)
 from sktem.history import History
-from sktem.rows.sources import found_rows
+from sktem.rows.sources import at_least_one, found_rows
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -442,6 +447,7 @@ class LatentBoltzmannMachine(
             "converged_": state.converged,
         }
 
+    @unchanged_if_refused
     @with_callbacks
     @one_blas_thread
     def partial_fit(self, X, y=None, sample_weight=None):
@@ -486,9 +492,8 @@ class LatentBoltzmannMachine(
         by_chunks = hasattr(X, "__next__") or found_rows(X) is not None
         if sample_weight is not None and by_chunks:
             raise ValueError("sample_weight needs X to be a single array")
-        for chunk in each_checked(
-            self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True
-        ):
+        chunks = each_checked(self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True)
+        for chunk in at_least_one(chunks):
             weights = check_weights(sample_weight, chunk.shape[0])
             seed = seed_sequence(self.random_state) if is_fresh() else None
             stream = BoltzmannStream(seed) if is_fresh() else self._stream

@@ -15,6 +15,7 @@ from sktem.estimators.runs import (
     EpochEstimator,
     FitProgress,
     unchanged_by_errors,
+    unchanged_if_refused,
     with_callbacks,
 )
 from sktem.loop.iterates import check_average
@@ -38,6 +39,7 @@ __all__ = [
     "FitProgress",
     "LoopEstimator",
     "unchanged_by_errors",
+    "unchanged_if_refused",
     "with_callbacks",
 ]
 

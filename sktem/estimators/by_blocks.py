@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight
 from sktem.rows.base import ROWS_PER_BLOCK
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.partitions import DaskRows, PartitionedRows
-from sktem.rows.sources import as_chunk, found_rows
+from sktem.rows.sources import as_chunk, at_least_one, found_rows
 
 __all__ = [
     "answer",
@@ -98,9 +98,9 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
     if source is not None:
         check_columns(estimator, source, reset=is_fresh())
         blocks = checked_blocks(source, estimator.n_features_in_, check)
-        yield from ((block, None) for block in blocks)
+        yield from ((block, None) for block in at_least_one(blocks))
         return
-    for chunk in map(as_chunk, X) if iterated else [X]:
+    for chunk in at_least_one(map(as_chunk, X)) if iterated else [X]:
         yield estimator._validate(chunk, sample_weight, reset=is_fresh())
 
 
@@ -131,7 +131,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
             )
         return rows.summed(function, ROWS_PER_BLOCK, sample_weight)
     sums = None
-    for rows, weights in each_block(estimator, X, sample_weight, check):
+    for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):
         found = function(rows, weights=weights)
         if sums is not None:
             found = tuple(a + b for a, b in zip(sums, found, strict=True))

@@ -31,11 +31,15 @@ __all__ = [
     "EpochEstimator",
     "FitProgress",
     "unchanged_by_errors",
+    "unchanged_if_refused",
     "with_callbacks",
 ]
 
 #: Attributes that a fit with a result sets anew, also one that was interrupted.
 RESULTS = ("fitted_", "history_")
+
+#: Attributes of which one is set once a stream has learned something.
+LEARNED = ("_stream", "fitted_")
 
 
 def unchanged_by_errors(fit):
@@ -49,6 +53,24 @@ def unchanged_by_errors(fit):
         except BaseException:
             now = vars(self)
             if all(now.get(name) is before.get(name) for name in RESULTS):
+                now.clear()
+                now.update(before)
+            raise
+
+    return call
+
+
+def unchanged_if_refused(partial_fit):
+    """Return a method whose first call, if it learns nothing, changes nothing."""
+
+    @wraps(partial_fit)
+    def call(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return partial_fit(self, *args, **kwargs)
+        except BaseException:
+            now = vars(self)
+            if all(one.get(name) is None for one in (before, now) for name in LEARNED):
                 now.clear()
                 now.update(before)
             raise

@@ -15,7 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
+from sktem.estimators.base import (
+    LoopEstimator,
+    unchanged_by_errors,
+    unchanged_if_refused,
+    with_callbacks,
+)
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns, subjects_of
@@ -451,6 +456,7 @@ default="constant"
         if found := unusual(run.problem.model, run.problem.rows, state):
             warn_user(" ".join(found), FitWarning)
 
+    @unchanged_if_refused
     @with_callbacks
     def partial_fit(self, X, y, groups=None):
         """Learn from the rows of new subjects, with constant memory.

@@ -15,7 +15,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
+from sktem.estimators.base import (
+    LoopEstimator,
+    unchanged_by_errors,
+    unchanged_if_refused,
+    with_callbacks,
+)
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
@@ -431,6 +436,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
+    @unchanged_if_refused
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.

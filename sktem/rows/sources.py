@@ -11,7 +11,7 @@ from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import names_files, rows_of_files
 from sktem.rows.partitions import DaskRows
 
-__all__ = ["as_chunk", "as_rows", "found_rows", "rows_by_blocks"]
+__all__ = ["as_chunk", "as_rows", "at_least_one", "found_rows", "rows_by_blocks"]
 
 
 def as_rows(X) -> Rows:
@@ -101,6 +101,19 @@ def found_rows(X) -> Rows | None:
 def rows_by_blocks(X) -> Rows | None:
     """Return a reader of what is no array, None if scikit-learn takes X as it is."""
     return None if isinstance(X, np.ndarray) else found_rows(X)
+
+
+def at_least_one(chunks):
+    """Yield the chunks of a stream; it is an error if there is none."""
+    empty = True
+    for chunk in chunks:
+        empty = False
+        yield chunk
+    if empty:
+        raise ValueError(
+            "X has no rows: an iterator without a chunk is empty, or has been read to "
+            "its end before"
+        )
 
 
 def as_chunk(chunk):

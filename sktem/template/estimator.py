@@ -18,7 +18,11 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
-from sktem.estimators.runs import unchanged_by_errors, with_callbacks
+from sktem.estimators.runs import (
+    unchanged_by_errors,
+    unchanged_if_refused,
+    with_callbacks,
+)
 from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.rows.partitions import at_workers
@@ -488,6 +492,7 @@ class DeformableTemplateEstimator(
     def _epoch_count(self, fit, sample_weight):
         return super()._epoch_count(fit.settings, sample_weight)
 
+    @unchanged_if_refused
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream of images, with constant memory.

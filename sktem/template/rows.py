@@ -22,7 +22,7 @@ from sktem.rows.files import (
 )
 from sktem.rows.mapped import MappedRows
 from sktem.rows.partitions import DaskRows, PartitionedRows
-from sktem.rows.sources import as_chunk, found_rows
+from sktem.rows.sources import as_chunk, at_least_one, found_rows
 from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = [
@@ -234,10 +234,11 @@ def chunks_of(X, sample_weight):
     if sample_weight is not None:
         raise ValueError("sample_weight needs X to be a single array")
     if source is None:
-        yield from map(as_chunk, X)
+        yield from at_least_one(map(as_chunk, X))
         return
     shape = getattr(source, "image_shape", (source.n_columns,))
-    for _, block in source.blocks(rows_per_block(source.n_columns)):
+    blocks = source.blocks(rows_per_block(source.n_columns))
+    for _, block in at_least_one(blocks):
         yield block.reshape(-1, *shape)
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from sktem import (
     ARDLogisticClassifier,
@@ -61,6 +62,57 @@ def test_a_failed_fit_leaves_the_estimator_as_it_was(estimator, good, bad):
     after = vars(estimator)
     assert before.keys() == after.keys()
     assert [k for k in before if before[k] is not after[k]] == []
+
+
+STREAMS = [case for case in CASES if hasattr(case[0], "partial_fit")]
+STREAM_NAMES = [type(estimator).__name__ for estimator, *_ in STREAMS]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("estimator", "good", "bad"), STREAMS, ids=STREAM_NAMES)
+def test_a_refused_first_chunk_leaves_the_estimator_as_it_was(estimator, good, bad):
+    """It then takes another number of columns, as if it had never been called."""
+    estimator = clone(estimator)
+    before = dict(vars(estimator))
+    if "y" in good and isinstance(estimator, BoltzmannMachineClassifier):
+        good, bad = good | {"classes": [0, 1]}, bad | {"classes": [0, 2]}
+    with pytest.raises(ValueError):
+        estimator.partial_fit(np.hstack([X] * 4), **bad)
+    assert vars(estimator).keys() == before.keys()
+    assert [k for k in before if before[k] is not vars(estimator)[k]] == []
+    estimator.partial_fit(X, **good)
+    assert estimator.n_features_in_ == X.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "good", "bad"),
+    [case for case in STREAMS if "y" not in case[1]],
+    ids=[
+        n for n, case in zip(STREAM_NAMES, STREAMS, strict=True) if "y" not in case[1]
+    ],
+)
+def test_a_stream_without_a_chunk_is_an_error(estimator, good, bad):
+    estimator = clone(estimator)
+    before = dict(vars(estimator))
+    for empty in (iter([]), lambda: iter([])):
+        with pytest.raises(ValueError, match="no rows"):
+            estimator.partial_fit(empty)
+        assert vars(estimator).keys() == before.keys()
+    chunks = iter([X, X])
+    estimator.partial_fit(chunks)
+    learned = dict(vars(estimator))
+    with pytest.raises(ValueError, match="read to its end"):
+        estimator.partial_fit(chunks)
+    assert vars(estimator).keys() == learned.keys()
+
+
+def test_what_was_learned_before_a_refused_chunk_stays():
+    """Negative control: the rows of an iterator are gone, what they said is not."""
+    estimator = StochasticEMGaussianMixture(2, random_state=0)
+    with pytest.raises(ValueError, match="NaN"):
+        estimator.partial_fit(iter([X, X * np.nan]))
+    expected = StochasticEMGaussianMixture(2, random_state=0).partial_fit(X)
+    np.testing.assert_array_equal(estimator.means_, expected.means_)
 
 
 def test_results_of_an_interrupted_fit_stay():
