@@ -429,6 +429,13 @@ class DeformableTemplateEstimator(
             The fitted estimator.
         """
         state, settings = self._learn(X, sample_weight)
+        if state.n_rows < self.n_components:
+            warn_user(
+                f"n_components={self.n_components} templates of {state.n_rows} images: "
+                "some have no image of their own. Pass more images, or fewer "
+                "n_components",
+                FitWarning,
+            )
         self._warn(state, settings)
         self._warn_of_drift()
         self._warn_of_folds()
