@@ -23,7 +23,7 @@ from sktem.boltzmann.row_weights import column_scaling, shares_of, weighted_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
-from sktem.estimators.runs import unchanged_by_errors, unchanged_if_refused
+from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
@@ -195,7 +195,7 @@ class BoltzmannMachineClassifier(
         self._moments = None
         return self
 
-    @unchanged_if_refused
+    @undone_if_refused
     @one_blas_thread
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Learn from more rows, by one adapted step for each fifty of them.

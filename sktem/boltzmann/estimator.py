@@ -39,7 +39,7 @@ from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.runs import (
     EpochEstimator,
     unchanged_by_errors,
-    unchanged_if_refused,
+    undone_if_refused,
     with_callbacks,
 )
 from sktem.history import History
@@ -447,7 +447,7 @@ class LatentBoltzmannMachine(
             "converged_": state.converged,
         }
 
-    @unchanged_if_refused
+    @undone_if_refused
     @with_callbacks
     @one_blas_thread
     def partial_fit(self, X, y=None, sample_weight=None):

@@ -15,7 +15,7 @@ from sktem.estimators.runs import (
     EpochEstimator,
     FitProgress,
     unchanged_by_errors,
-    unchanged_if_refused,
+    undone_if_refused,
     with_callbacks,
 )
 from sktem.loop.iterates import check_average
@@ -39,7 +39,7 @@ __all__ = [
     "FitProgress",
     "LoopEstimator",
     "unchanged_by_errors",
-    "unchanged_if_refused",
+    "undone_if_refused",
     "with_callbacks",
 ]
 

@@ -31,7 +31,7 @@ __all__ = [
     "EpochEstimator",
     "FitProgress",
     "unchanged_by_errors",
-    "unchanged_if_refused",
+    "undone_if_refused",
     "with_callbacks",
 ]
 
@@ -60,7 +60,7 @@ def unchanged_by_errors(fit):
     return call
 
 
-def unchanged_if_refused(partial_fit):
+def undone_if_refused(partial_fit):
     """Return a method whose first call, if it learns nothing, changes nothing."""
 
     @wraps(partial_fit)

@@ -14,7 +14,7 @@ from sktem.estimators.base import (
     LARGEST_BATCH,
     LoopEstimator,
     unchanged_by_errors,
-    unchanged_if_refused,
+    undone_if_refused,
     with_callbacks,
 )
 from sktem.estimators.by_blocks import (
@@ -311,7 +311,7 @@ class StochasticEM(LoopEstimator):
             "n_features_in_": self.n_features_in_,
         }
 
-    @unchanged_if_refused
+    @undone_if_refused
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.

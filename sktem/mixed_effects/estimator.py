@@ -18,7 +18,7 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
-    unchanged_if_refused,
+    undone_if_refused,
     with_callbacks,
 )
 from sktem.estimators.fit_warnings import warn_user
@@ -456,7 +456,7 @@ default="constant"
         if found := unusual(run.problem.model, run.problem.rows, state):
             warn_user(" ".join(found), FitWarning)
 
-    @unchanged_if_refused
+    @undone_if_refused
     @with_callbacks
     def partial_fit(self, X, y, groups=None):
         """Learn from the rows of new subjects, with constant memory.

@@ -18,7 +18,7 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
-    unchanged_if_refused,
+    undone_if_refused,
     with_callbacks,
 )
 from sktem.estimators.by_blocks import (
@@ -436,7 +436,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """
         return self.fit(X, y, sample_weight=sample_weight).predict(X)
 
-    @unchanged_if_refused
+    @undone_if_refused
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream, with constant memory.

@@ -18,15 +18,10 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
-from sktem.estimators.runs import (
-    unchanged_by_errors,
-    unchanged_if_refused,
-    with_callbacks,
-)
-from sktem.exceptions import FitWarning
+from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.loop.state import RunState
 from sktem.rows.partitions import at_workers
-from sktem.template.judged import fold_advice, folds_of, has_settled, modes_under
+from sktem.template.judged import folds_of, has_settled, modes_under, warn_of_fit
 from sktem.template.registration import Registration
 from sktem.template.reported import Reported, principal
 from sktem.template.rows import (
@@ -429,16 +424,9 @@ class DeformableTemplateEstimator(
             The fitted estimator.
         """
         state, settings = self._learn(X, sample_weight)
-        if state.n_rows < self.n_components:
-            warn_user(
-                f"n_components={self.n_components} templates of {state.n_rows} images: "
-                "some have no image of their own. Pass more images, or fewer "
-                "n_components",
-                FitWarning,
-            )
         self._warn(state, settings)
         self._warn_of_drift()
-        self._warn_of_folds()
+        warn_of_fit(self, state.n_rows)
         return self
 
     def _learn(self, X, sample_weight=None):
@@ -499,7 +487,7 @@ class DeformableTemplateEstimator(
     def _epoch_count(self, fit, sample_weight):
         return super()._epoch_count(fit.settings, sample_weight)
 
-    @unchanged_if_refused
+    @undone_if_refused
     @with_callbacks
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream of images, with constant memory.
@@ -539,7 +527,7 @@ class DeformableTemplateEstimator(
                 self._stream = stream
                 self._publish(stream.attributes)
                 raise
-        self._warn_of_folds()
+        warn_of_fit(self)
         return self
 
     @property
@@ -602,16 +590,6 @@ class DeformableTemplateEstimator(
             "_strength": settings.model.priors.strength,
             "n_features_in_": self.n_features_in_,
         }
-
-    def _warn_of_folds(self):
-        advice = fold_advice(self)
-        if advice is not None:
-            warn_user(
-                f"{self.folded_pixels_:.0%} of the pixels lie where deformations fold "
-                f"over themselves, in {self.fold_rate_:.0%} of the images, which have "
-                f"no inverse there. {advice}",
-                FitWarning,
-            )
 
     def _after_epoch(self, state):
         # What the end of the run is compared with.

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
 from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
 
-__all__ = ["fold_advice", "folds_of", "has_settled", "modes_under"]
+__all__ = [
+    "fold_advice",
+    "folds_of",
+    "has_settled",
+    "modes_under",
+    "warn_of_fit",
+]
 
 #: Share of pixels in folds above which a fit warns, and how much wider than usual the
 #: kernel of a template is that is to blame.
@@ -61,6 +69,24 @@ def fold_advice(estimator):
         "Decrease deformation_scale, increase prior_strength or deformation_width, "
         "or separate styles by more n_components."
     )
+
+
+def warn_of_fit(estimator, n_images=np.inf):
+    """Warn of more templates than images, and of many pixels where there are folds."""
+    if n_images < estimator.n_components:
+        warn_user(
+            f"n_components={estimator.n_components} templates of {n_images} images: "
+            "some have no image of their own. Pass more images, or fewer n_components",
+            FitWarning,
+        )
+    advice = fold_advice(estimator)
+    if advice is not None:
+        warn_user(
+            f"{estimator.folded_pixels_:.0%} of the pixels lie where deformations fold "
+            f"over themselves, in {estimator.fold_rate_:.0%} of the images, which have "
+            f"no inverse there. {advice}",
+            FitWarning,
+        )
 
 
 def has_settled(settings, state):
