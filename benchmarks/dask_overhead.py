@@ -15,7 +15,8 @@ grows in a fit to the many rows, and the tasks and bytes that are sent to the sc
 in a pass.
 
 Run: ``python benchmarks/dask_overhead.py`` (640 MB of rows, at most four
-minutes); the printed table is ``doc/tables/dask_overhead.txt``.
+minutes); the printed tables are ``doc/tables/dask_overhead.txt`` and
+``dask_processes.txt``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from machine import describe
 from sktem import StochasticEMGaussianMixture
 from sktem.rows.tasks import Graph
 
-TABLE = Path(__file__).parent.parent / "doc" / "tables" / "dask_overhead.txt"
+TABLES = Path(__file__).parent.parent / "doc" / "tables"
+PARTS = ("overhead", "processes")
 N_FEATURES, N_COMPONENTS, FEW_ROWS, FEW_PARTITIONS = 16, 8, 4_000, 4
 ITERATIONS = 24
 
@@ -45,9 +47,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--partitions", type=int, default=8)
-    parser.add_argument("--parts", nargs="*", default=["overhead", "processes"])
+    parser.add_argument("--parts", nargs="*", default=PARTS, choices=PARTS)
     parser.add_argument("--minutes", type=float, default=2, help="of repeats, about")
-    parser.add_argument("--out", type=Path, default=TABLE)
+    parser.add_argument("--folder", type=Path, default=TABLES, help="of the tables")
     options = parser.parse_args()
 
     import dask
@@ -55,16 +57,16 @@ def main():
     warnings.simplefilter("ignore")
     dask.config.set({"distributed.worker.memory.target": False})
     dask.config.set({"distributed.worker.memory.spill": False})
-    lines = [f"{describe()}, dask {dask.__version__}"]
-    if "overhead" in options.parts:
-        with cluster_of(2) as client:
-            lines += overhead(client, time.perf_counter() + 20 * options.minutes)
-    if "processes" in options.parts:
-        until = time.perf_counter() + 40 * options.minutes
-        lines += processes(options.rows, options.partitions, until)
-    text = "\n".join(lines) + "\n"
-    print(text)
-    options.out.write_text(text)
+    for part in options.parts:
+        if part == "overhead":
+            with cluster_of(2) as client:
+                lines = overhead(client, time.perf_counter() + 20 * options.minutes)
+        else:
+            until = time.perf_counter() + 40 * options.minutes
+            lines = processes(options.rows, options.partitions, until)
+        text = "\n".join([f"{describe()}, dask {dask.__version__}", *lines]) + "\n"
+        print(text)
+        (options.folder / f"dask_{part}.txt").write_text(text)
 
 
 @contextmanager
