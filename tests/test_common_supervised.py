@@ -32,7 +32,7 @@ REGRESSORS = [
 ]
 CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
 MACHINE = BoltzmannMachineClassifier(n_hidden=4)
-OUTPUTS = BoltzmannMachineRegressor(n_hidden=2, tol=0.01)
+OUTPUTS = BoltzmannMachineRegressor(n_hidden=2, tol=0.01, random_state=0)
 STRICT = (
     {"xfail_strict": True}
     if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters

@@ -49,7 +49,7 @@ class BoltzmannMachineRegressor(
     Parameters
     ----------
     n_hidden : int, default=8
-        Hidden units, up to 12.
+        Hidden units, up to 12; the time doubles with each.
     weight_decay : float, default=0.0003
         Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
         The line has none. Columns and outputs are centred and scaled inside.
@@ -104,7 +104,7 @@ class BoltzmannMachineRegressor(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (300, 1))
     >>> y = np.abs(X[:, 0]) + 0.05 * rng.normal(size=300)
-    >>> machine = BoltzmannMachineRegressor(n_hidden=2, random_state=0).fit(X, y)
+    >>> machine = BoltzmannMachineRegressor(n_hidden=4, random_state=0).fit(X, y)
     >>> bool(machine.score(X, y) > 0.9)
     True
     """
