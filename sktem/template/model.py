@@ -11,6 +11,7 @@ from scipy.special import logsumexp
 from sktem.models.base import LatentModel
 from sktem.template.chains import Chains, Component
 from sktem.template.kernels.chains import Target
+from sktem.template.kernels.rough import expansions
 from sktem.template.light import LitImages, in_own_light
 from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
 from sktem.template.params import TemplateParams
@@ -454,6 +455,14 @@ class DeformableTemplateModel(LatentModel):
     def modes_of(self, X, params, t, *args, **options):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
         return self.modes.find(X, self.component(params, t), *args, **options)
+
+    def rough_modes_of(self, X, params, t, **options):
+        """Return them by expansions of the template, if it has one or two axes."""
+        expanded = None
+        if self.grid.n_axes < 3:
+            table = self.component(params, t).table
+            expanded = params.derived(("expansions", t), partial(expansions, table))
+        return self.modes_of(X, params, t, expanded=expanded, **options)
 
     def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""

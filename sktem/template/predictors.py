@@ -25,8 +25,9 @@ __all__ = [
     "noise_share",
 ]
 
-#: Most likely classes of an image whose modes are sought to the end.
-SEARCHED = 3
+#: Most likely classes of an image, whose modes are sought to the end: at most, and how
+#: far behind the most likely one, in nats for each pixel.
+SEARCHED, BEHIND = 4, 1.0
 
 #: Searches for modes, rough ones of all classes and those of the most likely ones to
 #: the end: factors of the noise variance, nats that a step has to gain, and the share
@@ -120,16 +121,32 @@ class Typical(NamedTuple):
         return RARE / (RARE + np.exp(-0.5 * np.minimum(excess, 30.0) ** 2))
 
 
-class Likelihoods(NamedTuple):
+class Likelihoods:
     """Log-likelihoods under the templates of each class.
 
-    Attributes
+    Parameters
     ----------
     models : list of DeformableTemplateEstimator
         Fitted model of each class.
     """
 
-    models: list
+    def __init__(self, models):
+        self.models = models
+        self._params: dict = {}
+
+    def __getstate__(self):
+        return {"models": self.models, "_params": {}}
+
+    def _fitted(self, label):
+        """Return model and parameters of a class.
+
+        The parameters are those of the last call while they have the fitted values:
+        what is derived from them takes longer than an image.
+        """
+        model, params = self.models[label]._fitted_model()
+        if label not in self._params or not self._params[label].has_density_of(params):
+            self._params[label] = params.copy()
+        return model, self._params[label]
 
     def judge(self, X):
         """Return log-likelihoods, of shape (n, n_classes), and distances of images.
@@ -138,14 +155,19 @@ class Likelihoods(NamedTuple):
         are sought roughly, those of the best classes to the end.
         """
         models = counted(self.models, "Likelihoods of images: classes")
-        searches = [_Search.of(model, X) for model in models]
+        searches = [
+            _Search.of(model, self._fitted(label), X)
+            for label, model in enumerate(models)
+        ]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
-        likely = logs >= np.sort(logs, axis=1)[:, [-min(SEARCHED, logs.shape[1])]]
+        n_seen = np.maximum((~np.isnan(X)).sum(axis=1), 1)
+        least = np.sort(logs, axis=1)[:, -min(SEARCHED, logs.shape[1])]
+        least = np.maximum(least, logs.max(axis=1) - BEHIND * n_seen)
+        likely = logs >= least[:, None]
         for label, search in enumerate(searches):
             rows = np.flatnonzero(likely[:, label])
             if len(rows):
                 logs[rows, label] = search.finished(rows).log_likelihoods()
-        n_seen = np.maximum((~np.isnan(X)).sum(axis=1), 1)
         return logs, -logs.max(axis=1) / n_seen
 
 
@@ -153,26 +175,28 @@ class _Search(NamedTuple):
     """Modes of images under the templates of one class, and their likelihoods."""
 
     estimator: Any
-    Y: np.ndarray
+    model: Any
     params: Any
+    Y: np.ndarray
     modes: list
     logs: list
 
     @classmethod
-    def of(cls, estimator, X):
-        """Return the result of a rough search."""
-        Y = estimator._standardised(X)
-        model, params = estimator._fitted_model()
+    def of(cls, estimator, fitted, X):
+        """Return the result of a rough search with a fitted model, its parameters."""
+        Y, (model, params) = estimator._standardised(X), fitted
         found = [
-            model.modes_of(Y, params, t, **ROUGH) for t in range(len(params.weights))
+            model.rough_modes_of(Y, params, t, **ROUGH)
+            for t in range(len(params.weights))
         ]
-        return cls(estimator, Y, params, [z for z, *_ in found], [f[1] for f in found])
+        modes, logs = [f[0] for f in found], [f[1] for f in found]
+        return cls(estimator, model, params, Y, modes, logs)
 
     def finished(self, rows):
         """Return the modes near the rough ones for some images."""
-        model, params, Y = self.estimator._fitted_model()[0], self.params, self.Y[rows]
+        Y = self.Y[rows]
         found = [
-            model.modes_of(Y, params, t, Z[rows], **TO_THE_END)
+            self.model.modes_of(Y, self.params, t, Z[rows], **TO_THE_END)
             for t, Z in enumerate(self.modes)
         ]
         return self._replace(

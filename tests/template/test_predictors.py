@@ -315,6 +315,23 @@ def test_holes_have_likelihoods(fitted, data):
     np.testing.assert_allclose(alone, fitted.predict_proba(part), atol=1e-10)
 
 
+def test_likelihoods_are_those_of_the_fitted_values(data):
+    """What is remembered between calls is made anew where a model has changed."""
+    X, y = data
+    fitted = classifier(predictor="likelihood", temperature=1.0).fit(X[:20], y[:20])
+    before = fitted.predict_joint_log_proba(X[20:30])
+    for name, change in (("coefficients_", 0.9), ("noise_variances_", 2.0)):
+        values = getattr(fitted.estimators_[1], name)
+        values *= change
+        found = fitted.predict_joint_log_proba(X[20:30])
+        fresh = Likelihoods(fitted.estimators_).judge(X[20:30])[0]
+        np.testing.assert_array_equal(found, fresh + np.log(fitted.class_prior_))
+        np.testing.assert_array_equal(found[:, 0], before[:, 0])
+        assert (found[:, 1] != before[:, 1]).all()
+        copied = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(copied.predict_joint_log_proba(X[20:30]), found)
+
+
 def test_missing_pixels_are_interpolated(fitted):
     """What is smooth comes back; where nothing was seen there is the mean image."""
     machine = fitted._predictor

@@ -27,6 +27,7 @@ from sktem.template.kernels.products import (
     products,
     quadratic,
 )
+from sktem.template.kernels.rough import rough_step_of
 
 __all__ = [
     "Pairs",
@@ -184,7 +185,7 @@ def solve_upper(upper, dim, work, out):
 
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    rss, log_det, lowers,
+    rss, log_det, lowers, rough=False,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place.
 
@@ -197,6 +198,7 @@ def modes(
     Z : ndarray of shape (n, n_landmarks)
         Start, replaced by the mode.
     table : ndarray of shape (n0, n1, n2)
+        The template as a spline.
     precision : ndarray of shape (n_landmarks, n_landmarks)
     noise_variance : float
     levels : ndarray of shape (n_levels,)
@@ -216,12 +218,16 @@ def modes(
         Filled with the log-determinant of the Gauss-Newton Hessian there.
     lowers : ndarray of shape (n or 0, n_landmarks, n_landmarks)
         If not empty, filled with its Cholesky factors.
+    rough : bool, default=False
+        Whether `table` has the `expansions` of a template with at most two axes.
     """
     dim = len(precision)
     more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
+    displace, compare, adjoint = steps_of(grid)
     _modes(
-        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, table,
-        precision.ravel(), noise_variance, levels, max_steps, gains, hold, grid, pairs,
+        displace, rough_step_of(grid) if rough else compare, adjoint,
+        for_types_of(_curvature, grid, pairs), Y, Z, table, precision.ravel(),
+        noise_variance, levels, max_steps, gains, hold, grid, pairs,
         new_work(grid, more).flat, rss, log_det, lowers, grid.flow,
     )  # fmt: skip
 
