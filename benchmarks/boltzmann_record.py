@@ -17,7 +17,7 @@ when it begins. A deep machine begins with the average of a restricted one, and 
 weights to the layer on top:
 
     python benchmarks/boltzmann_record.py OTHER --below FOLDER/....joblib --top 1000 \\
-        --epochs 95 --last 30 --step 0.06
+        --epochs 170 --last 50 --step 0.06 --temperatures 10000
 """
 
 from __future__ import annotations
