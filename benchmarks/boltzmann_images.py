@@ -297,6 +297,8 @@ def main():
     parser.add_argument("--face-epochs", type=int, default=40)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    for folder in filter(None, (arguments.keep, arguments.pictures)):
+        Path(folder).mkdir(exist_ok=True, parents=True)
     print(describe())
     for key, plan in plans(arguments).items():
         if arguments.only not in (None, key):
