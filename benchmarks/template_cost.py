@@ -1,7 +1,8 @@
 """What a template costs by the size of its images.
 
 Five images of smooth noise, defaults. A pass is the difference of fits with two and six
-passes, and includes the equations of the template, once for all images.
+passes, and includes the equations of the template, once for all images. Below it are
+complete fits of more images.
 
 Run: ``python benchmarks/template_cost.py``.
 """
@@ -23,6 +24,9 @@ from sktem.exceptions import FitWarning
 
 SHAPES = [(16, 16), (32, 32), (64, 64), (128, 128), (256, 256), (12,) * 3]
 SHORT, LONG = 2, 6
+
+#: Complete fits: shape, images and passes.
+FITS = [((128, 128), 20, 20), ((24,) * 3, 10, 10)]
 
 
 def images(shape, n):
@@ -64,6 +68,16 @@ def main():
         report(
             f"{sides:14s} {nodes:>12s} {each:10.2f} {1e3 * each / X[0].size:12.2f}"
             f" {rest:14.1f}"
+        )
+    report()
+    report("complete fits         images  passes   CPU s (median and range of three)")
+    for shape, n, n_passes in FITS:
+        X = images(shape, n)
+        spent = sorted(seconds(X, n_passes)[0] for _ in range(3))
+        sides = " x ".join(map(str, shape))
+        report(
+            f"{sides:20s}{n:8d}{n_passes:8d}{spent[1]:8.2f}"
+            f" [{spent[0]:.2f}, {spent[2]:.2f}]"
         )
 
 
