@@ -32,7 +32,7 @@ SEARCHED, BEHIND = 4, 1.0
 #: Searches for modes, rough ones of all classes and those of the most likely ones to
 #: the end: factors of the noise variance, nats that a step has to gain, and the share
 #: of its expected gain from which on its matrix serves the next step, too.
-ROUGH = {"levels": np.array([64.0, 8.0]), "gains": (1.0, 1.0), "hold": 0.5}
+ROUGH = {"levels": np.array([48.0, 12.0, 4.0]), "gains": (0.5, 0.5), "hold": 0.5}
 TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
 
 #: Images and copies that the classifier of samples learns from: for each class and for
