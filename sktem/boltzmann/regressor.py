@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import optimize
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
@@ -15,8 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional_machines import MOST_HIDDEN
-from sktem.boltzmann.real_outputs import RealOutputs
-from sktem.boltzmann.row_weights import column_scaling, shares_of, weighted_rows
+from sktem.boltzmann.real_outputs import RealOutputs, chosen_decay, learned, parts_of
+from sktem.boltzmann.row_weights import (
+    check_weights,
+    column_scaling,
+    shares_of,
+    weighted_rows,
+)
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
@@ -25,9 +29,6 @@ from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineRegressor"]
-
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 
 
 class BoltzmannMachineRegressor(
@@ -50,10 +51,14 @@ class BoltzmannMachineRegressor(
     ----------
     n_hidden : int, default=8
         Hidden units, up to 12; the time doubles with each.
-    weight_decay : float, default=0.0003
+    weight_decay : float or "auto", default="auto"
         Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
-        The line has none. Columns and outputs are centred and scaled inside.
-    max_iter : int, default=1000
+        The line has none. Columns and outputs are centred and scaled inside. "auto" is
+        the number among 30, 10, 3, 1 and 0.3, over the number of rows, under which
+        rows left out are most likely, in five parts of up to about 1,000 rows in all;
+        it takes some times as long as the fit. With the largest of them, which stands
+        where others do not gain more than a standard error, hidden units hardly count.
+    max_iter : int, default=5000
         Most iterations.
     tol : float, default=1e-4
         Largest entry of the gradient at which the fit has converged.
@@ -74,6 +79,8 @@ class BoltzmannMachineRegressor(
         W, for inputs as they are given.
     hidden_biases_ : ndarray of shape (n_hidden,)
         c, for inputs as they are given.
+    weight_decay_ : float
+        The strength of the penalty.
     objective_ : float
         Mean log-likelihood of the outputs of a row, less the penalty.
     n_iter_ : int
@@ -113,8 +120,8 @@ class BoltzmannMachineRegressor(
         self,
         n_hidden=8,
         *,
-        weight_decay=0.0003,
-        max_iter=1000,
+        weight_decay="auto",
+        max_iter=5000,
         tol=1e-4,
         random_state=None,
     ):
@@ -153,24 +160,26 @@ class BoltzmannMachineRegressor(
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )
+        given = check_weights(sample_weight, len(X))
+        n_rows = float(len(X) if given is None else given.sum())
         places, weights = weighted_rows(np.arange(len(X)), sample_weight)
         n, X, y = len(places), X[places], y[places].astype(np.float64)
         shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
         outputs = y.reshape(n, -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
-        machine = RealOutputs(
-            X.shape[1], int(self.n_hidden), outputs.shape[1], float(self.weight_decay)
-        )
-        rng = np.random.default_rng(seed_sequence(self.random_state))
-        found = optimize.minimize(
-            machine.loss, machine.start(*rows, rng), args=rows, jac=True,
-            method="L-BFGS-B", bounds=machine.bounds(),
-            options={
-                "maxiter": self.max_iter, "maxfun": 20 * self.max_iter,
-                "maxcor": MEMORY, "gtol": self.tol, "ftol": 1e-14,
-            },
-        )  # fmt: skip
+        sizes = X.shape[1], int(self.n_hidden), outputs.shape[1]
+        seed = seed_sequence(self.random_state)
+        decay = self.weight_decay
+        if decay == "auto":
+            decay = 0.0
+            if self.n_hidden:
+                parts = parts_of(X, outputs, n_rows)
+                decay = chosen_decay(sizes, rows, parts, n_rows, seed)
+        machine = RealOutputs(*sizes, float(decay))
+        rng = np.random.default_rng(seed)
+        found = learned(machine, rows, rng, int(self.max_iter), self.tol)
+        self.weight_decay_ = machine.weight_decay
         self.fitted_ = FittedOutputs(machine, found.x, inside, outside, y.ndim > 1)
         self._learned(self.fitted_)
         self.objective_ = -float(found.fun) - float(np.log(outside[1]).sum())
@@ -208,7 +217,8 @@ class BoltzmannMachineRegressor(
                 f"n_hidden must be at most {MOST_HIDDEN}, since all states of the "
                 f"hidden units are summed; got {self.n_hidden}"
             )
-        check_number("weight_decay", self.weight_decay, Real, 0)
+        if self.weight_decay != "auto":
+            check_number("weight_decay", self.weight_decay, Real, 0)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0, strict=True)
 

@@ -195,7 +195,7 @@ def test_convergence():
     with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
         assert not fitted(max_iter=2, tol=1e-9).converged_
     assert fitted().converged_
-    assert fitted().objective_ > fitted(n_hidden=0).objective_
+    assert fitted(weight_decay=0.0).objective_ > fitted(n_hidden=0).objective_
 
 
 @pytest.mark.parametrize(
@@ -228,3 +228,38 @@ def test_bad_outputs():
         machine.predict(X[:, :3])
     with pytest.raises(ValueError, match="could not convert|dtype='numeric'"):
         fitted(np.where(ONE > 100, "high", "low"))
+
+
+def held_out(rows, y, **given):
+    """Return how much more likely new rows are than under a line, a row."""
+    machine = BoltzmannMachineRegressor(random_state=0, **given)
+    line = BoltzmannMachineRegressor(0)
+    half = len(rows) // 2
+    found = [
+        one.fit(rows[:half], y[:half]).log_likelihood(rows[half:], y[half:])
+        for one in (machine, line)
+    ]
+    return (found[0] - found[1]) / (len(rows) - half)
+
+
+def test_the_penalty_is_what_rows_left_out_need():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(160, 5))
+    line = rows @ np.arange(5) + rng.normal(size=160)
+    assert held_out(rows, line) > -0.05
+    assert held_out(rows, line, weight_decay=0.0003) < -1  # what is to be avoided
+    side = rng.choice([-1, 1], 300)
+    x = rng.uniform(size=(300, 1))
+    assert held_out(x, side * x[:, 0] + 0.1 * rng.normal(size=300)) > 0.3
+
+
+def test_the_penalty_of_rows_that_count_twice():
+    rng = np.random.default_rng(1)
+    rows, y = rng.normal(size=(60, 2)), rng.normal(size=60)
+    weights = rng.integers(1, 3, 60)
+    for given in (weights, np.full(60, 2)):
+        again = np.repeat(np.arange(60), given)
+        one = BoltzmannMachineRegressor(2, random_state=0).fit(rows, y, given)
+        two = BoltzmannMachineRegressor(2, random_state=0).fit(rows[again], y[again])
+        assert one.weight_decay_ == two.weight_decay_
+        np.testing.assert_allclose(one.predict(rows), two.predict(rows), atol=1e-3)
