@@ -21,7 +21,7 @@ def warn_of_covariances(model, state) -> None:
     structure = model.structure(params.means.shape[1])
     if structure.known or model.reg_covar == 0:
         return
-    if columns := _swamped_columns(model, structure, state.solver.s):
+    if columns := _swamped_columns(model, structure, state):
         warn_user(
             f"reg_covar={model.reg_covar:g} is most of the variance that was found in "
             f"column(s) {_listed(columns)}: divide the columns by their standard "
@@ -46,23 +46,26 @@ def _listed(numbers):
     return f"{listed} and {more} more" if more > 0 else listed
 
 
-def _swamped_columns(model, structure, s):
-    """Return the columns in which no component is wider than `reg_covar`."""
-    mass, first, moments = model.split(s)
-    alive = mass > 0
-    mass = np.where(alive, mass, 0.0)
-    means = first / np.where(alive, mass, 1.0)[:, None]
+def _swamped_columns(model, structure, state):
+    """Return the columns in which all components are as wide as `reg_covar`."""
+    mass, first, moments = model.split(state.solver.s)
+    mass = np.maximum(mass, 0.0)
+    means = first / np.where(mass > 0, mass, 1.0)[:, None]
     scatter = structure.unpack(moments) - structure.outer(means, mass)
     # Without reg_covar, beside which the variances of small columns would vanish.
-    found = structure.diagonals(structure.normalise(scatter, mass))
-    # One row for tied covariances, one column for spherical ones.
-    if model.covariance_type == "spherical":
-        found = found[:, None]
-    found = np.atleast_2d(found)
-    least = (ROUNDING * np.abs(model.centre)) ** 2
+    own = _by_column(model, structure, structure.normalise(scatter, mass))
+    whole = _by_column(model, structure, state.params.covariances)
     # A constant column has no variance, which is no fault of reg_covar.
-    varies = (found > least).any(axis=0)
-    return np.flatnonzero((found < model.reg_covar).all(axis=0) & varies).tolist()
+    varies = (own > (ROUNDING * np.abs(model.centre)) ** 2).any(axis=0)
+    return np.flatnonzero((whole < 2 * model.reg_covar).all(axis=0) & varies).tolist()
+
+
+def _by_column(model, structure, covariances):
+    """Return variances, one row for tied components, one column for spherical ones."""
+    variances = structure.diagonals(covariances)
+    if model.covariance_type == "spherical":
+        variances = variances[:, None]
+    return np.atleast_2d(variances)
 
 
 def _short_of_rows(model, structure, state):

@@ -497,3 +497,11 @@ def test_components_short_of_rows_are_told(kind):
     assert mixture.fit(X).score(new) > -40  # an error, if it warned
     prior = {"covariance_prior": 1.0, "covariance_prior_strength": 0.1}
     mixture.set_params(**prior).fit(X[:20])
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_small_columns_are_no_trouble_with_a_prior(kind):
+    """What the covariances then consist of is not reg_covar."""
+    prior = {"covariance_prior": 1.0, "covariance_prior_strength": 1.0}
+    mixture = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0)
+    mixture.set_params(**prior).fit(1e-5 * plain)  # an error, if it warned
