@@ -7,12 +7,12 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from sktem.boltzmann.ascents import minimised, warn_of_slope
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional_machines import (
     ConditionalMachine,
@@ -22,15 +22,12 @@ from sktem.boltzmann.labels import Labels
 from sktem.boltzmann.row_weights import column_scaling, shares_of, weighted_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
 
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 #: Rows of an update of a stream, the step of each parameter times the root of the
 #: number of inputs, and the shares of the past in the averages of the gradient and of
 #: its square (Kingma and Ba 2015).
@@ -175,23 +172,13 @@ class BoltzmannMachineClassifier(
         rows = ((X - centre) / scale, labels.codes(y), shares)
         rng = np.random.default_rng(seed_sequence(self.random_state))
         start = machine.start(*rows[1:], rng)
-        found = optimize.minimize(
-            machine.loss, start, args=rows, jac=True, method="L-BFGS-B",
-            options={
-                "maxiter": self.max_iter, "maxfun": 20 * self.max_iter,
-                "maxcor": MEMORY, "gtol": self.tol, "ftol": 1e-14,
-            },
-        )  # fmt: skip
+        found = minimised(machine.loss, start, rows, self.max_iter, self.tol)
         self._learned(machine, found.x, centre, scale, int(rng.integers(2**31)))
         self.objective_, self.n_iter_ = -float(found.fun), int(found.nit)
-        self.converged_ = bool(np.abs(found.jac).max() <= self.tol)
+        slope = float(np.abs(found.jac).max())
+        self.converged_ = slope <= self.tol
         if not self.converged_:
-            warn_user(
-                f"The fit has not converged after {self.n_iter_} iterations: the "
-                f"largest entry of the gradient is {np.abs(found.jac).max():.2g}. "
-                "Increase max_iter, or tol to accept it.",
-                ConvergenceWarning,
-            )
+            warn_of_slope(slope, self.n_iter_)
         self._moments = None
         return self
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 from zlib import crc32
 
 import numpy as np
-from scipy import optimize
 from scipy.special import expit, logsumexp, softmax
 
+from sktem.boltzmann.ascents import minimised
 from sktem.boltzmann.conditional_machines import BLOCK, draw_rows
 from sktem.boltzmann.enumeration import enumerate_states
 
@@ -24,9 +24,6 @@ __all__ = ["LARGEST_ROOT", "RealOutputs", "chosen_decay", "learned", "parts_of"]
 #: Largest and least r, one over a standard deviation; that of a column of outputs is 1.
 LARGEST_ROOT = 1e3
 LEAST_ROOT = 1e-3
-
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 
 #: Penalties, of all rows together, among which rows left out choose: by parts of about
 #: so many rows, with at most so many iterations and about that gradient.
@@ -174,14 +171,8 @@ class RealOutputs:
 
 def learned(machine, rows, rng, max_iter, tol):
     """Return what L-BFGS finds from the least squares line of X, y and shares."""
-    return optimize.minimize(
-        machine.loss, machine.start(*rows, rng), args=rows, jac=True,
-        method="L-BFGS-B", bounds=machine.bounds(),
-        options={
-            "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY,
-            "gtol": tol, "ftol": 1e-14,
-        },
-    )  # fmt: skip
+    start = machine.start(*rows, rng)
+    return minimised(machine.loss, start, rows, max_iter, tol, machine.bounds())
 
 
 def parts_of(X, y, n_rows):

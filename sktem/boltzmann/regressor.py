@@ -8,13 +8,19 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from sktem.boltzmann.ascents import warn_of_slope
 from sktem.boltzmann.calls import one_blas_thread
 from sktem.boltzmann.conditional_machines import MOST_HIDDEN
-from sktem.boltzmann.real_outputs import RealOutputs, chosen_decay, learned, parts_of
+from sktem.boltzmann.real_outputs import (
+    LARGEST_ROOT,
+    RealOutputs,
+    chosen_decay,
+    learned,
+    parts_of,
+)
 from sktem.boltzmann.row_weights import (
     check_weights,
     column_scaling,
@@ -25,6 +31,7 @@ from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
 
@@ -184,16 +191,27 @@ class BoltzmannMachineRegressor(
         self._learned(self.fitted_)
         self.objective_ = -float(found.fun) - float(np.log(outside[1]).sum())
         self.n_iter_ = int(found.nit)
-        slopes = machine.slopes_within(found.x, found.jac)
-        self.converged_ = bool(np.abs(slopes).max() <= self.tol)
+        slope = float(np.abs(machine.slopes_within(found.x, found.jac)).max())
+        self.converged_ = slope <= self.tol
         if not self.converged_:
-            warn_user(
-                f"The fit has not converged after {self.n_iter_} iterations: the "
-                f"largest entry of the gradient is {np.abs(slopes).max():.2g}. "
-                "Increase max_iter, or tol to accept it.",
-                ConvergenceWarning,
-            )
+            warn_of_slope(slope, self.n_iter_)
+        self._warn_of_noise(outputs)
         return self
+
+    def _warn_of_noise(self, outputs):
+        """Warn of outputs that vary, and have no more noise than must be."""
+        fitted = self.fitted_
+        *_, r = fitted.machine.parts(fitted.params)
+        found = np.flatnonzero((r > LARGEST_ROOT / 2) & (np.ptp(outputs, axis=0) > 0))
+        if len(found):
+            warn_user(
+                f"Output(s) {', '.join(map(str, found))} have hardly any noise, less "
+                "than two thousandths of their standard deviation. Unless they are "
+                "functions of the inputs, there are too few rows for the columns, or "
+                "few values of an output, and new rows can be very unlikely. Pass more "
+                "rows or fewer columns; of few values take BoltzmannMachineClassifier.",
+                FitWarning,
+            )
 
     def _learned(self, fitted):
         """Set the attributes that parameters mean."""

@@ -1,5 +1,7 @@
 """BoltzmannMachineRegressor: exact densities, their gradient, what is learned."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy.integrate import quad, simpson
@@ -12,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 from sktem import BoltzmannMachineRegressor
 from sktem.boltzmann.real_outputs import RealOutputs
 from sktem.evaluation import enumerate_states
+from sktem.exceptions import FitWarning
 
 X, ONE = load_diabetes(return_X_y=True)
 X, ONE = X[:120, :4] * 20 + 3, ONE[:120]
@@ -185,7 +188,9 @@ def test_weights_and_units_of_columns():
 def test_outputs_without_noise():
     """The likelihood has no maximum where outputs are a function; variances stop."""
     for y in (X @ [1.0, 2, 3, 4] + 7, np.full(len(X), 5.0)):
-        machine = BoltzmannMachineRegressor(0).fit(X, y)
+        told = pytest.warns(FitWarning, match="hardly any noise")
+        with told if np.ptp(y) > 0 else nullcontext():
+            machine = BoltzmannMachineRegressor(0).fit(X, y)
         np.testing.assert_allclose(machine.predict(X), y, rtol=1e-6)
         assert 0 < machine.noise_variance_ <= 1e-5 * max(np.var(y), 1.0)
         assert np.isfinite(machine.log_likelihood(X, y))
@@ -263,3 +268,14 @@ def test_the_penalty_of_rows_that_count_twice():
         two = BoltzmannMachineRegressor(2, random_state=0).fit(rows[again], y[again])
         assert one.weight_decay_ == two.weight_decay_
         np.testing.assert_allclose(one.predict(rows), two.predict(rows), atol=1e-3)
+
+
+def test_outputs_without_noise_are_told():
+    rng = np.random.default_rng(0)
+    rows, y = rng.normal(size=(400, 50)), rng.normal(size=400)
+    machine = BoltzmannMachineRegressor(2, random_state=0)
+    with pytest.warns(FitWarning, match="too few rows for the columns"):
+        machine.fit(rows[:20], y[:20])
+    assert machine.log_likelihood(rows[20:], y[20:]) / 380 < -1000
+    machine.fit(rows, y)  # an error, if it warned
+    machine.fit(rows[:20, :2], np.ones(20))

@@ -1,0 +1,33 @@
+"""Fits of conditional machines to all rows at once, by L-BFGS."""
+
+from __future__ import annotations
+
+from scipy import optimize
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.estimators.fit_warnings import warn_user
+
+__all__ = ["minimised", "warn_of_slope"]
+
+#: Pairs that L-BFGS remembers.
+MEMORY = 20
+
+
+def minimised(loss, start, rows, max_iter, tol, bounds=None):
+    """Return SciPy's result for a loss of parameters and rows, with its gradient."""
+    return optimize.minimize(
+        loss, start, args=rows, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={
+            "maxiter": max_iter, "maxfun": 20 * max_iter, "maxcor": MEMORY,
+            "gtol": tol, "ftol": 1e-14,
+        },
+    )  # fmt: skip
+
+
+def warn_of_slope(slope, n_iter):
+    """Warn of a fit whose gradient has an entry that is too large."""
+    warn_user(
+        f"The fit has not converged after {n_iter} iterations: the largest entry of "
+        f"the gradient is {slope:.2g}. Increase max_iter, or tol to accept it.",
+        ConvergenceWarning,
+    )
