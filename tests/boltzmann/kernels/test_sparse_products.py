@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sktem.boltzmann.kernels.sparse_products import (
+    OFTEN,
     STRIPE,
     list_by_column,
     list_by_row,
@@ -19,19 +20,22 @@ def problem(share, shape=(50, 400), width=130, seed=0):
     return a, rng.normal(size=(shape[1], width)).astype(np.float32)
 
 
+@pytest.mark.parametrize("n", [50, 400])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.13])
-def test_lists_and_products(share):
-    a, b = problem(share)
+def test_lists_and_products(share, n):
+    # From 20 entries in a column on its row is copied.
+    a, b = problem(share, (n, 400))
+    assert (np.count_nonzero(a) > OFTEN * 400) == (share > 0.1 and n > 50)
     for listing, rows in ((list_by_row, a), (list_by_column, a.T.copy())):
         count = np.count_nonzero(a)
-        starts = np.empty(51, np.int64)
+        starts = np.empty(n + 1, np.int64)
         places, values = np.empty(count + 401, np.int64), np.empty(count + 401, "f4")
         assert listing(rows, count, starts, places, values)
         np.testing.assert_array_equal(places[:count], np.nonzero(a)[1])
         np.testing.assert_array_equal(values[:count], a[np.nonzero(a)])
         counts = (a != 0).sum(axis=1)
         np.testing.assert_array_equal(starts, np.concatenate([[0], counts.cumsum()]))
-        out = np.full((50, 130), np.nan, np.float32)
+        out = np.full((n, 130), np.nan, np.float32)
         listed_product(starts, places, values, b, out)
         np.testing.assert_allclose(out, a @ b, atol=1e-5)
         if count:
