@@ -10,9 +10,10 @@ needs shorter steps than another to stay finite, the title line says so.
 
 ``--seconds 300`` gives each solver that much CPU time after the pretraining instead of
 epochs: two trial epochs, of the halves of a run, say how many it has. With ``--below``
-the digits' machines begin as that of ``boltzmann_record.py`` does, with the average of
-a restricted machine and small weights to the layer on top, and draw their pixels anew
-at each visit. ``--small`` takes two minutes: 8,000 or 6,000 rows and smaller machines.
+the machines of the data set that ``--only`` names begin as that of
+``boltzmann_record.py`` does, with the average of a restricted machine and small weights
+to the layer on top, and draw the pixels of digits anew at each visit. ``--small`` takes
+two minutes: 8,000 or 6,000 rows and smaller machines.
 ``--paper``
 runs the published sizes (784-500-1000 and 128-500-1000, 100 epochs of pretraining and
 500 or 200 more, the steps and transitions of the paper), which takes days on such a
@@ -69,6 +70,7 @@ class Plan:
     n_rows: int | None = None
     n_test: int = 500
     n_temperatures: int = 30_000
+    decay: float = 2e-4
 
 
 SCALED = {
@@ -101,17 +103,23 @@ PUBLISHED = {
 }  # fmt: skip
 
 
-#: Digits that go on from a restricted machine.
-ON_TOP = Plan(
-    "MNIST", lambda: (mnist_intensities()[0], mnist()[1]), 28, (500, 1000), 0, 20,
-    (0.03, 0.0003), n_gibbs_e=2, n_test=1000, n_temperatures=15_000,
-)  # fmt: skip
+#: Machines that go on from a restricted one.
+ON_TOP = {
+    "ocr": Plan(
+        "OCR letters", ocr_letters, 8, (500, 500), 0, 50, (0.1, 0.001), decay=1e-4,
+        n_gibbs_e=2, n_test=1000, n_temperatures=15_000,
+    ),
+    "mnist": Plan(
+        "MNIST", lambda: (mnist_intensities()[0], mnist()[1]), 28, (500, 1000), 0, 20,
+        (0.03, 0.0003), n_gibbs_e=2, n_test=1000, n_temperatures=15_000,
+    ),
+}  # fmt: skip
 
 
 def plans(arguments):
     """Return the plans that were asked for."""
     if arguments.below:
-        return {"mnist": ON_TOP}
+        return ON_TOP
     if arguments.small:
         return SMALL
     return PUBLISHED if arguments.paper else SCALED
@@ -126,7 +134,7 @@ def pretrained(key, plan, train, arguments):
     if arguments.below:
         options = argparse.Namespace(
             below=arguments.below, top=plan.sizes[1], gibbs=plan.n_gibbs_m,
-            gibbs_e=plan.n_gibbs_e, chains=100, decay=2e-4, seed=arguments.seed,
+            gibbs_e=plan.n_gibbs_e, chains=100, decay=plan.decay, seed=arguments.seed,
         )  # fmt: skip
         machine = new_machine(options, train)
         return machine.set_params(n_mean_field=plan.n_mean_field), 0.0
@@ -287,7 +295,7 @@ def main():
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--seconds", type=float, help="CPU time of each solver")
     parser.add_argument("--only", choices=["ocr", "mnist", "faces"])
-    parser.add_argument("--below", help="checkpoint of boltzmann_record.py, digits")
+    parser.add_argument("--below", help="checkpoint of boltzmann_record.py")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--solvers", nargs="+", choices=list(SOLVERS), default=SOLVERS)
     parser.add_argument(
@@ -296,6 +304,8 @@ def main():
     parser.add_argument("--pictures", help="folder for pictures of samples")
     parser.add_argument("--face-epochs", type=int, default=40)
     arguments = parser.parse_args()
+    if arguments.below and arguments.only not in ON_TOP:
+        parser.error("--below needs --only ocr or --only mnist")
     warnings.simplefilter("ignore")
     for folder in filter(None, (arguments.keep, arguments.pictures)):
         Path(folder).mkdir(exist_ok=True, parents=True)
