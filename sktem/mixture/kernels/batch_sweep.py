@@ -5,24 +5,16 @@ remembered of them is subtracted from the responsibilities before these are summ
 that a difference costs as much as a sum.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from sktem.kernels.prefetch import LINE, prefetch
-from sktem.mixture.kernels.linear_algebra import factor_inverses
+from sktem.mixture.kernels.moments import maximize_moments
 from sktem.mixture.kernels.rows import prepare, scale_tile
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
-from sktem.mixture.kernels.sweep_steps import (
-    DIAGONAL,
-    FULL,
-    LEAST_MASS,
-    SPHERICAL,
-    TIED,
-    UNIT,
-)
+from sktem.mixture.kernels.sweep_steps import DIAGONAL, FULL, TIED
 from sktem.mixture.kernels.tiles import (
     INNER,
     LANE_GROUP,
@@ -59,86 +51,6 @@ class TileParams(NamedTuple):
     bounds: np.ndarray
 
 
-class Moments(NamedTuple):
-    """What the M-step makes of statistics.
-
-    Attributes
-    ----------
-    log_weights : ndarray of shape (K,)
-    means : ndarray of shape (K, d)
-    covariances, factors : ndarray of shape (n, d, d), (K, d, 1) or (K, 1, 1)
-        Covariances, variances or one variance of each component, and the factors of
-        their inverses.
-    """
-
-    log_weights: np.ndarray
-    means: np.ndarray
-    covariances: np.ndarray
-    factors: np.ndarray
-
-
-@njit(**INNER, error_model="numpy")
-def maximize_moments(s, kind, prior, strength, moments):
-    """Equal ``moments = model.maximize(s)`` where True, False where that needs care.
-
-    It needs care where a component has hardly any mass or a covariance is not positive
-    definite. The prior counts with a strength of 1, or not at all with 0.
-    """
-    log_weights, means, covariances, factors = moments
-    K, d = means.shape
-    second = K + K * d
-    mass = 0.0
-    for k in range(K):
-        if not s[k] > LEAST_MASS:
-            return False
-        mass += s[k]
-    delta, tau = strength * prior.mean_penalty, strength * prior.strength
-    concentration = strength * prior.concentration
-    for k in range(K):
-        log_weights[k] = math.log((s[k] + concentration) / (mass + concentration * K))
-        for i in range(d):
-            first = s[K + k * d + i] + delta * prior.mean[i]
-            means[k, i] = first / (s[k] + delta)
-    if kind == UNIT:
-        return True
-    n_matrices = covariances.shape[0]
-    triangle = d * (d + 1) // 2
-    for c in range(n_matrices):
-        divisor = (mass if kind == TIED else s[c]) + tau
-        first_k, stop_k = (0, K) if kind == TIED else (c, c + 1)
-        variance = 0.0
-        for i in range(d):
-            for j in range(0 if kind >= FULL else i, i + 1):
-                if kind >= FULL:
-                    scatter = s[second + c * triangle + i * (i + 1) // 2 + j]
-                elif kind == DIAGONAL:
-                    scatter = s[second + c * d + i]
-                else:
-                    scatter = s[second + c] / d
-                for k in range(first_k, stop_k):
-                    scatter -= (s[k] + delta) * means[k, i] * means[k, j]
-                    scatter += delta * prior.mean[i] * prior.mean[j]
-                value = (scatter + tau * prior.scale[i, j]) / divisor
-                if i == j:
-                    value += strength * prior.reg_covar
-                if kind >= FULL:
-                    covariances[c, i, j] = value
-                elif kind == DIAGONAL:
-                    covariances[c, i, 0] = value
-                else:
-                    variance += value / d
-        if kind == SPHERICAL:
-            covariances[c, 0, 0] = variance
-    if kind >= FULL:
-        return factor_inverses(covariances, factors)
-    for c in range(n_matrices):
-        for i in range(covariances.shape[1]):
-            if not covariances[c, i, 0] > 0.0:
-                return False
-            factors[c, i, 0] = 1.0 / math.sqrt(covariances[c, i, 0])
-    return True
-
-
 @njit(**INNER)
 def pack_chosen(X, places, centre, bound, width, z):
     """Equal ``pack_rows(X[places], 0, len(places), centre, bound, width, z)``."""
@@ -161,8 +73,12 @@ def pack_chosen(X, places, centre, bound, width, z):
 
 
 @njit(**INNER)
-def read_ahead(table, numbers):
-    """Have chosen rows of a table of float64 read before they are needed."""
+def prefetch_rows(table, numbers):
+    """Have chosen rows of a table of float64 read before they are needed.
+
+    Processors drop what they cannot wait for, so that few rows at a time are asked for,
+    while there is something else to compute.
+    """
     size, line = np.uint64(8 * table.shape[1]), np.uint64(LINE)
     address = np.uint64(table.ctypes.data)
     for lane in range(numbers.shape[0]):
@@ -174,15 +90,25 @@ def read_ahead(table, numbers):
 
 
 @njit(**INNER)
+def prefetch_portion(values, places, shares, rows, start, length):
+    """Ask for the next rows, and for what is remembered of them."""
+    stop = start + length
+    prefetch_rows(values, places[start:stop])
+    if shares.shape[0] > 0:
+        prefetch_rows(shares, rows[start:stop])
+
+
+@njit(**INNER)
 def subtract_shares(joint, numbers, shares, refreshes):
     """Subtract what is remembered of rows, and remember what they have now."""
-    for lane in range(numbers.shape[0]):
-        row = shares[np.uint64(numbers[lane])]
-        for k in range(shares.shape[1]):
-            share = joint[k * LANES + lane]
-            joint[k * LANES + lane] = share - row[k]
+    for k in range(shares.shape[1]):
+        row = joint[k * LANES : (k + 1) * LANES]
+        for lane in range(numbers.shape[0]):
+            number = np.uint64(numbers[lane])
+            share = row[lane]
+            row[lane] = share - shares[number, k]
             if refreshes:
-                row[k] = share
+                shares[number, k] = share
 
 
 @njit(**OUTER, error_model="numpy")
@@ -228,6 +154,8 @@ def iterate_batches(
     n_draws = uniforms.shape[1]
     last = params.bounds.shape[0] - 1
     one = total.shape[0] // LANES
+    # Rows of the next tile that are asked for at a time.
+    portion = LANES // (K + tables[0].shape[1] // N_PRODUCTS) + 1
     for lane in range(LANES):
         for i in range(d, width):
             z[i * LANES + lane] = 0.0
@@ -255,30 +183,37 @@ def iterate_batches(
                 n_lanes = pack_chosen(
                     values, places[start:stop], centre, bound, width, z
                 )
-                # While the processor computes: the next tile, and what is remembered.
-                read_ahead(values, places[stop : stop + LANES])
-                if shares.shape[0] > 0:
-                    read_ahead(shares, rows[start:stop])
                 for lane in range(n_tile):
                     weight[lane] = scale * factors[start + lane]
                 for lane in range(n_tile, n_lanes):
                     weight[lane] = 0.0
+                ahead = stop
                 for at in range(last + 1):
                     # The anchor comes first, so that the tile ends with the parameters.
                     into = both[(last - at) * K * LANES : (last - at + 1) * K * LANES]
-                    offsets, constants = params.offsets[at], params.constants[at]
-                    if kind == FULL:
-                        full_log_joint(
-                            z, n_lanes, params.matrices[at], offsets, constants, y, into
-                        )
-                    else:
-                        source = z
-                        if kind == TIED:
-                            transform_tile(z, n_lanes, params.matrices[at], y)
-                            source = y
-                        diagonal_log_joint(
-                            source, n_lanes, params.scales[at], offsets, constants, into
-                        )
+                    source = z
+                    if kind == TIED:
+                        transform_tile(z, n_lanes, params.matrices[at], y)
+                        source = y
+                    for k in range(K):
+                        if at == 0:
+                            prefetch_portion(
+                                values, places, shares, rows, ahead, portion
+                            )
+                            ahead += portion
+                        offsets = params.offsets[at, k : k + 1]
+                        constants = params.constants[at, k : k + 1]
+                        target_k = into[k * LANES : (k + 1) * LANES]
+                        if kind == FULL:
+                            matrix = params.matrices[at, k * width : (k + 1) * width]
+                            full_log_joint(
+                                z, n_lanes, matrix, offsets, constants, y, target_k
+                            )
+                        else:
+                            scales = params.scales[at, k : k + 1]
+                            diagonal_log_joint(
+                                source, n_lanes, scales, offsets, constants, target_k
+                            )
                     softmax_tile(into, K, n_lanes, maximum, total, log_density)
                     for lane in range(n_lanes):
                         total[lane] = 1.0 / total[lane]
@@ -328,9 +263,20 @@ def iterate_batches(
                 # Changes add up to nothing over the components.
                 for part in range(1 + forgets):
                     r, n_sums = (total, one) if part else (joint, K)
-                    add_products(
-                        r, n_sums, z, scaled, n_lanes, tables[part], products, target
-                    )
+                    table = tables[part]
+                    for f in range(0, table.shape[1], N_PRODUCTS):
+                        prefetch_portion(values, places, shares, rows, ahead, portion)
+                        ahead += portion
+                        add_products(
+                            r,
+                            n_sums,
+                            z,
+                            scaled,
+                            n_lanes,
+                            table[:, f : f + N_PRODUCTS],
+                            products,
+                            target,
+                        )
         if incremental:
             for f in range(s.shape[0]):
                 proxy[f] = memory_mean[f]

@@ -9,8 +9,9 @@ are unit, spherical or diagonal.
 import numpy as np
 from numba import njit
 
-from sktem.mixture.kernels.batch_sweep import Moments, TileParams, iterate_batches
+from sktem.mixture.kernels.batch_sweep import TileParams, iterate_batches
 from sktem.mixture.kernels.e_step import describe, plain, width_of
+from sktem.mixture.kernels.moments import Moments
 from sktem.mixture.kernels.rows import work_size
 from sktem.mixture.kernels.sums import product_tables
 from sktem.mixture.kernels.sweep_steps import (
