@@ -43,9 +43,9 @@ from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateEstimator
 from sktem.exceptions import FitWarning
-from sktem.template.kernels.chains import Target, langevin_chains, quadratic
-from sktem.template.kernels.field import adjoint, new_work, rss_of
-from sktem.template.kernels.products import copy_vector
+from sktem.template.kernels.chains import Target, langevin_chains
+from sktem.template.kernels.field import new_work, steps_of
+from sktem.template.kernels.products import fetch, quadratic
 from sktem.template.statistics import split
 
 PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
@@ -166,17 +166,22 @@ class _Geometry:
 
 
 @njit(nogil=True)
-def energies(Y, Z, table, precision, noise_variance, grid, work, energy, gradient):
+def energies(
+    displace, compare, adjoint, Y, Z, table, precision, noise_variance, grid, work,
+    energy, gradient,
+):  # fmt: skip
     """Fill energies and gradients of images, one by one."""
-    prior = np.empty(Z.shape[1])
-    for row in range(Y.shape[0]):
-        z = Z[row]
-        copy_vector(z, work.z)
-        rss = rss_of(Y[row], table, grid, work, ())
+    dim, prior = grid.dim, grid.more
+    for row in range(np.uint64(len(Y))):
+        fetch(Y, row, work, grid.image, grid.n_pixels)
+        fetch(Z, row, work, grid.z, dim)
+        displace(grid, work, ())
+        rss = compare(table, grid, work)
         adjoint(grid, work, ())
-        form = quadratic(precision, z, prior)
-        for j in range(z.shape[0]):
-            gradient[row, j] = work.pull[j] / noise_variance + prior[j]
+        form = quadratic(precision, work, grid.z, prior, dim)
+        for j in range(dim):
+            pull = work[grid.pull + j] / noise_variance
+            gradient[row, j] = pull + work[prior + j]
         energy[row] = 0.5 * (rss / noise_variance + form)
 
 
@@ -218,8 +223,9 @@ def energy(report, options, setting):
 
     def compiled():
         energies(
-            Y, Z, part.table, part.precision, part.noise_variance, grid.compiled,
-            new_work(grid.compiled, 2), *found,
+            *steps_of(grid.compiled), Y, Z, part.table, part.precision.ravel(),
+            part.noise_variance, grid.compiled,
+            new_work(grid.compiled, grid.n_latents).flat, *found,
         )  # fmt: skip
 
     count = 20

@@ -5,8 +5,10 @@ where possible in another form.
 """
 
 import copy
+from functools import cache
 
 import numpy as np
+from numba import njit
 from scipy import stats
 
 from sktem.e_step.random import spawn_generators
@@ -45,6 +47,20 @@ def chi_square_p(counts, probabilities):
     probabilities = np.asarray(probabilities, dtype=float)
     expected = probabilities / probabilities.sum() * np.sum(counts)
     return stats.chisquare(counts, expected).pvalue
+
+
+# ---------------------------------------------------------------- compiled functions
+
+
+@cache
+def for_python(function):
+    """Return a compiled function, which only such functions can call, for Python."""
+
+    @njit
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
 
 
 # ------------------------------------------------------------- arrays of any namespace

@@ -8,6 +8,8 @@ branches, which the compiler turns into vector instructions.
 import numpy as np
 from numba import njit
 
+from sktem.kernels.options import INNER
+
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -38,7 +40,7 @@ LARGEST_POWER = np.float32(115.0)
 TWO_24 = np.float32(2.0**24)
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def mixed(seed, step, group):
     """Equal the splitmix64 finaliser of ``seed + step * _STEP + group * _GROUP``.
 

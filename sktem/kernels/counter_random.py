@@ -4,6 +4,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter import mixed
+from sktem.kernels.options import INNER, OUTER
 
 __all__ = [
     "combined",
@@ -20,7 +21,7 @@ _NONE, _ONE = np.uint64(0), np.uint64(1)
 _TO_UNIT = 2.0**-53
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def stream_key(seed, row):
     """Return the key of the stream of one row."""
     return mixed(
@@ -28,17 +29,17 @@ def stream_key(seed, row):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def uniform(key, counter):
     """Return the uniform draw in (0, 1) of a stream at a counter, never 0 or 1."""
     bits = mixed(key, np.uint64(counter) + _ONE, _NONE)
     return (np.float64(bits >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def fill_normals(key, counter, out):
     """Fill a vector with normal draws (Box and Muller 1958); return the counter."""
-    n = out.shape[0]
+    n = len(out)
     i = 0
     while i < n:
         radius = np.sqrt(-2.0 * np.log(uniform(key, counter)))
@@ -51,7 +52,7 @@ def fill_normals(key, counter, out):
     return counter
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def combined(seed, iteration, purpose, number):
     """Return one key of four integers.
 
@@ -64,7 +65,7 @@ def combined(seed, iteration, purpose, number):
     return mixed(key, np.uint64(number), np.uint64(purpose) + _ONE)
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def fill_row_uniforms(seed, iteration, purpose, rows, counter, out):
     """Fill each row with uniform draws of its own stream.
 
@@ -84,14 +85,14 @@ def fill_row_uniforms(seed, iteration, purpose, rows, counter, out):
         How many draws of each stream have been used.
     """
     base = combined(seed, iteration, purpose, 0)
-    for i in range(rows.shape[0]):
+    for i in range(len(rows)):
         key = stream_key(base, rows[i])
         for j in range(out.shape[1]):
             out[i, j] = uniform(key, counter + j)
     return out.shape[1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def normal_quantile(p):
     """Equal ``scipy.special.ndtri(p)`` to 1e-15 relative (Wichura 1988, AS 241)."""
     q = p - 0.5
@@ -130,21 +131,21 @@ def normal_quantile(p):
     return -above / below if q < 0.0 else above / below
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def fill_row_normals(seed, iteration, purpose, rows, counter, out):
     """Fill each row with standard normal draws of its own stream.
 
     Parameters and result as for `fill_row_uniforms`.
     """
     base = combined(seed, iteration, purpose, 0)
-    for i in range(rows.shape[0]):
+    for i in range(len(rows)):
         key = stream_key(base, rows[i])
         for j in range(out.shape[1]):
             out[i, j] = normal_quantile(uniform(key, counter + j))
     return out.shape[1]
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def fill_visit_uniforms(seed, iteration, purpose, rows, edges, out):
     """Fill the uniforms of the batches of iterations, as `fill_row_uniforms` would.
 
@@ -161,7 +162,7 @@ def fill_visit_uniforms(seed, iteration, purpose, rows, edges, out):
         Where the rows of each batch begin, and the last ones end.
     out : ndarray of shape (n, n_draws)
     """
-    for side in range(edges.shape[0]):
+    for side in range(len(edges)):
         for t in range(edges.shape[1] - 1):
             base = combined(seed, iteration + t, purpose + side, 0)
             for i in range(edges[side, t], edges[side, t + 1]):

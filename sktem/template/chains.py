@@ -12,7 +12,7 @@ from sktem.kernels.blocks import iterate_blocks
 from sktem.progress import bar
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels.chains import Target, langevin_chains
-from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.field import new_work, pull_of, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
 from sktem.template.states import ChainStates, state_size
 from sktem.template.tensor_kernels import deformed_images, function_of, rss_and_pulls
@@ -266,5 +266,5 @@ class Chains(NamedTuple):
             work.z[:], work.image[:] = z, y
             rss = rss_of(part.table, grid, work)
             if with_pull:
-                adjoint(grid, work.flat, grid.flow)
+                pull_of(grid, work)
             yield rss, work.pull.copy()

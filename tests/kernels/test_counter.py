@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sktem.kernels import counter
 from sktem.kernels.counter import (
     halves,
     hashed,
     hashed_byte,
     lane_number,
-    mixed,
     odds,
     power_of_two,
     small_power_of_two,
 )
+from tests.oracles import for_python
+
+mixed = for_python(counter.mixed)
 
 U64 = 2**64 - 1
 

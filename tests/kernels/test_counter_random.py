@@ -4,16 +4,18 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from sktem.kernels import counter_random
 from sktem.kernels.counter_random import (
     combined,
-    fill_normals,
     fill_row_uniforms,
     fill_visit_uniforms,
-    normal_quantile,
-    stream_key,
-    uniform,
 )
-from tests.oracles import LIMIT, standard_errors
+from tests.oracles import LIMIT, for_python, standard_errors
+
+fill_normals = for_python(counter_random.fill_normals)
+normal_quantile = for_python(counter_random.normal_quantile)
+stream_key = for_python(counter_random.stream_key)
+uniform = for_python(counter_random.uniform)
 
 MASK = 2**64 - 1
 

@@ -2,13 +2,21 @@
 
 import numpy as np
 
+from sktem.kernels import counter_random
 from sktem.models import (
     DeformableTemplateModel,
     ImageGrid,
     TemplateParams,
     TemplatePriors,
 )
-from sktem.template.kernels.field import adjoint, new_work, rss_of
+from sktem.template.kernels.field import new_work, pull_of, rss_of
+from tests.oracles import for_python
+
+#: Draws of the kernels.
+stream_key, uniform = map(
+    for_python, (counter_random.stream_key, counter_random.uniform)
+)
+fill_normals = for_python(counter_random.fill_normals)
 
 #: Odd shapes with one to three axes, and landmarks for them.
 SHAPES = {
@@ -33,8 +41,7 @@ class Pixels:
 
     def pull(self):
         """Return the pull of the residuals last found."""
-        adjoint(self.grid, self.work.flat, self.grid.flow)
-        return self.work.pull.copy()
+        return pull_of(self.grid, self.work).copy()
 
 
 def grid_of(shape, template_scale=1.6, deformation_width=2.0):

@@ -14,6 +14,7 @@ compiler spends more time on each function than on its loops.
 
 from numba import njit
 
+from sktem.kernels import options
 from sktem.kernels.exponential import (
     expand_exponent,
     logarithm,
@@ -26,10 +27,10 @@ LANE_GROUP = 16
 # A mask that lets the compiler drop the loop for a remainder.
 WHOLE_GROUPS = -LANE_GROUP
 
-# What Python does not call is not compiled, nor are expressions of arrays sought.
-OUTER = {"cache": True, "nogil": True, "no_cfunc_wrapper": True, "no_rewrites": True}
+# Expressions of whole arrays are not sought.
+OUTER = {**options.OUTER, "no_rewrites": True}
 # Options of functions that only kernels call.
-INNER = {**OUTER, "no_cpython_wrapper": True}
+INNER = {**options.INNER, "no_rewrites": True}
 FAST = {"contract", "reassoc", "nsz"}
 
 

@@ -5,9 +5,14 @@ one that is called by its address costs a tenth of a microsecond a call.
 """
 
 import numpy as np
-from numba import typeof, types
+from numba import njit, typeof, types
 
-__all__ = ["FLAT", "NUMBER", "TABLE", "by_address", "for_types_of"]
+from sktem.kernels.options import OUTER
+
+__all__ = ["FLAT", "NUMBER", "STEP", "TABLE", "by_address", "call", "for_types_of"]
+
+#: Options of such functions. Python does not call them, but for some.
+STEP = {"cache": True, "nogil": True, "no_cpython_wrapper": True}
 
 #: Types of arguments: a flat array, a table along three axes, and a place in an array.
 FLAT, TABLE, NUMBER = types.float64[::1], types.float64[:, :, ::1], types.uint64
@@ -37,3 +42,9 @@ def by_address(function, *kinds):
     # Else it is derived anew in every call.
     address._numba_type_ = typeof(address)
     return address
+
+
+@njit(**OUTER)
+def call(function, grid, work, flow):
+    """Call a function that Python cannot call."""
+    function(grid, work, flow)

@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
+from sktem.kernels.options import OUTER
 from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.products import (
     FOUR,
@@ -16,7 +17,6 @@ from sktem.template.kernels.products import (
     copy_vector,
     fetch,
     product,
-    products,
     quadratic,
     store,
 )
@@ -78,7 +78,7 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_steps, adjusted, goal):
 
 
 # Not re-associated: the test whether a density is finite would be folded.
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@njit(**OUTER, fastmath={"contract"}, error_model="numpy")
 def _langevin(
     displace, compare, adjoint, Y, Z, numbers, seed, target, grid, work, noise,
     n_steps, adjusted, goal, flow,
@@ -90,12 +90,12 @@ def _langevin(
     gradient_new, z = w + FOUR * dim, w + FOUR * dim + dim
     accepted = 0.0
     restored = 0
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         key = stream_key(seed, numbers[row])
         fetch(Y, row, work, grid.image, grid.n_pixels)
         fetch(Z, row, work, z, dim)
         # The inverse of the factor, times the landmarks.
-        products(target.inverse, ZERO, work, z, work, w, (dim, ONE, dim))
+        quadratic(target.inverse, work, z, w, dim)
         density = 0.0
         log_step, visits = Z[row, dim], Z[row, dim + ONE]
         # Round 0 evaluates the state itself: with one place where the density is
@@ -103,14 +103,14 @@ def _langevin(
         for transition in range(n_steps + 1):
             step = np.exp(log_step)
             root = np.sqrt(2.0 * step)
-            counter = (transition - 1) * (noise.shape[0] + 2)
+            counter = (transition - 1) * (len(noise) + 2)
             copy_vector(work, w, proposed, dim)
             if transition > 0:
                 fill_normals(key, counter, noise)
                 for i in range(dim):
                     moved = work[w + i] + step * work[gradient + i]
                     work[proposed + i] = moved + root * noise[i]
-            products(target.factor, ZERO, work, proposed, work, grid.z, (dim, ONE, dim))
+            quadratic(target.factor, work, proposed, grid.z, dim)
             displace(grid, work, flow)
             rss = compare(target.table, grid, work)
             adjoint(grid, work, flow)
@@ -147,7 +147,7 @@ def _langevin(
                 visits += 1.0
                 if adjusted and goal > 0.0:
                     log_step += (probability - goal) * visits**-DECAY
-            draw = counter + noise.shape[0] + 1
+            draw = counter + len(noise) + 1
             if transition == 0 or uniform(key, draw) < probability:
                 copy_vector(work, proposed, w, dim)
                 copy_vector(work, grid.z, z, dim)

@@ -3,11 +3,12 @@
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
+from sktem.kernels.options import OUTER
 
 __all__ = ["fill_draws"]
 
 
-@njit(cache=True, nogil=True)
+@njit(**OUTER)
 def fill_draws(seed, numbers, stride, after, normals, uniforms):
     """Fill the draws that the kernels make in each of several rounds.
 
@@ -23,7 +24,7 @@ def fill_draws(seed, numbers, stride, after, normals, uniforms):
     normals : ndarray of shape (n, n_rounds, n_normals)
     uniforms : ndarray of shape (n, n_rounds, n_uniforms)
     """
-    for row in range(numbers.shape[0]):
+    for row in range(len(numbers)):
         key = stream_key(seed, numbers[row])
         for k in range(normals.shape[1]):
             fill_normals(key, k * stride, normals[row, k])

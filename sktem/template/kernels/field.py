@@ -14,7 +14,15 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, typeof
 
-from sktem.template.kernels.addresses import FLAT, TABLE, by_address, for_types_of
+from sktem.kernels.options import INNER
+from sktem.template.kernels.addresses import (
+    FLAT,
+    STEP,
+    TABLE,
+    by_address,
+    call,
+    for_types_of,
+)
 from sktem.template.kernels.flow import follow, pull_back
 from sktem.template.kernels.products import (
     FAST,
@@ -31,12 +39,12 @@ from sktem.template.kernels.products import (
 __all__ = [
     "Grid",
     "Work",
-    "adjoint",
     "compare",
     "displace",
     "new_grid",
     "new_work",
     "parts_of",
+    "pull_of",
     "rss_of",
     "steps_of",
 ]
@@ -162,7 +170,7 @@ def displace(grid, work, flow):
         follow(grid, flow[0], work)
 
 
-@njit(cache=True, nogil=True)
+@njit(**STEP)
 def adjoint(grid, work, flow):
     """Fill ``pull`` with the pull of ``residual * slopes`` on the landmarks.
 
@@ -195,7 +203,7 @@ def adjoint(grid, work, flow):
             pull_back(chunk, ONE, grid, flow[0], work)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _weights(t):
     """Return the cell before a position, the four B-splines there and their slopes."""
     cell = np.uint64(t)
@@ -212,7 +220,7 @@ def _weights(t):
     return cell - ONE, values, slopes
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, forceinline=True)
+@njit(**INNER, fastmath=FAST, forceinline=True)
 def spline(table, n_axes, t0, t1, t2):
     """Return the value and the slopes of a grid of B-spline coefficients.
 
@@ -304,3 +312,9 @@ def rss_of(table, grid, work):
     """Return the sum of squared residuals at the landmarks ``work.z``, as `compare`."""
     displace(grid, work.flat, grid.flow)
     return compare(table, grid, work.flat)
+
+
+def pull_of(grid, work):
+    """Return the pull of the residuals last found on the landmarks, as `adjoint`."""
+    call(steps_of(grid)[2], grid, work.flat, grid.flow)
+    return work.pull

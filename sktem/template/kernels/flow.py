@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
+from sktem.kernels.options import INNER
 from sktem.template.kernels.products import (
     FAST,
     ONE,
@@ -76,7 +77,7 @@ def new_flow(points, axes, width, n_steps, chained, start, place):
     return flow, np.concatenate(parts), int(at[-1])
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@njit(**INNER, fastmath={"contract"}, error_model="numpy")
 def _exponentials(work, rest, shifted, at):
     """Replace a chunk of numbers by their ``exp``, but for very large ones."""
     for u in range(CHUNK):
@@ -88,7 +89,7 @@ def _exponentials(work, rest, shifted, at):
         work[at + u] = expand_exponent(work[rest + u], work[shifted + u])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _fill_axis(axis, count, path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with the landmarks along an axis."""
     half, x = 0.5 * flow.precision, path + axis * CHUNK
@@ -113,7 +114,7 @@ def _fill_axis(axis, count, path, grid, flow, work):
         at += CHUNK
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _outer(work, one, n_one, two, n_two, out):
     """Fill all products of two sets of rows."""
     for a in range(n_one):
@@ -124,7 +125,7 @@ def _outer(work, one, n_one, two, n_two, out):
                 work[at + u] = work[first + u] * work[second + u]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _fill_products(path, grid, flow, work):
     """Fill the kernels of a chunk of pixels with all landmarks."""
     count = flow.count0
@@ -140,7 +141,7 @@ def _fill_products(path, grid, flow, work):
         _outer(work, flow.pairs, n_pairs, third, flow.count2, flow.products)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def follow(grid, flow, work):
     """Fill ``field`` with ``x - y`` of the pixels x that end at y.
 
@@ -193,7 +194,7 @@ def follow(grid, flow, work):
             path += width
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _carry_gradient(path, n_axes, factor, flow, work):
     """Replace gradients after a step by those before it."""
     for along in range(n_axes):
@@ -211,7 +212,7 @@ def _carry_gradient(path, n_axes, factor, flow, work):
         work[flow.gradient + u] -= factor * work[flow.carried + u]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _add_rows(n_axes, places, share, flow, work):
     """Add what a step contributes to the derivatives of residuals."""
     for axis in range(n_axes):
@@ -223,7 +224,7 @@ def _add_rows(n_axes, places, share, flow, work):
                 work[row + u] += share * work[gradient + u] * work[place + u]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER, error_model="numpy")
 def pull_back(chunk, weighted, grid, flow, work):
     """Pull slopes at the ends of the paths of a chunk of pixels back on the landmarks.
 
@@ -264,7 +265,7 @@ def pull_back(chunk, weighted, grid, flow, work):
         _carry_gradient(path, n_axes, share * flow.precision, flow, work)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def add_squares(dim, rows, work, out):
     """Add the products of all pairs of rows to a matrix."""
     for i in range(dim):

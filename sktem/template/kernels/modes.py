@@ -6,9 +6,11 @@ import numpy as np
 from numba import njit, typeof
 
 from sktem.kernels.counter_random import fill_normals, stream_key
+from sktem.kernels.options import INNER, OUTER
 from sktem.template.kernels.addresses import (
     FLAT,
     NUMBER,
+    STEP,
     by_address,
     for_types_of,
 )
@@ -69,7 +71,7 @@ def room_of_maps(grid, pairs) -> int:
     return m0 * m1 * n2 + m0 * n1 * n2 + n0 * n1 * n2
 
 
-@njit(cache=True, nogil=True)
+@njit(**STEP)
 def add_curvature(grid, pairs, work, maps, out, flow):
     """Add the Gauss-Newton matrix ``J.T @ J`` of the residuals to a matrix.
 
@@ -122,7 +124,7 @@ def _curvature(grid, pairs):
     return by_address(add_curvature, *kinds)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST, error_model="numpy")
 def factorise(matrix, upper, dim, work):
     """Fill the transposed Cholesky factor of an upper triangle; False if there is none.
 
@@ -160,7 +162,7 @@ def factorise(matrix, upper, dim, work):
     return True
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST, error_model="numpy")
 def solve_lower(upper, dim, work, out):
     """Replace ``out`` by the solution of ``upper.T @ x = out``."""
     for i in range(dim):
@@ -171,7 +173,7 @@ def solve_lower(upper, dim, work, out):
             work[out + k] -= value * work[row + k]
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST, error_model="numpy")
 def solve_upper(upper, dim, work, out):
     """Replace ``out`` by the solution of ``upper @ x = out``."""
     for back in range(dim):
@@ -232,7 +234,7 @@ def modes(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
 def _modes(
     displace, compare, adjoint, add_curvature, Y, Z, table, precision, noise_variance,
     levels, max_steps, gains, hold, grid, pairs, work, rss, log_det, lowers, flow,
@@ -244,8 +246,8 @@ def _modes(
     gradient, gauss = pulled + dim, pulled + TWO * dim
     hessian, upper = gauss + square, gauss + TWO * square
     maps = upper + square
-    n_levels = levels.shape[0]
-    for row in range(np.uint64(Y.shape[0])):
+    n_levels = len(levels)
+    for row in range(np.uint64(len(Y))):
         fetch(Y, row, work, grid.image, grid.n_pixels)
         fetch(Z, row, work, z, dim)
         error = form = energy = expected = 0.0
@@ -329,7 +331,7 @@ def _modes(
             for i in range(dim):
                 total += np.log(work[upper + i * dim + i])
             log_det[row] = 2.0 * total
-            if lowers.shape[0]:
+            if len(lowers):
                 for i in range(dim):
                     for j in range(dim):
                         lowers[row, j, i] = work[upper + i * dim + j]
@@ -370,7 +372,7 @@ def importance_terms(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def _importance_terms(
     displace, compare, Y, Z, lowers, numbers, seed, freedom, table, precision,
     noise_variance, grid, work, noise, chi, terms, flow,
@@ -378,7 +380,7 @@ def _importance_terms(
     """Fill the terms with given scratch arrays."""
     dim, trial, pulled = grid.dim, grid.z, grid.more
     upper = pulled + dim
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         fetch(Y, row, work, grid.image, grid.n_pixels)
         for i in range(dim):
             for j in range(dim):
@@ -400,7 +402,7 @@ def _importance_terms(
                     total += chi[i] * chi[i]
                 stretch = np.sqrt(freedom / total)
                 ratio = squares * stretch * stretch / freedom
-                log_proposal = -0.5 * (freedom + noise.shape[0]) * np.log1p(ratio)
+                log_proposal = -0.5 * (freedom + len(noise)) * np.log1p(ratio)
             solve_upper(upper, dim, work, trial)
             for i in range(dim):
                 work[trial + i] = Z[row, i] + stretch * work[trial + i]

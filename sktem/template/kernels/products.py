@@ -8,6 +8,8 @@ function is compiled once more for every kind of number.
 import numpy as np
 from numba import njit
 
+from sktem.kernels.options import INNER
+
 __all__ = [
     "FAST",
     "FOUR",
@@ -30,35 +32,35 @@ ZERO, ONE, TWO, THREE, FOUR = (np.uint64(number) for number in range(5))
 FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def fetch(matrix, row, work, to, count):
     """Copy the first entries of a row."""
     for i in range(count):
         work[to + i] = matrix[row, i]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def store(work, start, count, matrix, row):
     """Copy numbers to the first entries of a row."""
     for i in range(count):
         matrix[row, i] = work[start + i]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def copy_vector(work, start, to, count):
     """Copy numbers within an array; a loop compiles faster than a slice."""
     for i in range(count):
         work[to + i] = work[start + i]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def clear(work, to, count):
     """Fill a vector with zeros."""
     for i in range(count):
         work[to + i] = 0.0
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def product(left, first, across, down, right, start, out, to, shape):
     """Fill a matrix with the product of two, all within flat arrays.
 
@@ -98,7 +100,7 @@ def product(left, first, across, down, right, start, out, to, shape):
             one += width
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def products(left, first, right, start, out, to, shape):
     """Fill a matrix with the products of the rows of two, all within flat arrays.
 
@@ -116,11 +118,15 @@ def products(left, first, right, start, out, to, shape):
             out[to + i * n_right + j] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER, fastmath=FAST)
 def quadratic(matrix, work, w, out, dim):
     """Fill ``out = matrix @ w`` and return ``w @ matrix @ w``."""
-    products(matrix, ZERO, work, w, work, out, (dim, ONE, dim))
     form = 0.0
     for i in range(dim):
-        form += work[out + i] * work[w + i]
+        row = i * dim
+        total = 0.0
+        for k in range(dim):
+            total += matrix[row + k] * work[w + k]
+        work[out + i] = total
+        form += total * work[w + i]
     return form

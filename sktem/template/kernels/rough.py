@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, typeof
 
-from sktem.template.kernels.addresses import FLAT, TABLE, by_address, for_types_of
+from sktem.template.kernels.addresses import FLAT, STEP, TABLE, by_address, for_types_of
 from sktem.template.kernels.products import FAST, ONE, ZERO
 
 __all__ = ["EVERY", "compare_roughly", "expansions", "rough_step_of"]
@@ -62,7 +62,7 @@ def _rough_step(grid):
     return by_address(compare_roughly, TABLE, typeof(grid), FLAT)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**STEP, fastmath=FAST)
 def compare_roughly(table, grid, work):
     """Return the sum of squared residuals, and fill these and the slopes.
 

@@ -15,6 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from scipy.linalg import solve_toeplitz
 
+from sktem.kernels.options import INNER, OUTER
 from sktem.template.kernels.field import displace, new_work
 from sktem.template.kernels.products import FAST, ONE, THREE, TWO, ZERO
 
@@ -209,7 +210,7 @@ def _add_scaled(typing, out, to, weight, splines, start):
     return types.void(out, to, weight, splines, start), generate
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**INNER, fastmath=FAST)
 def _splines(work, place, to, count):
     """Fill B-splines at pixels' distances from the middles of their cells."""
     for k in range(_WIDTH):
@@ -220,14 +221,14 @@ def _splines(work, place, to, count):
             work[to + k * _CHUNK + u] = spline
 
 
-@njit(cache=True, nogil=True, fastmath=FAST)
+@njit(**OUTER, fastmath=FAST)
 def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, head):
     """Add B-splines about the places of some pixels, and those times their values.
 
     The lattice begins at `low`. Pixels that are NaN or further away than the lattice
     reaches are left out. ``work`` is scratch, full of ones.
     """
-    n_axes = np.uint64(places.shape[1])
+    n_axes = np.uint64(len(low))
     n1, n2 = sizes[1], sizes[2]
     size = sizes[0] * n1 * n2
     missing = THREE - n_axes
@@ -239,7 +240,7 @@ def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, 
     rest = weights + _CHUNK
     own = rest + _CHUNK
     square = observed = 0.0
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         mass = masses[row]
         for begin in range(start, stop, _CHUNK):
             count = stop - begin if stop - begin < _CHUNK else _CHUNK

@@ -4,14 +4,13 @@ import numpy as np
 from numba import njit
 
 from sktem.kernels.counter_random import fill_normals, stream_key, uniform
+from sktem.kernels.options import INNER, OUTER
 from sktem.template.kernels.chains import DECAY
 from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.products import (
     ONE,
-    ZERO,
     copy_vector,
     fetch,
-    products,
     quadratic,
     store,
 )
@@ -19,7 +18,7 @@ from sktem.template.kernels.products import (
 __all__ = ["landmark_walks", "prior_gibbs", "prior_walks"]
 
 
-@njit(cache=True, nogil=True)
+@njit(**INNER)
 def _chance(log_ratio):
     if log_ratio > -700.0:  # False for NaN, which rejects
         return np.exp(log_ratio) if log_ratio < 0.0 else 1.0
@@ -69,7 +68,7 @@ def landmark_walks(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def _landmark_walks(
     displace, compare, Y, Z, numbers, seed, table, precision, spread, noise_variance,
     grid, work, noise, n_steps, goal, flow,
@@ -78,7 +77,7 @@ def _landmark_walks(
     dim, places, trial = grid.dim, grid.n_places, grid.z
     z, pulled = grid.more, grid.more + dim
     accepted = 0.0
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         key = stream_key(seed, numbers[row])
         fetch(Y, row, work, grid.image, grid.n_pixels)
         fetch(Z, row, work, z, dim)
@@ -88,7 +87,7 @@ def _landmark_walks(
         rss = compare(table, grid, work)
         form = quadratic(precision, work, z, pulled, dim)
         for sweep in range(n_steps):
-            first = sweep * (noise.shape[0] + 2 + int(places))
+            first = sweep * (len(noise) + 2 + int(places))
             counter = fill_normals(key, first, noise)
             step = np.exp(log_step)
             total = 0.0
@@ -131,7 +130,7 @@ def prior_walks(
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def _prior_walks(
     displace, compare, Y, Z, numbers, seed, table, precision, factor, noise_variance,
     grid, work, noise, n_steps, goal, flow,
@@ -140,7 +139,7 @@ def _prior_walks(
     dim, trial = grid.dim, grid.z
     z, move = grid.more, grid.more + dim
     accepted = 0.0
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         key = stream_key(seed, numbers[row])
         fetch(Y, row, work, grid.image, grid.n_pixels)
         fetch(Z, row, work, z, dim)
@@ -150,11 +149,11 @@ def _prior_walks(
         rss = compare(table, grid, work)
         form = quadratic(precision, work, z, move, dim)
         for transition in range(n_steps):
-            counter = fill_normals(key, transition * (noise.shape[0] + 3), noise)
+            counter = fill_normals(key, transition * (len(noise) + 3), noise)
             step = np.exp(log_step)
             for j in range(dim):
                 work[trial + j] = noise[j]
-            products(factor, ZERO, work, trial, work, move, (dim, ONE, dim))
+            quadratic(factor, work, trial, move, dim)
             for j in range(dim):
                 work[trial + j] = work[z + j] + step * work[move + j]
             form_new = quadratic(precision, work, trial, move, dim)
@@ -186,7 +185,7 @@ def prior_gibbs(Y, Z, numbers, seed, table, precision, noise_variance, grid, n_s
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER, error_model="numpy")
 def _prior_gibbs(
     displace, compare, Y, Z, numbers, seed, table, precision, noise_variance, grid,
     work, noise, n_steps, flow,
@@ -194,7 +193,7 @@ def _prior_gibbs(
     """Move them with given scratch arrays."""
     dim, z, trial = grid.dim, grid.more, grid.z
     accepted = 0.0
-    for row in range(np.uint64(Y.shape[0])):
+    for row in range(np.uint64(len(Y))):
         key = stream_key(seed, numbers[row])
         fetch(Y, row, work, grid.image, grid.n_pixels)
         fetch(Z, row, work, z, dim)
@@ -202,7 +201,7 @@ def _prior_gibbs(
         displace(grid, work, flow)
         rss = compare(table, grid, work)
         for sweep in range(n_steps):
-            counter = fill_normals(key, sweep * (2 * noise.shape[0] + 2), noise)
+            counter = fill_normals(key, sweep * (2 * len(noise) + 2), noise)
             total = 0.0
             for j in range(dim):
                 pull = 0.0

@@ -3,10 +3,20 @@
 import numpy as np
 import pytest
 
-from sktem.kernels.counter_random import fill_normals, stream_key, uniform
+from sktem.template.kernels import products
 from sktem.template.kernels.chains import langevin_chains
-from sktem.template.kernels.products import ZERO, quadratic
-from tests.template.oracles import SHAPES, grid_of, model_of, random_params, simulate
+from sktem.template.kernels.products import ZERO
+from tests.oracles import for_python
+from tests.template.oracles import (
+    SHAPES,
+    fill_normals,
+    grid_of,
+    model_of,
+    random_params,
+    simulate,
+    stream_key,
+    uniform,
+)
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 SEED = np.uint64(17)
@@ -17,7 +27,9 @@ def test_quadratic_form(n):
     rng = np.random.default_rng(0)
     matrix, w = rng.normal(size=(n, n)), rng.normal(size=n)
     work = np.concatenate([w, np.zeros(n)])
-    form = quadratic(matrix.ravel(), work, ZERO, np.uint64(n), np.uint64(n))
+    form = for_python(products.quadratic)(
+        matrix.ravel(), work, ZERO, np.uint64(n), np.uint64(n)
+    )
     np.testing.assert_allclose(work[n:], matrix @ w, rtol=1e-12, atol=1e-14)
     assert form == pytest.approx(w @ matrix @ w, rel=1e-12)
 

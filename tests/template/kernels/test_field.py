@@ -7,8 +7,12 @@ import pytest
 from scipy.interpolate import BSpline
 
 from sktem.models import ImageGrid
-from sktem.template.kernels.field import displace, new_work, parts_of, spline
+from sktem.template.kernels import field
+from sktem.template.kernels.field import displace, new_work, parts_of
+from tests.oracles import for_python
 from tests.template.oracles import SHAPES, Dense, Pixels, grid_of
+
+spline = for_python(field.spline)
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 

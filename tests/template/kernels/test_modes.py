@@ -3,25 +3,23 @@
 import numpy as np
 import pytest
 
-from sktem.kernels.counter_random import fill_normals, stream_key
-from sktem.template.kernels.modes import (
-    add_curvature,
-    factorise,
-    importance_terms,
-    modes,
-    room_of_maps,
-    solve_lower,
-    solve_upper,
-)
+from sktem.template.kernels import modes as kernels
+from sktem.template.kernels.modes import importance_terms, modes, room_of_maps
+from tests.oracles import for_python
 from tests.template.oracles import (
     SHAPES,
     Dense,
     Pixels,
+    fill_normals,
     grid_of,
     model_of,
     random_params,
     simulate,
+    stream_key,
 )
+
+add_curvature, factorise = map(for_python, (kernels.add_curvature, kernels.factorise))
+solve_lower, solve_upper = map(for_python, (kernels.solve_lower, kernels.solve_upper))
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 

@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from sktem.template.kernels.field import displace, new_work, spline
-from sktem.template.kernels.rough import EVERY, compare_roughly, expansions
+from sktem.template.kernels import field, rough
+from sktem.template.kernels.field import displace, new_work
+from sktem.template.kernels.rough import EVERY, expansions
+from tests.oracles import for_python
 from tests.template.oracles import Dense, grid_of, model_of, random_params, simulate
+
+compare_roughly, spline = map(for_python, (rough.compare_roughly, field.spline))
 
 SHAPES = [(5,), (7, 4)]
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)

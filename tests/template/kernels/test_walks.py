@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from sktem.kernels.counter_random import fill_normals, stream_key, uniform
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
-from tests.template.oracles import SHAPES, grid_of, model_of, random_params, simulate
+from tests.template.oracles import (
+    SHAPES,
+    fill_normals,
+    grid_of,
+    model_of,
+    random_params,
+    simulate,
+    stream_key,
+    uniform,
+)
 
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 SEED = np.uint64(23)
