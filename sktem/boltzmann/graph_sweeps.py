@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
-from scipy.special import expit
 
 from sktem.boltzmann.kernels.bit_sweeps import bit_means, bit_sweeps
-from sktem.boltzmann.kernels.dense_sweeps import draw_in_turn, fill_symmetric
+from sktem.boltzmann.kernels.dense_sweeps import (
+    COLUMNS,
+    arrange_weights,
+    dense_sweeps,
+)
 from sktem.boltzmann.kernels.graph_sweeps import sweeps
 from sktem.kernels.blocks import iterate_blocks
 
@@ -20,8 +25,6 @@ FEWEST_BITS = 16
 #: Share of all pairs that are joined, and units, from which on products pay.
 LEAST_SHARE = 0.5
 FEWEST_UNITS = 64
-#: Units between two products.
-UNITS = 32
 
 
 class GraphSweeps:
@@ -94,20 +97,19 @@ class GraphSweeps:
         """
         places = np.arange(states.shape[1]) if places is None else places
         plain = offsets is None and clamped is None and means == apart
+        by_edges = partial(
+            self._by_edges, params, states, n_sweeps, np.uint64(seed), order, clamped,
+            means, apart, offsets, scales, places,
+            plain and states.shape[1] >= FEWEST_BITS,
+        )  # fmt: skip
         if plain and self.is_dense:
-            dense = DenseGraph(self.graph, scales[0] * params)
+            dense = DenseGraph(self.graph, scales[0] * params, order)
 
             def block(start, stop):
-                if means:
-                    dense.give_means(states, order, start, stop)
-                else:
-                    dense.sweep(states, order, n_sweeps, seed, places, start, stop)
+                if not dense.sweep(states, n_sweeps, means, seed, places, start, stop):
+                    by_edges()(start, stop)
         else:
-            block = self._by_edges(
-                params, states, n_sweeps, np.uint64(seed), order, clamped, means,
-                apart, offsets, scales, places,
-                plain and states.shape[1] >= FEWEST_BITS,
-            )  # fmt: skip
+            block = by_edges()
         for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
             pass
 
@@ -141,14 +143,22 @@ class GraphSweeps:
 
 
 class DenseGraph:
-    """The weights of a machine as a matrix."""
+    """The weights of a machine as matrices, for the units in `order`."""
 
-    def __init__(self, graph, params):
+    def __init__(self, graph, params, order):
         n_units = graph.n_units
-        self.biases = params[:n_units].astype(np.float32)[:, None]
-        self.weights = np.zeros((n_units, n_units), np.float32)
+        self.order = order
+        position = np.full(n_units, -1)
+        position[order] = np.arange(len(order))
+        self.others = np.flatnonzero(position < 0)
+        position[self.others] = np.arange(len(order), n_units)
+        n_blocks = -(-len(order) // COLUMNS)
+        # Rows beyond the units, as four at a time are read.
+        self.weights = np.zeros((n_blocks, n_units + 3, COLUMNS), np.float32)
         values = params[n_units:].astype(np.float32)
-        fill_symmetric(self.weights, graph.first, graph.second, values)
+        arrange_weights(self.weights, position, graph.first, graph.second, values)
+        self.biases = np.zeros((n_blocks, 1, COLUMNS), np.float32)
+        self.biases.reshape(-1)[: len(order)] = params[order]
 
     @staticmethod
     def suits(graph) -> bool:
@@ -156,32 +166,20 @@ class DenseGraph:
         n_pairs = graph.n_units * (graph.n_units - 1) / 2
         return graph.n_units >= FEWEST_UNITS and graph.n_edges >= LEAST_SHARE * n_pairs
 
-    def sweep(self, states, order, n_sweeps, seed, places, start, stop):
-        """Draw the units in `order` by turns, of the chains from `start` to `stop`."""
-        local = np.ascontiguousarray(states[order, start:stop])
-        if len(order) < len(states):
-            rest = np.setdiff1d(np.arange(len(states)), order)
-            fixed = self.weights[np.ix_(order, rest)] @ states[rest, start:stop]
-            fixed += self.biases[order]
-        else:
-            fixed = np.broadcast_to(self.biases[order], local.shape)
-        weights = self.weights[np.ix_(order, order)]
-        for sweep in range(n_sweeps):
-            for begin in range(0, len(order), UNITS):
-                drawn = slice(begin, begin + UNITS)
-                fields = weights[drawn] @ local
-                fields += fixed[drawn]
-                draw_in_turn(
-                    fields, local[drawn], weights[drawn, drawn], order[drawn],
-                    np.uint64(seed), sweep, places[start:stop],
-                )  # fmt: skip
-        states[order, start:stop] = local
+    def sweep(self, states, n_sweeps, means, seed, places, start, stop):
+        """Draw the units by turns, or write their probabilities given all others.
 
-    def give_means(self, states, order, start, stop):
-        """Write probabilities of the units in `order` given all others in place."""
-        fields = self.weights[order] @ np.ascontiguousarray(states[:, start:stop])
-        fields += self.biases[order]
-        states[order, start:stop] = expit(fields)
+        Return False, with nothing changed, if the states of the chains from `start` to
+        `stop` are not all 0 or 1.
+        """
+        fixed, n_drawn = self.biases, len(self.order)
+        if len(self.others):
+            given = np.ascontiguousarray(states[self.others, start:stop].T)
+            fixed = given @ self.weights[:, n_drawn : len(states)] + fixed
+        return dense_sweeps(
+            states, self.order, self.weights, fixed, n_sweeps, means, np.uint64(seed),
+            places, start, stop,
+        )  # fmt: skip
 
 
 def product_sums(states, means, share, first, second, start, stop):

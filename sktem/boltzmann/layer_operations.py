@@ -160,7 +160,7 @@ def _sparse_product(a, b, out):
         return False  # most likely not, and this took no time
     limit = int(SPARSE_SHARE * a.size)
     starts = np.empty(a.shape[0] + 1, np.int64)
-    room = limit + a.shape[1] + 1
+    room = limit + rows.shape[1]
     places, values = np.empty(room, np.int64), np.empty(room, np.float32)
     if a.flags.c_contiguous:
         kept = list_by_row(rows, limit, starts, places, values)

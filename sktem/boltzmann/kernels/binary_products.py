@@ -16,6 +16,11 @@ from numba.extending import intrinsic
 
 from sktem.kernels.prefetch import LINE, prefetch
 
+__all__ = [
+    "COLUMNS", "ROW_BYTES", "TABLES", "add_tables", "aligned_rows", "code_rows",
+    "coded_product", "fill_tables", "transpose_block",
+]  # fmt: skip
+
 #: Columns that are worked on at a time.
 COLUMNS = 32
 #: Tables at a time, one for four rows of the second factor; all together have 32 kB.
@@ -25,7 +30,7 @@ ROWS = 256
 
 _DEPTH = 4 * TABLES
 _BYTES = 4 * COLUMNS
-_ROW = np.uint64(_BYTES)
+ROW_BYTES = np.uint64(_BYTES)
 _TABLE = np.uint64(16 * _BYTES)
 _ONE = np.float32(1.0)
 _FLOAT, _BYTE, _WORD = ir.FloatType(), ir.IntType(8), ir.IntType(64)
@@ -64,7 +69,7 @@ def _fill_table(typingctx, table, rows, stride):
 
 
 @intrinsic
-def _transpose_block(typingctx, target, source, stride):
+def transpose_block(typingctx, target, source, stride):
     """Equal ``target[:8, :8] = source[:8, :8].T``.
 
     Addresses of float32 matrices; a row of the target is `COLUMNS` long, and the rows
@@ -130,6 +135,14 @@ _add_16, _add_8, _add_4 = _adder(TABLES), _adder(8), _adder(4)
 _add_2, _add_1 = _adder(2), _adder(1)
 
 
+@njit(cache=True, nogil=True)
+def aligned_rows(n):
+    """Return n rows of `COLUMNS` float32, none of which begins within a line."""
+    values = np.empty(n * COLUMNS + LINE // 4, np.float32)
+    skipped = np.int64(-values.ctypes.data % LINE) // 4
+    return values[skipped : skipped + n * COLUMNS].reshape(n, COLUMNS)
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_rest(n_tables, total_at, table_at, code_at):
     """Equal ``sums += sum(tables[t, codes[t]] for t in range(n_tables))``, for < 16."""
@@ -147,6 +160,24 @@ def _add_rest(n_tables, total_at, table_at, code_at):
         code_at += np.uint64(2)
     if n_tables & 1:
         _add_1(total_at, table_at, code_at)
+
+
+@njit(inline="always")
+def fill_tables(n_tables, table_at, row_at, stride):
+    """Write the sums of four rows each, which are `stride` bytes apart."""
+    for _ in range(n_tables):
+        _fill_table(table_at, row_at, stride)
+        table_at += _TABLE
+        row_at += np.uint64(4) * stride
+
+
+@njit(inline="always")
+def add_tables(n_tables, total_at, table_at, code_at):
+    """Equal ``sums += sum(tables[t, codes[t]] for t in range(n_tables))``."""
+    if n_tables == TABLES:
+        _add_16(total_at, table_at, code_at)
+    else:
+        _add_rest(n_tables, total_at, table_at, code_at)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -194,18 +225,18 @@ def _copy_part(part, b, transposed, begin, height, first, width):
         for i in range(height):
             for j in range(width):
                 part[i, j] = b[begin + i, first + j]
-        return at, _ROW
+        return at, ROW_BYTES
     whole, size = height - height % 8, 4 * b.shape[1]
     for j in range(0, width - width % 8, 8):
         source = np.uint64(b.ctypes.data) + np.uint64((first + j) * size + 4 * begin)
         for i in range(0, whole, 8):
-            target = at + np.uint64(i) * _ROW + np.uint64(4 * j)
-            _transpose_block(target, source + np.uint64(4 * i), np.uint64(size))
+            target = at + np.uint64(i) * ROW_BYTES + np.uint64(4 * j)
+            transpose_block(target, source + np.uint64(4 * i), np.uint64(size))
     for j in range(width):
         start = whole if j < width - width % 8 else 0
         for i in range(start, height):
             part[i, j] = b[first + j, begin + i]
-    return at, _ROW
+    return at, ROW_BYTES
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -236,9 +267,9 @@ def coded_product(codes, b, transposed, out):
     # From here on addresses replace numba's indexing.
     if n_codes != (k + 3) // 4 or out.shape[0] != n or out.shape[1] != m:
         raise ValueError("the shapes of codes, b and out do not fit")
-    tables = np.empty((TABLES * 16, COLUMNS), np.float32)
-    sums = np.empty((min(n, ROWS), COLUMNS), np.float32)
-    part = np.empty((_DEPTH, COLUMNS), np.float32)
+    tables = aligned_rows(TABLES * 16)
+    sums = aligned_rows(min(n, ROWS))
+    part = aligned_rows(_DEPTH)
     table_at, sums_at = np.uint64(tables.ctypes.data), np.uint64(sums.ctypes.data)
     size = np.uint64(n_codes)
     for top in range(0, n, ROWS):
@@ -252,9 +283,7 @@ def coded_product(codes, b, transposed, out):
                 at, stride = _copy_part(
                     part, b, transposed, begin, height, first, width
                 )
-                for table in range(n_tables):
-                    source = at + np.uint64(4 * table) * stride
-                    _fill_table(table_at + np.uint64(table) * _TABLE, source, stride)
+                fill_tables(n_tables, table_at, at, stride)
                 code_at = np.uint64(codes.ctypes.data)
                 code_at += np.uint64(top * n_codes + begin // 4)
                 total_at = sums_at
@@ -268,11 +297,8 @@ def coded_product(codes, b, transposed, out):
                         for line in range(n_lines):
                             prefetch(ahead + np.uint64(LINE * line))
                         ahead += np.uint64(4 * b.shape[1])
-                    if n_tables == TABLES:
-                        _add_16(total_at, table_at, code_at)
-                    else:
-                        _add_rest(n_tables, total_at, table_at, code_at)
-                    total_at += _ROW
+                    add_tables(n_tables, total_at, table_at, code_at)
+                    total_at += ROW_BYTES
                     code_at += size
             for i in range(rows):
                 for j in range(width):

@@ -128,6 +128,9 @@ def list_by_row(a, limit, starts, places, values):
     than it.
     """
     count, width = 0, a.shape[1]
+    # From here on nothing looks at how long the lists are.
+    if min(len(places), len(values)) < limit + width or len(starts) <= a.shape[0]:
+        raise ValueError("the lists have no room for one row more than the limit")
     starts[0] = 0
     for i in range(a.shape[0]):
         row = a[i]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sktem.boltzmann import graph_sweeps
 from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.graphs import Graph, grid_graph
 from tests.kernels.test_counter import (
@@ -148,15 +149,16 @@ def test_nothing_depends_on_threads(kind):
         np.testing.assert_array_equal(chains, results[0][1])
 
 
+@pytest.mark.parametrize("kind", ["grid", "complete"])
 @pytest.mark.parametrize("n", [3, 70, 1000])
-def test_states_as_bits_or_floats(n):
+def test_states_as_bits_or_floats(kind, n):
     """Few chains and states between 0 and 1 take another way to the same draws."""
-    model, params, rng = machine("grid")
+    model, params, rng = machine(kind)
     start = model.new_chains(n, rng)
     states = start.copy()
     model.sweep(params, states, 5, 3)
     expected, nearest = reference_sweeps(model, params, start, 5, 3, model.order)
-    assert nearest > 1e-7
+    assert nearest > 1e-6
     np.testing.assert_array_equal(states, expected)
     held = model.visible[0]
     start[held] = 0.25
@@ -164,11 +166,29 @@ def test_states_as_bits_or_floats(n):
     states = start.copy()
     model.sweep(params, states, 5, 3, order)
     expected, nearest = reference_sweeps(model, params, start, 5, 3, order)
-    assert nearest > 1e-7
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+    start[order[:5]] = 0.25
+    states = start.copy()
+    model.sweep(params, states, 2, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 2, 3, order)
+    assert nearest > 1e-6
     np.testing.assert_array_equal(states, expected)
 
 
-@pytest.mark.parametrize("kind", ["grid", "dense"])
+@pytest.mark.parametrize("n_drawn", [0, 1, 31, 32, 33, 66, 70])
+def test_some_units_of_a_complete_graph(n_drawn):
+    model, params, rng = machine("complete")
+    start = model.new_chains(45, rng)
+    order = rng.permutation(model.n_units)[:n_drawn]
+    states = start.copy()
+    model.sweep(params, states, 4, 5, order)
+    expected, nearest = reference_sweeps(model, params, start, 4, 5, order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+
+
+@pytest.mark.parametrize("kind", ["grid", "dense", "complete"])
 def test_draws_depend_on_the_places_of_chains(kind):
     model, params, rng = machine(kind)
     start = model.new_chains(40, rng)
@@ -178,7 +198,7 @@ def test_draws_depend_on_the_places_of_chains(kind):
         expected, nearest = reference_sweeps(
             model, params, start, 3, 5, model.order, places=places
         )
-        assert nearest > 1e-7
+        assert nearest > 1e-6
         np.testing.assert_array_equal(states, expected)
 
 
@@ -197,9 +217,13 @@ def test_draws_of_probabilities_that_differ_in_their_last_bits():
     np.testing.assert_array_equal(seen, p != 0.5)
 
 
-def test_chains_of_a_grid_have_its_exact_means():
+@pytest.mark.parametrize("kind", ["grid", "complete"])
+def test_chains_have_their_exact_means(kind, monkeypatch):
+    monkeypatch.setattr(graph_sweeps, "FEWEST_UNITS", 1)
     rng = np.random.default_rng(4)
-    model = GraphMachine(Graph(grid_graph(3, 4)), [])
+    graph = grid_graph(3, 4) if kind == "grid" else np.ones((12, 12)) - np.eye(12)
+    model = GraphMachine(Graph(graph), [])
+    assert model.sweeps.is_dense == (kind == "complete")
     params = rng.normal(size=model.n_parameters)
     n = 100_000
     states = model.new_chains(n, rng)

@@ -55,6 +55,29 @@ def test_the_choice_does_not_show(share, order):
     np.testing.assert_allclose(into, a @ b, atol=1e-4)
 
 
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(60, 700), (700, 60)])
+def test_lists_that_are_too_long(shape, order):
+    # Few entries at first, then all: a whole row may be listed beyond the limit.
+    a, b = problem(0.0, shape)
+    a[:, shape[1] // 8 :] = a[shape[0] // 8 :] = 1.0
+    a = np.asarray(a, order=order)
+    out = np.empty((shape[0], b.shape[1]), np.float32)
+    a[:4], a[:, :4] = 0.0, 0.0
+    assert not _sparse_product(a, b, out)
+    np.testing.assert_allclose(COMPILED.product(a, b), a @ b, atol=1e-3)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_lists_without_room(transposed):
+    a, _ = problem(0.1)
+    listing, rows = (list_by_column, a.T.copy()) if transposed else (list_by_row, a)
+    room = 100 + rows.shape[1] - 1
+    places, values = np.empty(room, np.int64), np.empty(room, np.float32)
+    with pytest.raises(ValueError, match="no room"):
+        listing(rows, 100, np.empty(51, np.int64), places, values)
+
+
 @pytest.mark.parametrize("width", [STRIPE, STRIPE + 1, 2 * STRIPE, 3 * STRIPE - 1])
 def test_widths(width):
     # NaN and infinity are not zero; what is beside the arrays is not touched.
