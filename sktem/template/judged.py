@@ -29,6 +29,11 @@ IMAGES_AT_ONCE = 64
 #: that sum to several units.
 DRIFT, DRIFT_OF_NOISE = 0.04, 0.06
 
+#: A template in much noise moves by more than that, as its chains do. Where the noise is
+#: at rest, within this share of what is too large, it may move by this share of the error
+#: that it has with so many images: a sixth of its variance.
+AT_REST, DRIFT_IN_ERRORS = 0.25, 0.4
+
 
 def modes_under(model, params, Y):
     """Return modes under the most probable component, and the components."""
@@ -105,9 +110,11 @@ def has_settled(settings, state):
         new = settings.model.grid.deformed(now.coefficients[t], means(now)[t])
         old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
         moved = np.sqrt(np.mean((new - old) ** 2))
-        ratio = now.noise_variances[t] / before.noise_variances[t]
-        if moved > covered * DRIFT * new.std():
-            return False
-        if abs(np.log(ratio)) > covered * DRIFT_OF_NOISE:
+        of_noise = abs(np.log(now.noise_variances[t] / before.noise_variances[t]))
+        allowed, allowed_of_noise = DRIFT * new.std(), covered * DRIFT_OF_NOISE
+        if of_noise < AT_REST * allowed_of_noise:
+            error = np.sqrt(now.noise_variances[t] / (now.weights[t] * state.n_rows))
+            allowed = max(allowed, DRIFT_IN_ERRORS * error)
+        if moved > covered * allowed or of_noise > allowed_of_noise:
             return False
     return True

@@ -106,6 +106,21 @@ def test_runs_that_drift_say_so(digits):
     assert easy.converged_
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_much_noise_is_not_taken_for_a_drift(seed):
+    rng = np.random.default_rng(seed)
+    clean = blobs(60, seed=seed)
+    X = clean + 5 * clean.std() * rng.normal(size=clean.shape)
+    train, new = X[:30], X[30:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        fit = DeformableTemplateEstimator(random_state=0).fit(train)
+    longer = DeformableTemplateEstimator(random_state=0, max_iter=200).fit(train)
+    assert fit.converged_
+    gains = longer.score_samples(new) - fit.score_samples(new)
+    assert abs(gains.mean()) < 0.2 + 3 * gains.std() / np.sqrt(len(new))
+
+
 @pytest.mark.parametrize("step_size", [0.02, 0.005, 0.001])
 def test_small_steps_are_not_taken_for_an_end(digits, step_size):
     X = digits(2)[:20]
