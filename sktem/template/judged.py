@@ -29,9 +29,9 @@ IMAGES_AT_ONCE = 64
 #: that sum to several units.
 DRIFT, DRIFT_OF_NOISE = 0.04, 0.06
 
-#: A template in much noise moves by more than that, as its chains do. Where the noise is
-#: at rest, within this share of what is too large, it may move by this share of the error
-#: that it has with so many images: a sixth of its variance.
+#: A template in much noise moves by more than that, as its chains do. Where the noise
+#: is at rest, within this share of what is too large, it may move by this share of the
+#: error that it has with so many images: a sixth of its variance.
 AT_REST, DRIFT_IN_ERRORS = 0.25, 0.4
 
 
