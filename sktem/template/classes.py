@@ -57,10 +57,12 @@ def share_noise(models, masses, prior_scale):
         np.maximum(mass * model.weights_ - 1.0, 0.0)
         for mass, model in zip(masses, models, strict=True)
     ]
-    expected = prior_scale**2 * np.mean([model.scale_**2 for model in models])
-    total = sum(float(n @ v) for n, v in zip(counts, own, strict=True))
+    # Of each channel, if there are several; the classes have the same units then.
+    expected = prior_scale**2 * np.mean([model.scale_**2 for model in models], axis=0)
+    total = sum(n @ v for n, v in zip(counts, own, strict=True))
     pooled = (total + expected) / (sum(n.sum() for n in counts) + 1.0)
     for model, n, v in zip(models, counts, own, strict=True):
+        n = n if v.ndim == 1 else n[:, None]
         model.noise_variances_ = (n * v + pooled) / (n + 1.0)
 
 

@@ -44,7 +44,8 @@ from sktem.template.predictors import (
     noise_share,
 )
 from sktem.template.rows import answer, found_images, refuse_tensors
-from sktem.template.shapes import resolved_shape, rows_of
+from sktem.template.setup import units_of
+from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = ["DeformableTemplateClassifier"]
 
@@ -89,6 +90,10 @@ class DeformableTemplateClassifier(
         Weight of that prior in the fit of each class, in images. "auto" shares the
         noise between classes after the fits: that of all of them, with one image of
         the prior's noise, counts as one image of every class.
+    channel_axis : int or None, default=None
+        Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
+        ``(n, height, width, channels)``. They share the deformations; each of them is
+        standardised over the images of all classes. None means one channel.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the deformations.
     solver, sampler : str or instance, default="isaem" and "auto"
@@ -108,9 +113,10 @@ class DeformableTemplateClassifier(
           a class leaves as it is) and random scales, shears, rotations and shifts.
           Features are amounts of gradient by direction and place, which contrast does
           not change, and a little of the brightness; for signals also their values,
-          centred and scaled. At most 6,000 images and copies are used. Missing pixels
-          are interpolated. Images with holes, where a pixel and all of its neighbours
-          are missing, are classified by likelihood.
+          centred and scaled. Several channels have their gradients added up. At most
+          6,000 images and copies are used. Missing pixels are interpolated. Images with
+          holes, where a pixel and all of its neighbours are missing, are judged by
+          likelihood.
         - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
           and less accurate for clean pictures of strokes and edges, but not misled by
           noise.
@@ -153,8 +159,10 @@ class DeformableTemplateClassifier(
         The predictor in use.
     n_iter_ : int
         Passes over the images of the class that took the most.
+    image_shape_ : tuple of int
+        Shape of the images, without channels.
     n_features_in_ : int
-        Number of pixels.
+        Number of pixels, of all channels together.
 
     References
     ----------
@@ -185,6 +193,7 @@ class DeformableTemplateClassifier(
         template_prior=0.5,
         noise_prior_scale=0.3,
         noise_prior_strength="auto",
+        channel_axis=None,
         covariance_type="full",
         solver="isaem",
         sampler="auto",
@@ -210,6 +219,7 @@ class DeformableTemplateClassifier(
         self.template_prior = template_prior
         self.noise_prior_scale = noise_prior_scale
         self.noise_prior_strength = noise_prior_strength
+        self.channel_axis = channel_axis
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
@@ -233,26 +243,33 @@ class DeformableTemplateClassifier(
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
         refuse_tensors(X, "classifiers of images")
-        given = self.image_shape if reset else self.estimators_[0].image_shape_
-        X, shape, _ = rows_of(X, given)
+        given = self.image_shape if reset else self.image_shape_
+        X, shape, n_channels = rows_of(X, given, self.channel_axis)
+        if not reset:
+            self._layout.check_channels(n_channels)
         checked = validate_data(
             self,
             X,
             y,
             reset=reset,
             dtype=np.float64,
+            order="C",
             ensure_all_finite="allow-nan",
         )
         if reset:
             # Of all classes, so that each of them takes rows for the same.
-            self._shape = resolved_shape(checked[0], self.image_shape, shape)
+            given = self.image_shape
+            self.image_shape_: tuple = resolved_shape(checked[0], given, shape)
+            self._layout: Layout = Layout(
+                self.image_shape_, n_channels, self.channel_axis
+            )
         return checked
 
     def _model(self):
         own = self.get_params(deep=False)
         shared = DeformableTemplateEstimator._get_param_names()
         parameters = {name: own[name] for name in shared if name in own}
-        parameters |= {"image_shape": self._shape, "n_jobs": None, "verbose": 0}
+        parameters |= {"image_shape": self.image_shape_, "n_jobs": None, "verbose": 0}
         if isinstance(self.noise_prior_strength, str):
             if self.noise_prior_strength != "auto":
                 raise ValueError(
@@ -303,8 +320,8 @@ class DeformableTemplateClassifier(
         check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
         self.predictor_ = self.predictor
         if self.predictor == "auto":
-            noisy = noise_share(X, self._shape) > MOST_NOISE
-            self.predictor_ = "likelihood" if noisy else "samples"
+            share = noise_share(X, self.image_shape_, self._layout.n_channels)
+            self.predictor_ = "likelihood" if share > MOST_NOISE else "samples"
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
@@ -351,6 +368,10 @@ class DeformableTemplateClassifier(
     def _fit_classes(self, X, labels, weights, seed, context=None, verbose=0):
         """Return a fitted model for each class."""
         models, parts, masses = [], [], np.bincount(labels, weights)
+        units = None
+        if self._layout.n_channels > 1:
+            # A class may lack a colour that another one has.
+            units = units_of(X, weights, self._layout)
         for label, mass in enumerate(masses):
             own = labels == label
             model = self._model().set_params(random_state=seed, verbose=verbose)
@@ -358,7 +379,8 @@ class DeformableTemplateClassifier(
                 strength = STRENGTH * mass / self.n_components
                 model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
             models.append(model)
-            parts.append((X[own], weights[own]))
+            images = self._layout.stack_of(X[own], flat=True)
+            parts.append((images, weights[own], units))
         learn_all(models, parts, self.n_jobs, context)
         if self._shares_noise:
             share_noise(models, masses, self.noise_prior_scale)
@@ -528,7 +550,7 @@ class DeformableTemplateClassifier(
         logs, distances = self._predictor.judge(X)
         logs = logs / self.temperature_
         if isinstance(self._predictor, Samples):
-            holes = has_holes(X, self._predictor.features.image_shape)
+            holes = has_holes(X, self.image_shape_, self._layout.n_channels)
             if holes.any():
                 likelihoods, _ = Likelihoods(self.estimators_).judge(X[holes])
                 logs[holes] = likelihoods / (TEMPERATURE_OF_PIXEL * X.shape[1])

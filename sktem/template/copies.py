@@ -53,11 +53,11 @@ class PooledDeformations(NamedTuple):
         linear = linear * rng.standard_normal((n, grid.n_axes, grid.n_axes))
         side = TRANSLATION * max(grid.image_shape)
         fields += side * rng.standard_normal((n, grid.n_axes, 1))
-        fields += linear @ grid.pixels
+        fields += linear @ grid.points
         return fields
 
     def copies(self, images, rng) -> np.ndarray:
-        """Return each image under a new deformation."""
+        """Return each image under a new deformation, the same for all its channels."""
         grid = self.grid
         centre = np.array(grid.half_widths)[:, None]
         found = np.empty_like(images)
@@ -65,12 +65,15 @@ class PooledDeformations(NamedTuple):
         beyond = "nearest" if grid.n_axes == 1 else "grid-constant"
         for start in range(0, len(images), IMAGES_AT_ONCE):
             part = images[start : start + IMAGES_AT_ONCE]
-            positions = grid.pixels - self.fields(len(part), rng) + centre
+            positions = grid.points - self.fields(len(part), rng) + centre
             for row, image in enumerate(part):
-                found[start + row] = map_coordinates(
-                    image.reshape(grid.image_shape), positions[row], order=1,
-                    mode=beyond,
-                )  # fmt: skip
+                channels = image.reshape(grid.n_channels, *grid.image_shape)
+                found[start + row] = np.concatenate(
+                    [
+                        map_coordinates(one, positions[row], order=1, mode=beyond)
+                        for one in channels
+                    ]
+                )
         return found
 
 
@@ -113,7 +116,7 @@ def pooled_covariance(models, parts, n_jobs=None) -> np.ndarray:
 
 def _images_of_templates(model, X, weights):
     """Yield images, weights, coefficients and noise of each template of a class."""
-    Y, params = model._standardised(X), model._params()
+    Y, params = model._in_range(X), model._params()
     labels = np.zeros(len(Y), dtype=int)
     if len(params.weights) > 1:
         _, labels = model._best_modes(Y)

@@ -41,6 +41,7 @@ from sktem.template.setup import (
     check_same,
     default_step,
     initial_templates,
+    new_grid,
     new_model,
     starting_params,
     validated,
@@ -429,8 +430,11 @@ class DeformableTemplateEstimator(
         warn_of_fit(self, state.n_rows)
         return self
 
-    def _learn(self, X, sample_weight=None):
-        """Fit without a warning; return the state and the settings of the run."""
+    def _learn(self, X, sample_weight=None, units=None):
+        """Fit without a warning; return the state and the settings of the run.
+
+        Offset and scale may be given; None takes those of the images.
+        """
         check_parameters(self)
         source = found_images(X)
         if source is None:
@@ -446,6 +450,8 @@ class DeformableTemplateEstimator(
         start, rng = self._params() if warm else None, np.random.default_rng(0)
         if warm:
             frame = Frame.fitted(self)
+        elif units is not None:
+            frame = Frame(new_grid(self), *units)
         else:
             frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
         with at_workers(X):

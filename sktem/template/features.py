@@ -42,10 +42,15 @@ class OrientationFeatures:
     the image changes them. Signals have more cells, and beside the gradients, at the
     same weight, the averages of their values, centred and of unit norm. The brightness
     of the cells comes last, with a small weight: it separates images without edges.
+
+    Amounts of gradient are added up over several channels, so that an edge counts
+    whatever its colours; signals keep them apart. The brightness is that of all
+    channels. Channels that are all alike are worth one.
     """
 
-    def __init__(self, image_shape):
+    def __init__(self, image_shape, n_channels=1):
         self.image_shape = tuple(image_shape)
+        self.n_channels = n_channels
         self.is_signal = len(self.image_shape) == 1
 
     @cached_property
@@ -86,8 +91,9 @@ class OrientationFeatures:
         ]
         return np.concatenate(parts)
 
-    def _transform(self, images):
-        images = images.reshape(-1, *self.image_shape)
+    def _transform(self, rows):
+        images = rows.reshape(-1, *self.image_shape)
+        n = len(images) // self.n_channels
         n_axes = len(self.image_shape)
         gradient = []
         for along in range(n_axes):
@@ -108,11 +114,14 @@ class OrientationFeatures:
         if self.is_signal:
             values = cells - cells.mean(axis=1, keepdims=True)
             values[np.ptp(images, axis=1) <= LEAST_GRADIENT * largest[:, 0]] = 0.0
-            edges = _of_unit_norm(amounts**COMPRESSION_OF_SIGNALS)
-            features = np.hstack([edges, _of_unit_norm(values)]) / np.sqrt(2)
+            edges = _of_unit_norm((amounts**COMPRESSION_OF_SIGNALS).reshape(n, -1))
+            values = _of_unit_norm(values.reshape(n, -1))
+            features = [edges / np.sqrt(2), values / np.sqrt(2)]
         else:
-            features = _of_unit_norm(amounts**COMPRESSION)
-        return np.hstack([features, BRIGHTNESS / np.sqrt(cells.shape[1]) * cells])
+            total = amounts.reshape(n, self.n_channels, -1).sum(axis=1)
+            features = [_of_unit_norm(total**COMPRESSION)]
+        cells = cells.reshape(n, -1)
+        return np.hstack([*features, BRIGHTNESS / np.sqrt(cells.shape[1]) * cells])
 
     def _in_cells(self, values):
         """Return averages in the cells, one row for each image."""

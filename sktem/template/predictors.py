@@ -14,6 +14,7 @@ from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.features import OrientationFeatures
+from sktem.template.setup import Frame
 
 __all__ = [
     "Likelihoods",
@@ -71,12 +72,19 @@ RARE, LEAST_SD, LEAST_SD_OF_PIXEL = 1e-3, 0.03, 0.1
 TEMPERATURE_OF_PIXEL = 0.5
 
 
-def noise_share(X, image_shape) -> float:
+def noise_share(X, image_shape, n_channels=1) -> float:
     """Return the standard deviation of pixels' noise as a share of that of the pixels.
 
     Second differences along all axes leave noise and what is sharp; their median
-    overlooks what is sharp in few places.
+    overlooks what is sharp in few places. Squares are averaged over the channels.
     """
+    parts = np.split(X, n_channels, axis=1)
+    shares = [_noise_share(part, image_shape) for part in parts]
+    return shares[0] if n_channels == 1 else float(np.sqrt(np.mean(np.square(shares))))
+
+
+def _noise_share(X, image_shape):
+    """Return the same for one channel."""
     rough = X.reshape(-1, *image_shape)
     for axis, n in enumerate(image_shape, start=1):
         if n > 2:
@@ -89,10 +97,10 @@ def noise_share(X, image_shape) -> float:
     return float(median / (NORMAL_MEDIAN * spread)) if spread > 0 else 0.0
 
 
-def has_holes(X, image_shape) -> np.ndarray:
+def has_holes(X, image_shape, n_channels=1) -> np.ndarray:
     """Return for each image whether a pixel and all of its neighbours are missing."""
-    missing = np.isnan(X).reshape(-1, *image_shape)
-    window = np.ones((1, *[3] * len(image_shape)), dtype=bool)
+    missing = np.isnan(X).reshape(-1, n_channels, *image_shape)
+    window = np.ones((1, 1, *[3] * len(image_shape)), dtype=bool)
     return binary_erosion(missing, window).reshape(len(X), -1).any(axis=1)
 
 
@@ -184,7 +192,7 @@ class _Search(NamedTuple):
     @classmethod
     def of(cls, estimator, fitted, X):
         """Return the result of a rough search with a fitted model, its parameters."""
-        Y, (model, params) = estimator._standardised(X), fitted
+        Y, (model, params) = estimator._in_range(X), fitted
         found = [
             model.rough_modes_of(Y, params, t, **ROUGH)
             for t in range(len(params.weights))
@@ -216,7 +224,7 @@ class Samples(NamedTuple):
     ----------
     features : OrientationFeatures
         Makes features of images.
-    units : tuple of float
+    units : tuple of float or of ndarray of shape (n_pixels,)
         What is subtracted from images, and what they are divided by.
     mean_image : ndarray of shape (n_pixels,)
         Mean of the images.
@@ -229,7 +237,7 @@ class Samples(NamedTuple):
     """
 
     features: OrientationFeatures
-    units: tuple[float, float]
+    units: tuple
     mean_image: np.ndarray
     rows: np.ndarray
     coefficients: np.ndarray
@@ -241,8 +249,9 @@ class Samples(NamedTuple):
         for row in rows:
             seen = ~np.isnan(X[row])
             excess = np.where(seen, X[row] - self.mean_image, 0.0)
-            pair = np.stack([excess, seen]).reshape(2, *self.features.image_shape)
-            sds = (0.0, *[NEIGHBOURS] * (pair.ndim - 1))
+            shape = self.features.image_shape
+            pair = np.stack([excess, seen]).reshape(2, self.features.n_channels, *shape)
+            sds = (0.0, 0.0, *[NEIGHBOURS] * len(shape))
             excess, mass = gaussian_filter(pair, sds, mode="constant").reshape(2, -1)
             near = self.mean_image + excess / (mass + LEAST_MASS)
             X[row] = np.where(seen, X[row], near)
@@ -302,7 +311,7 @@ def images_and_copies(models, parts, units, rng, n_jobs=None):
         Fitted model of each class.
     parts : list of tuple of ndarray
         Images and weights of each class.
-    units : tuple of float
+    units : tuple of float or of ndarray of shape (n_pixels,)
         What is subtracted from images, and what they are divided by.
     rng : numpy.random.Generator
         Random numbers.
@@ -325,8 +334,8 @@ def images_and_copies(models, parts, units, rng, n_jobs=None):
             X, own = X[chosen], own[chosen]
         missing = np.isnan(X)
         if missing.any():
-            Z, components = model._best_modes(model._standardised(X))
-            X = np.where(missing, model.inverse_transform(Z, components), X)
+            Z, components = model._best_modes(model._in_range(X))
+            X = np.where(missing, model._deformed(Z, components), X)
         images.append((X - units[0]) / units[1])
         weights.append(own / own.mean())
     counts = [len(X) for X in images]
@@ -367,10 +376,12 @@ def learn_samples(models, parts, rng, n_jobs=None):
     left_out : LeftOut or None
         Scores of the images, class by class; None where a class has a single one.
     """
-    offset = float(np.mean([model.offset_ for model in models]))
-    units = offset, float(np.mean([model.scale_ for model in models]))
+    grid = models[0].grid_
+    offset = np.mean([model.offset_ for model in models], axis=0)
+    frame = Frame(grid, offset, np.mean([model.scale_ for model in models], axis=0))
+    units = frame.at_pixels(frame.offset), frame.at_pixels(frame.scale)
     X, labels, sources, weights = images_and_copies(models, parts, units, rng, n_jobs)
-    features = OrientationFeatures(models[0].image_shape_)
+    features = OrientationFeatures(grid.image_shape, grid.n_channels)
     rows = features.transform(X)
     targets = np.eye(len(models))[labels]
     shares = targets.mean(axis=0)

@@ -38,6 +38,7 @@ __all__ = [
     "new_model",
     "standards",
     "starting_params",
+    "units_of",
     "validated",
 ]
 
@@ -54,6 +55,8 @@ def validated(estimator, X, sample_weight=None, *, reset):
     X, shape, n_channels = rows_of(
         X, given if reset else estimator.image_shape_, estimator.channel_axis
     )
+    if not reset:
+        estimator._layout.check_channels(n_channels)
     X = validate_data(
         estimator,
         X,
@@ -185,26 +188,22 @@ class Frame(NamedTuple):
     @classmethod
     def of(cls, estimator, X, sample_weight) -> Frame:
         """Return the frame of images that are to be fitted."""
-        shape, n_channels = estimator.image_shape_, estimator._layout.n_channels
-        if n_channels == 1:
-            return cls(new_grid(estimator), *standards(X, sample_weight, shape))
-        parts = np.split(X, n_channels, axis=1)
-        found = np.array([standards(part, sample_weight, shape) for part in parts])
-        return cls(new_grid(estimator), *found.T)
+        return cls(new_grid(estimator), *units_of(X, sample_weight, estimator._layout))
 
     @classmethod
     def fitted(cls, estimator) -> Frame:
         """Return the frame of a fitted estimator."""
         return cls(estimator.grid_, estimator.offset_, estimator.scale_)
 
-    def _at_pixels(self, value):
+    def at_pixels(self, value):
+        """Return a value of each channel, or one of all of them, for every pixel."""
         if self.grid.n_channels == 1:
             return value
         return np.repeat(value, self.grid.n_pixels // self.grid.n_channels)
 
     def standardised(self, X):
         """Return images in the units of the model."""
-        offset, scale = self._at_pixels(self.offset), self._at_pixels(self.scale)
+        offset, scale = self.at_pixels(self.offset), self.at_pixels(self.scale)
         if not isinstance(X, TensorRows):
             return (X - offset) / scale
         send = partial(arrays_of(X.values).asarray, dtype=X.values.dtype)
@@ -213,14 +212,14 @@ class Frame(NamedTuple):
     def restored(self, Y):
         """Return images in their own units."""
         send = partial(arrays_of(Y).asarray, dtype=Y.dtype)
-        offset, scale = self._at_pixels(self.offset), self._at_pixels(self.scale)
+        offset, scale = self.at_pixels(self.offset), self.at_pixels(self.scale)
         return send(offset) + send(scale) * Y
 
     def log_scales(self, Y):
         """Return the sum over observed pixels of the logarithms of the scales."""
         if self.grid.n_channels == 1:
             return observed_counts(Y) * np.log(self.scale)
-        return observed_sums(Y, np.log(self._at_pixels(self.scale)))
+        return observed_sums(Y, np.log(self.at_pixels(self.scale)))
 
     def noise_variances(self, variances):
         """Return variances of the noise in units of the images."""
@@ -234,6 +233,15 @@ class TemplateFit(NamedTuple):
 
     settings: RunSettings
     frame: Frame
+
+
+def units_of(X, sample_weight, layout):
+    """Return offset and scale of the intensities, of each channel if several."""
+    if layout.n_channels == 1:
+        return standards(X, sample_weight, layout.image_shape)
+    parts = np.split(X, layout.n_channels, axis=1)
+    found = [standards(part, sample_weight, layout.image_shape) for part in parts]
+    return np.array(found).T
 
 
 def standards(X, sample_weight, image_shape):

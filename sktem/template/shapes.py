@@ -37,6 +37,14 @@ class Layout(NamedTuple):
     n_channels: int = 1
     channel_axis: int | None = None
 
+    def check_channels(self, n_channels):
+        """Raise if images have another number of channels."""
+        if self.channel_axis is not None and n_channels != self.n_channels:
+            raise ValueError(
+                f"images with {n_channels} channels along axis {self.channel_axis}; "
+                f"those of the fit had {self.n_channels}"
+            )
+
     def stack_of(self, rows, flat):
         """Return rows of the model as images, or as rows of the user."""
         xp, n = arrays_of(rows).xp, rows.shape[0]
@@ -123,7 +131,7 @@ def _without_channels(shape, given):
     if len(shape) == 3 and channels and min(sorted(shape)[1:]) > 4:
         raise ValueError(
             f"images of shape {shape} look like pictures with {channels[-1]} channels: "
-            "a DeformableTemplateEstimator takes them with channel_axis; or pass "
+            "they are taken with channel_axis; or pass "
             f"image_shape={shape} if they are thin volumes"
         )
     return shape
