@@ -10,7 +10,9 @@ registers nothing, scikit-image's optical flow (TV-L1) from the mean to every im
 and back, in four rounds, and ANTsPy's templates by SyN, in an environment of its own
 whose interpreter ``--peer-python`` names. What is not installed is left out. With
 ``--pose`` the images are also shifted (0.08 of half a side), turned (0.2 radians),
-scaled (0.1) and lit (gains 0.2, offsets 0.1).
+scaled (0.1) and lit (gains 0.2, offsets 0.1). With ``--reduced`` templates are also
+fitted to images whose pixels are averaged in blocks down to 32 a side, and template and
+fields interpolated.
 
 Run: ``python benchmarks/registration.py``.
 """
@@ -28,7 +30,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from image_data import Report
 from machine import describe
-from scipy.ndimage import gaussian_filter, map_coordinates
+from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 
 from sktem import DeformableTemplateEstimator
 
@@ -95,6 +97,15 @@ def templates(X, **settings):
     fitted = DeformableTemplateEstimator(random_state=0, **settings).fit(X)
     fields = -fitted.registration(X).displacements(inverse=True)
     return fitted.templates_[0], fields
+
+
+def reduced(X, side=32):
+    """Return those of images of fewer pixels, interpolated."""
+    n, times = len(X), X.shape[1] // side
+    mean, fields = templates(X.reshape(n, side, times, side, times).mean(axis=(2, 4)))
+    settings = {"order": 1, "grid_mode": True, "mode": "nearest"}
+    fields = times * zoom(fields, (1, 1, times, times), **settings)
+    return zoom(mean, times, **settings), fields
 
 
 def optical_flow(X, rounds=4):
@@ -171,11 +182,12 @@ def main():
     parser.add_argument("--shapes", nargs="+", default=["face"])
     parser.add_argument("--images", type=int, default=15)
     parser.add_argument("--pose", action="store_true", help="with poses and light")
+    parser.add_argument("--reduced", action="store_true", help="also of fewer pixels")
     parser.add_argument("--skip", nargs="*", default=[], help="methods left out")
     parser.add_argument("--peer-python", help="interpreter that has ANTsPy")
     parser.add_argument("--dry-run", action="store_true", help="write no table")
     options = parser.parse_args()
-    name = "registration_pose" if options.pose else "registration"
+    name = "registration" + options.pose * "_pose" + options.reduced * "_reduced"
     report = Report(None if options.dry_run else name)
     report(describe())
     report()
@@ -188,6 +200,8 @@ def main():
         "side  shape  method                  template   field (size)   folds    CPU s"
     )
     methods = METHODS | (WITH_POSE if options.pose else {})
+    if options.reduced:
+        methods["linear, 32 pixels"] = reduced
     if options.peer_python:
         methods["ANTsPy, SyN"] = lambda X: ants_template(X, options.peer_python)
     compiled = {"ANTsPy, SyN"}
