@@ -106,7 +106,7 @@ PUBLISHED = {
 #: Machines that go on from a restricted one.
 ON_TOP = {
     "ocr": Plan(
-        "OCR letters", ocr_letters, 8, (500, 500), 0, 50, (0.1, 0.001), decay=1e-4,
+        "OCR letters", ocr_letters, 8, (500, 500), 0, 50, (0.03, 0.0003), decay=1e-4,
         n_gibbs_e=2, n_test=1000, n_temperatures=15_000,
     ),
     "mnist": Plan(

@@ -18,8 +18,14 @@ from sktem.boltzmann.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
 )
+from sktem.boltzmann.decays import chosen_decay, parts_of
 from sktem.boltzmann.labels import Labels
-from sktem.boltzmann.row_weights import column_scaling, shares_of, weighted_rows
+from sktem.boltzmann.row_weights import (
+    check_weights,
+    column_scaling,
+    shares_of,
+    weighted_rows,
+)
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
@@ -34,6 +40,12 @@ __all__ = ["BoltzmannMachineClassifier"]
 BATCH = 50
 STEP = 0.15
 PAST, PAST_SQUARES = 0.9, 0.999
+#: Penalties, of all rows together, among which rows left out choose: by about so many
+#: rows, with at most so many iterations and about that gradient.
+PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-4
+#: Weight decay of a stream, the number of whose rows is not known.
+STREAM_DECAY = 0.0003
 
 
 class BoltzmannMachineClassifier(
@@ -59,9 +71,15 @@ class BoltzmannMachineClassifier(
     ----------
     n_hidden : int, default=32
         Hidden units.
-    weight_decay : float, default=0.0003
+    weight_decay : float or "auto", default="auto"
         Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
-        Columns are centred and scaled inside.
+        Columns are centred and scaled inside. "auto" is the number among 30, 10, 3, 1,
+        0.3 and 0.1, over the number of rows, under which the labels of rows left out
+        are most likely, in five parts of up to about 1,000 rows in all; it takes some
+        times as long as the fit. With the largest of them, which stands where others do
+        not gain more than a standard error, probabilities are mostly the base rates.
+        Where likelihoods are not exact it is 1 over the number of rows, and in
+        ``partial_fit``, which does not know that number, 0.0003.
     max_iter : int, default=1000
         Most iterations.
     tol : float, default=1e-4
@@ -83,6 +101,8 @@ class BoltzmannMachineClassifier(
         d.
     n_outputs_ : int
         Outputs.
+    weight_decay_ : float
+        The strength of the penalty.
     is_exact_ : bool
         Whether likelihoods and probabilities are exact.
     objective_ : float
@@ -119,7 +139,7 @@ class BoltzmannMachineClassifier(
     >>> import numpy as np
     >>> from sktem import BoltzmannMachineClassifier
     >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> machine = BoltzmannMachineClassifier(n_hidden=4, random_state=0)
+    >>> machine = BoltzmannMachineClassifier(4, weight_decay=0.001, random_state=0)
     >>> machine.fit(X, ["same", "other", "other", "same"]).predict(X).tolist()
     ['same', 'other', 'other', 'same']
     """
@@ -128,7 +148,7 @@ class BoltzmannMachineClassifier(
         self,
         n_hidden=32,
         *,
-        weight_decay=0.0003,
+        weight_decay="auto",
         max_iter=1000,
         tol=1e-4,
         random_state=None,
@@ -166,11 +186,14 @@ class BoltzmannMachineClassifier(
             The fitted estimator.
         """
         self._check_parameters()
-        X, y, shares = self._checked(X, y, sample_weight, reset=True)
+        X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
         labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
-        machine = self._new_machine(labels)
         rows = ((X - centre) / scale, labels.codes(y), shares)
-        rng = np.random.default_rng(seed_sequence(self.random_state))
+        seed = seed_sequence(self.random_state)
+        decay = self.weight_decay
+        if decay == "auto":
+            decay = self._learned_decay(labels, X, rows, n_rows, seed)
+        machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
         start = machine.start(*rows[1:], rng)
         found = minimised(machine.loss, start, rows, self.max_iter, self.tol)
         self._learned(machine, found.x, centre, scale, int(rng.integers(2**31)))
@@ -209,9 +232,10 @@ class BoltzmannMachineClassifier(
         """
         self._check_parameters()
         first = not hasattr(self, "fitted_")
-        X, y, shares = self._checked(X, y, sample_weight, reset=first)
+        X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
         if first:
-            machine = self._new_machine(_given_classes(classes, y))
+            decay = STREAM_DECAY if self.weight_decay == "auto" else self.weight_decay
+            machine = self._new_machine(_given_classes(classes, y), decay)
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
             rng = np.random.default_rng(seed_sequence(self.random_state))
@@ -237,7 +261,7 @@ class BoltzmannMachineClassifier(
         return self
 
     def _checked(self, X, y, sample_weight, reset):
-        """Return rows of positive weight, their labels, and shares."""
+        """Return rows of positive weight, their labels, shares and all weights' sum."""
         X, y = validate_data(
             self, X, y, reset=reset, dtype=np.float64, multi_output=True
         )
@@ -245,20 +269,40 @@ class BoltzmannMachineClassifier(
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
+        given = check_weights(sample_weight, len(X))
+        n_rows = float(len(X) if given is None else given.sum())
         places, weights = weighted_rows(np.arange(len(X)), sample_weight)
         n = len(places)
         shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
-        return X[places], y[places], shares
+        return X[places], y[places], shares, n_rows
 
-    def _new_machine(self, labels):
+    def _new_machine(self, labels, decay):
         """Return the machine of labels for as many inputs as there are."""
         return conditional_machine(
-            labels, self.n_features_in_, int(self.n_hidden), float(self.weight_decay)
+            labels, self.n_features_in_, int(self.n_hidden), float(decay)
         )
+
+    def _learned_decay(self, labels, X, rows, n_rows, seed):
+        """Return the weight decay under which rows left out are most likely."""
+        if not self._new_machine(labels, 0.0).is_exact:
+            return 1 / n_rows
+
+        def learn(decay, *own):
+            machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
+            start = machine.start(*own[1:], rng)
+            return machine, minimised(machine.loss, start, own, ITERATIONS, SLOPE).x
+
+        def judge(found, inputs, codes):
+            machine, params = found
+            W, _, c, _ = machine.parts(params)
+            return machine.log_likelihoods(params, inputs @ W + c, codes)
+
+        parts = parts_of(X, rows[1], n_rows, ROWS_OF_FOLDS)
+        return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)
 
     def _learned(self, machine, params, centre, scale, seed):
         """Set the attributes that parameters mean."""
-        labels = machine.labels
+        labels, self.weight_decay_ = machine.labels, machine.weight_decay
         self.fitted_ = FittedConditional(machine, params, centre, scale, seed)
         W, U, c, d = machine.parts(params)
         self.weights_ = W / scale[:, None]
@@ -274,7 +318,8 @@ class BoltzmannMachineClassifier(
 
     def _check_parameters(self):
         check_number("n_hidden", self.n_hidden, Integral, 1)
-        check_number("weight_decay", self.weight_decay, Real, 0)
+        if not (isinstance(self.weight_decay, str) and self.weight_decay == "auto"):
+            check_number("weight_decay", self.weight_decay, Real, 0)
         check_number("max_iter", self.max_iter, Integral, 1)
         check_number("tol", self.tol, Real, 0, strict=True)
 

@@ -20,6 +20,8 @@ __all__ = ["ConditionalMachine", "conditional_machine"]
 #: states are summed.
 MOST_TERMS = 2048
 MOST_HIDDEN = 12
+#: Least base rate of a class at the start.
+LEAST_RATE = 1e-3
 #: Numbers of a temporary.
 BLOCK = 2**21
 #: Sweeps of the chains of labels where neither can be summed.
@@ -72,7 +74,7 @@ class ConditionalMachine(ABC):
             scale = 0.5 / np.sqrt(max(weights.shape))
             weights[:] = scale * rng.standard_normal(weights.shape)
         rates = shares @ self.labels.indicators(codes)
-        d[:] = np.log(np.maximum(rates, 1 / (10 * len(codes))))
+        d[:] = np.log(np.maximum(rates, LEAST_RATE))
         return params
 
     def loss(self, params, X, codes, shares):

@@ -10,16 +10,15 @@ becomes small; without hidden units the log-likelihood is concave.
 
 from __future__ import annotations
 
-from zlib import crc32
-
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
 from sktem.boltzmann.ascents import minimised
 from sktem.boltzmann.conditional_machines import BLOCK, draw_rows
+from sktem.boltzmann.decays import chosen_decay, parts_of
 from sktem.boltzmann.enumeration import enumerate_states
 
-__all__ = ["LARGEST_ROOT", "RealOutputs", "chosen_decay", "learned", "parts_of"]
+__all__ = ["LARGEST_ROOT", "RealOutputs", "learned", "learned_decay"]
 
 #: Largest and least r, one over a standard deviation; that of a column of outputs is 1.
 LARGEST_ROOT = 1e3
@@ -28,7 +27,7 @@ LEAST_ROOT = 1e-3
 #: Penalties, of all rows together, among which rows left out choose: by parts of about
 #: so many rows, with at most so many iterations and about that gradient.
 PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
-FOLDS, ROWS_OF_FOLDS, ITERATIONS, SLOPE = 5, 1000, 300, 1e-3
+ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-3
 
 
 class RealOutputs:
@@ -175,55 +174,21 @@ def learned(machine, rows, rng, max_iter, tol):
     return minimised(machine.loss, start, rows, max_iter, tol, machine.bounds())
 
 
-def parts_of(X, y, n_rows):
-    """Return to which part each row belongs, -1 if to none: the same for equal rows."""
-    keys = np.array([crc32(row.tobytes()) for row in np.hstack([X, y])])
-    parts = keys % FOLDS
-    parts[keys // FOLDS % max(1, int(np.ceil(n_rows / ROWS_OF_FOLDS))) > 0] = -1
-    return parts
+def learned_decay(sizes: tuple[int, int, int], rows, given, n_rows, seed) -> float:
+    """Return the weight decay of a machine of some sizes, see `chosen_decay`.
 
-
-def chosen_decay(sizes: tuple[int, int, int], rows, parts, n_rows, seed) -> float:
-    """Return the weight decay under which rows left out are most likely.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Inputs, hidden units and outputs.
-    rows : tuple of ndarray
-        Inputs, outputs and shares of the rows.
-    parts : ndarray of shape (n,)
-        `parts_of` them.
-    n_rows : float
-        Sum of the weights of the rows.
-    seed : numpy.random.SeedSequence
-        Seed of the first weights.
-
-    Returns
-    -------
-    float
-        A penalty of all rows together, over their number. It is the largest, unless
-        the gain of another is more than its standard error.
+    `given` are inputs and outputs before they are scaled, `seed` is that of the first
+    weights.
     """
-    X, y, shares = rows
-    found = np.full((len(PENALTIES), len(X)), np.nan)
-    for part in range(FOLDS):
-        out, taken = parts == part, (parts >= 0) & (parts != part)
-        mass = shares[taken].sum()
-        if not out.any() or not mass > 0:
-            continue
-        own = X[taken], y[taken], shares[taken] / mass
-        for place, penalty in enumerate(PENALTIES):
-            machine = RealOutputs(*sizes, penalty / (n_rows * mass))
-            rng = np.random.default_rng(seed)
-            params = learned(machine, own, rng, ITERATIONS, SLOPE).x
-            found[place, out] = machine.log_likelihoods(params, X[out], y[out])
-    judged = np.isfinite(found).all(axis=0)
-    mass = shares[judged].sum()
-    if not mass > 0:
-        return PENALTIES[0] / n_rows
-    weights, gains = shares[judged] / mass, found[:, judged] - found[0, judged]
-    means = gains @ weights
-    variances = (gains - means[:, None]) ** 2 @ weights
-    sure = means - np.sqrt(variances / (n_rows * mass))
-    return PENALTIES[int(sure.argmax())] / n_rows
+
+    def learn(decay, *own):
+        machine, rng = RealOutputs(*sizes, decay), np.random.default_rng(seed)
+        return machine, learned(machine, own, rng, ITERATIONS, SLOPE).x
+
+    def judge(found, X, y):
+        machine, params = found
+        return machine.log_likelihoods(params, X, y)
+
+    X, y = given
+    parts = parts_of(X, y, n_rows, ROWS_OF_FOLDS)
+    return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)

@@ -17,9 +17,8 @@ from sktem.boltzmann.conditional_machines import MOST_HIDDEN
 from sktem.boltzmann.real_outputs import (
     LARGEST_ROOT,
     RealOutputs,
-    chosen_decay,
     learned,
-    parts_of,
+    learned_decay,
 )
 from sktem.boltzmann.row_weights import (
     check_weights,
@@ -181,8 +180,7 @@ class BoltzmannMachineRegressor(
         if decay == "auto":
             decay = 0.0
             if self.n_hidden:
-                parts = parts_of(X, outputs, n_rows)
-                decay = chosen_decay(sizes, rows, parts, n_rows, seed)
+                decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
         machine = RealOutputs(*sizes, float(decay))
         rng = np.random.default_rng(seed)
         found = learned(machine, rows, rng, int(self.max_iter), self.tol)

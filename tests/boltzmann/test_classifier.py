@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
 from sktem import BoltzmannMachineClassifier
+from sktem.boltzmann.classifier import PENALTIES
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.evaluation import enumerate_states
 
@@ -63,6 +64,48 @@ def test_classes_that_no_line_parts():
     machine = BoltzmannMachineClassifier(8, weight_decay=1e-4, random_state=0)
     ours = cross_val_score(machine, moons, side).mean()
     assert ours > cross_val_score(LogisticRegression(), moons, side).mean() + 0.05
+
+
+def simulated(n, kind, seed):
+    """Return inputs and labels."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 10))
+    p = {
+        "noise": np.full(n, 0.4),
+        "line": 1 / (1 + np.exp(-2 * rows[:, 0])),
+        "sides": np.where((rows[:, 0] > 0) ^ (rows[:, 1] > 0), 0.95, 0.05),
+    }[kind]
+    return rows, (rng.random(n) < p).astype(int)
+
+
+@pytest.mark.parametrize("kind", ["noise", "line", "sides"])
+def test_the_penalty_is_what_rows_left_out_need(kind):
+    rows, labels = simulated(400, kind, 0)
+    new, answers = simulated(2000, kind, 1)
+
+    def found(**options):
+        machine = BoltzmannMachineClassifier(8, random_state=0, **options)
+        return machine.fit(rows, labels).log_likelihood(new, answers) / 2000
+
+    best = max(found(weight_decay=penalty / 400) for penalty in PENALTIES)
+    assert found() > best - 0.03
+    if kind != "sides":  # where hidden units hardly help, what is to be avoided
+        assert found(weight_decay=0.0003) < best - 0.2
+
+
+def test_the_penalty_of_rows_that_count_twice():
+    weights = np.random.default_rng(1).integers(1, 3, len(X))
+    again = np.repeat(np.arange(len(X)), weights)
+    machine = BoltzmannMachineClassifier(2, random_state=0, tol=1e-6)
+    one = machine.fit(X, y, weights)
+    decay, found = one.weight_decay_, one.predict_log_proba(X)
+    two = machine.fit(X[again], y[again])
+    assert two.weight_decay_ == pytest.approx(decay, rel=1e-12)
+    np.testing.assert_allclose(two.predict_log_proba(X), found, atol=1e-2)
+    assert machine.partial_fit(X, y).weight_decay_ == decay
+    assert (
+        BoltzmannMachineClassifier().partial_fit(X, y, [0, 1, 2]).weight_decay_ < decay
+    )
 
 
 def test_weights_and_units_of_columns():
