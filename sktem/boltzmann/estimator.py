@@ -244,6 +244,14 @@ class LatentBoltzmannMachine(
     BoltzmannMachineClassifier : Labels given inputs that are not modelled.
     BoltzmannMachineRegressor : Real outputs given inputs that are not modelled.
 
+    Notes
+    -----
+    The likelihood that a fit maximises and measures is that of its own rows, with no
+    penalty by default. With fewer rows than parameters, as some tens of rows and a
+    hundred hidden units, new rows can be less likely than under independent columns
+    although the fit has converged. :meth:`score` of rows that are left out shows it;
+    fewer hidden units, `weight_decay` or a smaller `max_iter` help.
+
     References
     ----------
     H. Jang, H. Choi, Y. Yi and J. Shin, Adiabatic Persistent Contrastive Divergence
