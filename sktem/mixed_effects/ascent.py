@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from sktem.mixed_effects.floors import own_shares, variance_floors
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import (
@@ -39,8 +40,11 @@ RESOLUTION = 1e-12
 #: Curvature, in units of that of the complete data, which counts as none, and the least
 #: that it gets then.
 LEAST_CURVATURE, SHIFT = 1e-4, 0.05
+#: Least curvature of the complete data, in units of that of each parameter alone.
+LEAST_VALUE = 1e-10
 #: Distance of a logarithm from its bound that counts as none, and the least share of a
-#: random effect's standard deviation that correlations do not explain.
+#: random effect's standard deviation that correlations do not explain, in units of that
+#: of wide ones.
 AT_LEAST, OWN_PART = 1e-3, 1e-3
 #: Subjects from which the hidden share is taken, at most.
 MOST_SUBJECTS = 200
@@ -209,7 +213,8 @@ class _Coordinates:
         # A random effect that correlates with others keeps a part of its own.
         alone = model.design.pattern.sum(axis=0) == 1
         spread = np.sqrt(np.diag(self.origin.omega))
-        bounds = np.where(alone, np.sqrt(model.variance_floors()), OWN_PART * spread)
+        own = OWN_PART * spread * own_shares(model)
+        bounds = np.where(alone, np.sqrt(variance_floors(model)), own)
         j, k = self.lower
         own = np.log(bounds / np.diag(self.root))[j]
         least[vector.omega] = np.where(j == k, own, -np.inf)
@@ -261,18 +266,27 @@ def _newton_step(found, coordinates):
     """
     J, bend = coordinates.derivatives(found.slope)
     slope = J.T @ found.slope
-    units = 1 / np.sqrt(np.abs(np.diag(J.T @ found.complete @ J)) + 1e-300)
-    curvature = J.T @ found.observed @ J - bend
+    complete, curvature = J.T @ found.complete @ J, J.T @ found.observed @ J - bend
     held = (coordinates.least > -AT_LEAST) & (slope <= 0)
     slope[held] = curvature[held] = curvature[:, held] = 0.0
-    values, vectors = np.linalg.eigh(curvature * units[:, None] * units)
+    units = _units(complete, held)
+    values, vectors = np.linalg.eigh(units.T @ curvature @ units)
     values = np.where(
         values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
     )
-    along = vectors.T @ (units * slope)
-    step = units * (vectors @ (along / values))
+    along = vectors.T @ (units.T @ slope)
+    step = units @ (vectors @ (along / values))
     longest = np.abs(step[coordinates.vector.positive]).max(initial=0.0)
     return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
+
+
+def _units(complete, held):
+    """Return directions, as columns, in which the complete data have unit curvature."""
+    scale = 1 / np.sqrt(np.abs(np.diag(complete)) + 1e-300)
+    matrix = complete * scale[:, None] * scale
+    matrix[held] = matrix[:, held] = 0.0
+    values, vectors = np.linalg.eigh(matrix)
+    return scale[:, None] * vectors / np.sqrt(np.maximum(np.abs(values), LEAST_VALUE))
 
 
 def _statistics(model, params, n, block, points, weights):

@@ -11,6 +11,7 @@ from sktem.mixed_effects.ascent import (
     ascend,
     likelihood_at,
 )
+from sktem.mixed_effects.floors import correlation_floor, variance_floors
 from sktem.mixed_effects.m_step import repaired_covariance
 
 __all__ = ["to_the_bounds"]
@@ -63,16 +64,15 @@ def _without(model, e, params):
 def _bounded(model, j, params):
     """Yield parameters with a variance, and a conditional variance, at its bound."""
     omega = params.omega
-    share = np.sqrt(model.variance_floors()[j] / omega[j, j])
+    share = np.sqrt(variance_floors(model)[j] / omega[j, j])
     if share < 0.9:
         scale = np.ones(len(omega))
         scale[j] = share
         yield params._replace(omega=omega * scale[:, None] * scale)
     others = np.flatnonzero(model.design.pattern[j])
     if len(others) > 1:
-        yield params._replace(
-            omega=repaired_covariance(_singular(omega, j), model.variance_floors())
-        )
+        floors = variance_floors(model), correlation_floor(model)
+        yield params._replace(omega=repaired_covariance(_singular(omega, j), *floors))
 
 
 def _singular(omega, j):

@@ -82,7 +82,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     parameters : dict
         Names and start values of the parameters, on the natural scale. Their order of
         magnitude need not be right: the fit begins at an optimum of the regression
-        without random effects.
+        without random effects. Of optima that fit as well, such as with rates of
+        absorption and elimination exchanged, it is the one next to these values, unless
+        the log-likelihood of another is larger by about 10.
     inputs : list of str or int, or None, default=None
         Columns of X that a model of the library takes; None means those of a data frame
         that have the names of its inputs, and the first ones of an array. The others

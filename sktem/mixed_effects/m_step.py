@@ -88,7 +88,7 @@ def maximize_moments(
     params: MixedEffectsParams,
     design: MixedEffectsDesign,
     centre: np.ndarray,
-    floors: tuple[np.ndarray, np.ndarray],
+    floors: tuple[np.ndarray, np.ndarray, float],
     annealing: Annealing,
     closed_error: int | None,
     units: np.ndarray | float = 1.0,
@@ -105,7 +105,7 @@ def maximize_moments(
             matrix = design.matrix(coefficients)
             matrix[:, 0] -= centre
             omega = np.where(design.pattern, moments.spread(matrix), 0.0)
-            omega = repaired_covariance(omega, floors[0])
+            omega = repaired_covariance(omega, floors[0], floors[2])
             held = list(design.held_variances)
             omega[held, held] = params.omega[held, held]
     sigma = params.sigma.copy()
@@ -157,8 +157,8 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
     return solved
 
 
-def repaired_covariance(omega, floor):
-    """Return a covariance with variances above the floor, and definite."""
+def repaired_covariance(omega, floor, least):
+    """Return a covariance with variances and correlations' eigenvalues above floors."""
     variances = np.maximum(np.diag(omega), floor)
     if np.count_nonzero(omega) == len(omega):
         return np.diag(variances)
@@ -166,8 +166,8 @@ def repaired_covariance(omega, floor):
     root = np.sqrt(variances)
     correlation = off / root[:, None] / root + np.eye(len(omega))
     values, vectors = np.linalg.eigh(correlation)
-    if values[0] < 1e-6:
-        correlation = (vectors * np.maximum(values, 1e-6)) @ vectors.T
+    if values[0] < least:
+        correlation = (vectors * np.maximum(values, least)) @ vectors.T
         scale = np.sqrt(np.diag(correlation))
         correlation = correlation / scale[:, None] / scale
     return correlation * root[:, None] * root

@@ -6,6 +6,7 @@ import numpy as np
 
 from sktem.kernels.blocks import iterate_blocks
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
+from sktem.mixed_effects.floors import floors, variance_floors
 from sktem.mixed_effects.m_step import (
     Annealing,
     Moments,
@@ -65,6 +66,10 @@ class NonlinearMixedEffectsModel(LatentModel):
     numeric_units : ndarray of shape (k,) or None, default=None
         Sizes of what parameters without a closed form change the observations by
         noticeably, for differences and longest steps; None means ones.
+    wide : ndarray of shape (d, d) or None, default=None
+        A large covariance of the random effects, in units of which those are bounded
+        whose coordinates are alike, such as a slope and an intercept far from the data;
+        None means the variances at the start.
     """
 
     def __init__(
@@ -80,6 +85,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         least_prediction=1e-8,
         n_jobs=None,
         numeric_units=None,
+        wide=None,
     ):
         self.structure = structure
         self.design = design
@@ -92,6 +98,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         self.least_prediction = least_prediction
         self.n_jobs = n_jobs
         self.numeric_units = numeric_units
+        self.wide = wide
 
     # ------------------------------------------------------------------- parameters
 
@@ -542,7 +549,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             matrix = solve_scaled(moments.covariates, moments.cross).T
             spread = moments.spread(matrix)
             # In units of the floors, since parameters have their own scales.
-            units = np.sqrt(self.variance_floors())
+            units = np.sqrt(variance_floors(self))
             values, vectors = np.linalg.eigh(spread / units[:, None] / units)
             if values[0] < 1.0:
                 left = True
@@ -553,27 +560,16 @@ class NonlinearMixedEffectsModel(LatentModel):
             moments.residual[0] = 0.0
         return inside, left
 
-    def variance_floors(self):
-        """Return the least variances of the random effects.
-
-        Returns
-        -------
-        ndarray of shape (d,)
-            Shares of those at the start.
-        """
-        return 1e-6 * np.diag(self.start.omega)
-
     def maximize(self, s, params):
         """Return the parameters that follow from averaged statistics."""
-        closed = self.closed_residual
         return maximize_moments(
             Moments.of(s, *self.sizes()),
             params,
             self.design,
             self._centre,
-            (self.variance_floors(), self.residual_floors),
+            floors(self),
             self.annealing,
-            closed,
+            self.closed_residual,
             self.units_of_numeric(),
         )
 
@@ -590,7 +586,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         ndarray of bool of shape (d,)
             Whether each is.
         """
-        return np.diag(params.omega) <= 1.001 * self.variance_floors()
+        return np.diag(params.omega) <= 1.001 * variance_floors(self)
 
     def degeneracies(self, params):
         """Return how many variances are at their floor."""

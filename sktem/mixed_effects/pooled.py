@@ -15,15 +15,20 @@ MOST_STEPS, MOST_TRIALS, LEAST_GAIN = 60, 10, 1e-9
 LONGEST = 2.0
 #: Random places that are looked at, how many more for each parameter whose size is not
 #: known, and the most.
-N_PLACES, MORE_PLACES, MOST_PLACES = 150, 150, 600
+N_PLACES, MORE_PLACES, MOST_PLACES = 225, 150, 600
+#: How far places are from the start on a logarithmic scale, at most.
+WIDTHS = (2.0, 6.0, 14.0)
 #: Shares, added up, of the ways in which places on the natural scale are drawn.
 KINDS_OF_PLACES = (0.25, 0.5, 0.7, 0.8, 0.9)
 #: Steps on which linearity is tried, and the relative deviation that is none.
 N_TRIALS, LINEAR = 5, 1e-6
-#: Descents from the best of them, and how near two optima are the same one.
-N_DESCENTS, SAME = 4, 0.05
+#: Descents from the best of them, at least and, until two have ended at the lowest
+#: value (up to a share of it), at most; and how near two optima are the same one.
+N_DESCENTS, MOST_DESCENTS, TWICE, SAME = 16, 30, 1e-6, 0.05
 #: Rows on which all this is done, at most.
 MOST_ROWS = 3000
+#: Cosine of slopes from which they are alike, and eigenvalue where they are the same.
+ALIKE, THE_SAME = 0.99, 1e-13
 #: Errors of a model function far from its parameters: the place is left.
 FAILURES = (ArithmeticError, ValueError, RuntimeError, AssertionError)
 
@@ -188,7 +193,11 @@ class PooledRegression:
         return step / max(1.0, longest / LONGEST)
 
     def units(self, vector):
-        """Return deviations that would explain the residuals, each alone, or NaN."""
+        """Return deviations that would explain the residuals, each alone, or NaN.
+
+        Those of the random parameters, of the others, and a covariance of the former
+        that does so, if these have nearly the same effect.
+        """
         terms = self.terms(vector)
         reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
         means = self._at(vector)[1]
@@ -198,16 +207,35 @@ class PooledRegression:
         if self.model.error is not None:
             size = np.sqrt(np.mean(terms**2))
         random = np.full(len(kinds), np.nan)
+        of_random = np.empty((len(kinds), len(terms)))
         for j, kind in enumerate(kinds):
             shift = np.zeros(len(kinds))
             plain = kind == "normal" and sizes[j] > 0
             shift[j] = 1e-5 * (sizes[j] if plain else 1.0)
             change = self.terms(vector, shift) - self.terms(vector, -shift)
-            random[j] = _unit(change / (2 * shift[j]), size)
+            of_random[j] = change / (2 * shift[j])
+            random[j] = _unit(of_random[j], size)
         slopes = self.slopes(vector, reach)[:, len(self.free) :]
         numeric = np.ones(len(self.start.numeric))
         numeric[self.numeric] = [_unit(slope, size) for slope in slopes.T]
-        return random, numeric
+        return random, numeric, _covariance(of_random, size)
+
+
+def _covariance(slopes, size):
+    """Return the covariance of parameters that explains errors of a size.
+
+    None where no two of the slopes are alike, or where they are the same.
+    """
+    sizes = np.sqrt((slopes**2).mean(axis=1))
+    if len(slopes) < 2 or not ((sizes > 0) & (sizes < np.inf)).all():
+        return None
+    slopes = slopes / sizes[:, None]
+    cosines = slopes @ slopes.T / slopes.shape[1]
+    values, vectors = np.linalg.eigh(cosines)
+    alike = np.abs(np.tril(cosines, -1)).max() > ALIKE
+    if not alike or values[0] < THE_SAME:
+        return None
+    return size**2 * (vectors / values) @ vectors.T / sizes[:, None] / sizes
 
 
 def _unit(slope, size):
@@ -224,8 +252,8 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     found = [first]
     places = [] if _is_linear(problem, first) else _places(problem, start)
     values = np.array([problem.value(problem.terms(place)) for place in places])
-    for k in np.argsort(values)[:N_DESCENTS]:
-        if not np.isfinite(values[k]):
+    for k in np.argsort(values)[:MOST_DESCENTS]:
+        if not np.isfinite(values[k]) or len(found) > N_DESCENTS and _is_twice(found):
             break
         found.append(problem.descend(places[k], intercepts))
     different: list[Optimum] = []
@@ -261,6 +289,12 @@ def _is_linear(problem, optimum):
     return True
 
 
+def _is_twice(found):
+    """Return whether two descents have ended at the lowest value."""
+    first, second = sorted(one.value for one in found)[:2]
+    return second <= first + TWICE * abs(first)
+
+
 def _same(problem, one, other):
     scale = np.where(problem.plain, np.abs(one.vector) + np.abs(other.vector), 1.0)
     change = np.abs(one.vector - other.vector)
@@ -283,7 +317,7 @@ def _places(problem, start):
     count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
     for _ in range(count if problem.is_intercept.any() else 0):
         place = start.copy()
-        width = (2.0, 6.0)[rng.integers(2)]
+        width = WIDTHS[rng.integers(len(WIDTHS))]
         place[logarithmic] += rng.uniform(-width, width, logarithmic.sum())
         for j in np.flatnonzero(plain):
             least, most, width = columns[rng.integers(len(columns))]

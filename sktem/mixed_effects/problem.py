@@ -170,5 +170,5 @@ def _new_model(estimator, structure, layout, all_rows):
         least_prediction=least_prediction(rows.y),
         n_jobs=estimator.n_jobs,
     )
-    start, units = start_from_data(estimator, model, rows)
-    return model.set_params(start=start, numeric_units=units)
+    start, units, wide = start_from_data(estimator, model, rows)
+    return model.set_params(start=start, numeric_units=units, wide=wide)

@@ -20,7 +20,7 @@ from sktem.mixed_effects.transforms import TRANSFORMS
 __all__ = ["start_from_data", "starting_params"]
 
 #: How far, on a logarithmic scale, the nearest optimum may be from the user's start so
-#: that no other one is looked at, and by how much its sum of squares may be the larger.
+#: that others must be clearly better, and by how much its sum of squares may be larger.
 NEAR, AS_GOOD = 2.5, 1.05
 #: Sums of squares, in units of the least, and differences of log-density of optima that
 #: are compared by likelihood; how many, on how many subjects, and by how many steps.
@@ -28,9 +28,10 @@ WORTH, WORTH_LOG, MOST_OPTIMA, MOST_SUBJECTS, N_STEPS = 2.0, 10.0, 4, 100, 6
 #: Largest standard deviation of a random effect at the start, on a logarithmic or
 #: logistic scale, and the least share of it.
 LARGEST, LEAST = 1.0, 1e-3
-#: Standard deviations of random effects that Newton steps leave, in units of those
-#: before them.
-SHARE = 0.3
+#: By how much another optimum's log-likelihood is larger than that of the one next to
+#: the user's start where it is taken: much, since the start tells which of exchangeable
+#: optima is meant (theophylline's rates would change places for 3).
+CLEARLY = 10.0
 
 
 def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
@@ -126,61 +127,55 @@ def start_from_data(estimator, model, rows):
     """Return starting parameters at an optimum of the regression of all subjects.
 
     The variances of the random effects and the residual error come from its residuals.
-    If it has several optima, that next to the user's start is taken where it is near
-    and as good as the others; else a few Newton steps on the likelihood decide.
+    Where the coordinates of the random effects are alike, a wide covariance of them
+    comes from its information. If it has several optima, a few Newton steps on the
+    likelihood decide; the one next to the user's start is taken where it is near and
+    the others are not much better.
     """
     problem = PooledRegression(model, rows)
     found = [one for one in optima(problem) if np.isfinite(one.value)]
     if not found:
-        return model.start, model.units_of_numeric()
-    found = _candidates(model, problem, found)
+        return model.start, model.units_of_numeric(), None
+    found, near = _candidates(model, problem, found)
     starts = [_start_at(estimator, model, problem, one, rows) for one in found]
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
     some = rows[np.unique(chosen)]
-    if not can_climb(len(some), len(model.design.random), len(model.design.numeric)):
+    sizes = len(some), len(model.design.random), len(model.design.numeric)
+    if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
     reached = [
         ascend(model, some, params, np.random.default_rng(0), most_steps=N_STEPS)
-        for params, _ in starts
+        for params, *_ in starts
     ]
     values = np.nan_to_num([one.value for one in reached], nan=-np.inf)
-    best = int(np.argmax(values))
-    params, units = starts[best]
-    if estimator.omega_start is not None or not np.isfinite(values[best]):
-        return params, units
-    return _between(params, reached[best].params), units
-
-
-def _between(params, reached):
-    """Return where Newton steps have led, with variances that are not small."""
-    widths = np.sqrt(np.diag(params.omega))
-    found = np.sqrt(np.diag(reached.omega))
-    wider = np.maximum(found, SHARE * widths) / found
-    return reached._replace(omega=reached.omega * wider[:, None] * wider)
+    values[0] += CLEARLY if near else 0.0
+    return starts[int(np.argmax(values))]
 
 
 def _candidates(model, problem, found):
-    """Return the optima that are worth a look, the best first."""
+    """Return optima that are worth a look, and whether the first is the user's."""
     best = min(one.value for one in found)
     if model.error is None:
         as_good, worth = best + np.log(AS_GOOD), best + WORTH_LOG
     else:
         as_good, worth = best * AS_GOOD, best * WORTH
-    near = is_near(problem, found[0], NEAR) and found[0].value <= as_good
-    if near and len(model.design.random):
-        return found[:1]
-    found = sorted(found, key=lambda one: one.value)
+    others = sorted(found, key=lambda one: one.value)
     if len(model.design.random) == 0:
-        return found[:1]
-    return [one for one in found if one.value <= worth][:MOST_OPTIMA]
+        return others[:1], False
+    if is_near(problem, found[0], NEAR) and found[0].value <= as_good:
+        others = [one for one in others if one is not found[0]]
+        alike = [one for one in others if one.value <= as_good]
+        return [found[0], *alike][:MOST_OPTIMA], True
+    return [one for one in others if one.value <= worth][:MOST_OPTIMA], False
 
 
 def _start_at(estimator, model, problem, optimum, rows):
     """Return starting parameters at an optimum, and units of the numeric ones."""
     design, params = model.design, problem.params(optimum.vector)
-    random, numeric = problem.units(optimum.vector)
+    random, numeric, errors = problem.units(optimum.vector)
     plain = np.array([design.transforms[p] == "normal" for p in design.random])
     omega = params.omega.copy()
+    free = design.pattern.all() and not design.held_variances
     for j, p in enumerate(design.random):
         given = estimator.omega_start
         if isinstance(given, dict):
@@ -191,6 +186,9 @@ def _start_at(estimator, model, problem, optimum, rows):
             largest = np.inf if plain[j] else LARGEST
             least = 0.0 if plain[j] else LEAST
             omega[j, j] = np.clip(random[j], least, largest) ** 2
+    wide = None
+    if errors is not None and estimator.omega_start is None and free:
+        wide = omega = _bounded(errors, plain)
     kinds = [design.transforms[entry.parameter] for entry in design.numeric
              if entry.kind != "residual"]  # fmt: skip
     bounded = np.array([kind != "normal" for kind in kinds], dtype=bool)
@@ -202,11 +200,11 @@ def _start_at(estimator, model, problem, optimum, rows):
     numeric[problem.numeric] = np.where(np.isfinite(units), units, fallback)
     params = params._replace(omega=omega)
     if model.error is None:
-        return params, numeric
+        return params, numeric, wide
     means = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, means, params.numeric)
     if not np.isfinite(f).all() or not model.error.allows(rows.y, f):
-        return params, numeric  # rows that the regression has not seen
+        return params, numeric, wide  # rows that the regression has not seen
     sigma = model.error.start(rows.y, f)
     held = list(design.held_residual)
     sigma[held] = params.sigma[held]
@@ -214,4 +212,11 @@ def _start_at(estimator, model, problem, optimum, rows):
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
             values[e] = np.log(sigma[entry.parameter])
-    return params._replace(sigma=sigma, numeric=values), numeric
+    return params._replace(sigma=sigma, numeric=values), numeric, wide
+
+
+def _bounded(covariance, plain):
+    """Return a covariance with deviations of logarithms that are not too large."""
+    widths = np.sqrt(np.diag(covariance))
+    scale = np.where(plain, 1.0, np.minimum(1.0, LARGEST / widths))
+    return covariance * scale[:, None] * scale

@@ -117,6 +117,17 @@ def unbalanced(seed=3):
 
 
 @cache
+def calendar(origin=0.0, seed=4):
+    """A line in calendar years, far from the year 0 of its intercept."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(25), 5)
+    x = 1990 + 30 * rng.random(len(groups))
+    effects = rng.normal(size=(25, 2)) * [2.0, 0.1]
+    y = 10 + effects[groups, 0] + (0.3 + effects[groups, 1]) * (x - 2005)
+    return x + origin, y + rng.normal(size=len(x)), groups
+
+
+@cache
 def perfectly_correlated(seed=5, n=24, m=6):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n), m)
@@ -241,12 +252,21 @@ def ages(seed=0, n=20):
     return x[:, None], logistic(psi, x[:, None]) + 1e3 * rng.normal(size=10 * n), groups
 
 
+@cache
+def half_grown(seed=0, n=20):
+    """Growth that ends before the plateau."""
+    rng = np.random.default_rng(seed)
+    groups, x = np.repeat(np.arange(n), 7), np.tile(np.linspace(0, 9, 7), n)[:, None]
+    psi = [100.0, 10.0, 2.0] * np.exp([0.2, 0.1, 0.1] * rng.normal(size=(n, 3)))
+    return x, logistic(psi[groups], x) + rng.normal(size=7 * n), groups
+
+
 law_of_curve = cache(gaussian)
 ORAL = {"ka": 1.0, "V": 20.0, "CL": 0.5}
 
 
-def oral_distance(data, factor):
-    starts = {name: factor * value for name, value in ORAL.items()}
+def oral_distance(data, factor, starts=None):
+    starts = starts or {name: factor * value for name, value in ORAL.items()}
     law = law_of_curve(absorption, "lll", (0, 1, 2))
     return curve_distance(
         data,
@@ -265,6 +285,17 @@ def logistic_distance(data, starts, truth, omega, sigma):
         dict(zip(("A", "t50", "scale"), starts, strict=True)),
         law,
         lambda: best_by_quadrature(data, law, truth, omega, sigma),
+    )
+
+
+def half_grown_distance(data, starts):
+    law = law_of_curve(logistic, "lll", (0, 1, 2))
+    return curve_distance(
+        data,
+        {"model": "logistic_growth"},
+        dict(zip(("A", "t50", "scale"), starts, strict=True)),
+        law,
+        lambda: best_by_quadrature(data, law, [4.6, 2.3, 0.7], [0.04, 0.01, 0.01], 1.0),
     )
 
 
@@ -417,6 +448,9 @@ CASES = [
         for scale in (1e-9, 1e-4, 1.0, 100.0, 1e4, 1e8)
     ),
     lost("unbalanced, years", linear_distance(unbalanced, (1, 1))),
+    lost("calendar years", linear_distance(calendar, (1, 1))),
+    lost("calendar years, from the year -20000", linear_distance(
+        lambda: calendar(20_000.0), (1, 1)), slow=True),
     lost("correlation of one", linear_distance(perfectly_correlated, (1, 1))),
     lost("variance of zero", linear_distance(no_variance, (1, 1), "diagonal")),
     lost("10 subjects of 400 rows", linear_distance(long_series, (1, 1)), slow=True),
@@ -432,6 +466,13 @@ CASES = [
         lost(f"oral doses, start x{factor:g}", oral_distance(oral, factor), slow=slow)
         for factor, slow in ((1.0, True), (0.01, False), (0.1, True), (100.0, True))
     ),
+    lost("oral doses, started at the other rate", oral_distance(
+        oral, 1.0, {"ka": 0.09, "V": 1.5, "CL": 2.5})),
+    lost("oral doses from ones", oral_distance(
+        oral, 1.0, {"ka": 1.0, "V": 1.0, "CL": 1.0}), slow=True),
+    lost("oral doses, start x1e6", oral_distance(oral, 1e6), slow=True),
+    lost("growth before its plateau", half_grown_distance(half_grown, (1, 1, 1)),
+         slow=True),
     *(
         lost(f"theophylline, start x{factor:g}", oral_distance(theophylline, factor),
              slow=slow)

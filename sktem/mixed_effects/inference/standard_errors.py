@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.mixed_effects.floors import correlation_floor
 from sktem.mixed_effects.inference.likelihood import linearized
 from sktem.mixed_effects.inference.louis import louis_information
 from sktem.mixed_effects.inference.marginal_likelihood import single_point
@@ -25,9 +26,9 @@ INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
 N_BATCHES = 10
 #: Relative error of a standard error from which it is not reported.
 LARGEST_ERROR = 0.2
-#: Eigenvalue of a correlation matrix that is at the bound, and the gain a Newton step
-#: may promise at a maximum.
-SINGULAR_CORRELATION, AT_MAXIMUM = 1e-5, 0.5
+#: Eigenvalue of correlations that is at its bound, in units of the bound, and the gain
+#: a Newton step may promise at a maximum.
+SINGULAR_CORRELATION, AT_MAXIMUM = 10, 0.5
 
 
 def standard_errors(fitted, method, n_draws):
@@ -77,10 +78,11 @@ def _at_bounds(fitted):
     at_floor = model.at_floor(fitted.params)
     widths = np.sqrt(np.diag(omega))
     singular = np.zeros(len(omega), dtype=bool)
+    least = SINGULAR_CORRELATION * correlation_floor(model)
     for j in range(len(omega)):
         block = np.flatnonzero(model.design.pattern[j] & ~at_floor)
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
-        if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < SINGULAR_CORRELATION:
+        if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < least:
             singular[j] = True
     held = vector.residual_at_floor(fitted.params)
     held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
