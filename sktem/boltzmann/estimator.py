@@ -249,8 +249,10 @@ class LatentBoltzmannMachine(
     The likelihood that a fit maximises and measures is that of its own rows, with no
     penalty by default. With fewer rows than parameters, as some tens of rows and a
     hundred hidden units, new rows can be less likely than under independent columns
-    although the fit has converged. :meth:`score` of rows that are left out shows it;
-    fewer hidden units, `weight_decay` or a smaller `max_iter` help.
+    although the fit has converged. A :class:`~sktem.exceptions.FitWarning` says so
+    where the gain over independent columns is no more than so many parameters have by
+    chance, and :meth:`score` of rows that are left out shows how it is; fewer hidden
+    units, `weight_decay` or a smaller `max_iter` help.
 
     References
     ----------
@@ -438,7 +440,8 @@ class LatentBoltzmannMachine(
             settings, units, inputs, self.n_mean_field, shares, self.verbose
         )
         state = self._fit(fit, X, weights, new_run, finish=finish)
-        warn_of_fit(settings, state)
+        n_rows = X.shape[0] if weights is None else weights.sum()
+        warn_of_fit(settings, state, n_rows)
         return self
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):

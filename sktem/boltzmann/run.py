@@ -71,17 +71,39 @@ class MachineFit:
         )  # fmt: skip
 
 
-def warn_of_fit(settings, state) -> None:
-    """Warn if the likelihood is too low or still rises, or parameters have run away."""
+def warn_of_fit(settings, state, n_rows) -> None:
+    """Warn of likelihoods that are too low or still rise, of chance, and of events."""
     if settings.tol is not None and settings.n_epochs:
-        _warn_of_likelihood(settings, state)
+        values = [measure.value for measure in state.measures]
+        best = max(values) if settings.adaptive else values[-1]
+        _warn_of_likelihood(settings, state, best)
+        if state.converged:  # else it has just been told
+            _warn_of_chance(settings, state, best, n_rows)
     warn_of_events(state.history.events)
 
 
-def _warn_of_likelihood(settings, state):
+def _warn_of_chance(settings, state, best, n_rows):
+    """Warn if so many parameters gain as much on rows of independent units.
+
+    Twice their gain has a mean of one for each parameter (Wilks 1938). Weights that
+    decay gain less.
+    """
+    gain = n_rows * (best - state.base)
+    n_more = len(state.params) - settings.model.n_visible
+    if settings.weight_decay == 0 and 0 < gain < n_more / 2:
+        warnings.warn(
+            f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
+            f"independent units, where {n_more} more parameters gain up to "
+            f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
+            "independent units. Compare the score of rows left out, and use fewer "
+            "hidden units, weight_decay, or more rows.",
+            FitWarning,
+            stacklevel=users_frame(),
+        )
+
+
+def _warn_of_likelihood(settings, state, best):
     """Warn if the likelihood is too low, or still rises."""
-    values = [measure.value for measure in state.measures]
-    best = max(values) if settings.adaptive else values[-1]
     if has_fallen(best, state.base, settings.tol, settings.model.n_visible):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "

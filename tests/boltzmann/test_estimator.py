@@ -850,3 +850,34 @@ def test_gaussian_units_that_are_worse_than_one_normal_density_warn():
     # Weakly dependent columns, and clusters: no warning, which would be an error here.
     machine.fit(rng.normal(size=(300, 4)))
     machine.fit(rng.normal(size=(300, 4)) + 8 * (rng.random((300, 1)) < 0.5))
+
+
+def of_four_patterns(n, seed):
+    """Return rows about four patterns of twenty bits."""
+    rng = np.random.default_rng(seed)
+    patterns = np.random.default_rng(9).random((4, 20)) < 0.5
+    noise = rng.random((n, 20)) < 0.1
+    return (patterns[rng.integers(4, size=n)] ^ noise).astype(float)
+
+
+@pytest.mark.parametrize("n_rows", [30, 100])
+@pytest.mark.parametrize("n_columns", [5, 10])
+def test_gains_by_chance_are_told(n_rows, n_columns):
+    rng = np.random.default_rng(n_rows)
+    shares = rng.uniform(0.2, 0.8, n_columns)
+    train, new = (
+        (rng.random((n, n_columns)) < shares).astype(float) for n in (n_rows, 2000)
+    )
+    with pytest.warns(FitWarning, match="by chance"):
+        machine = LatentBoltzmannMachine(random_state=0).fit(train)
+    assert machine.converged_
+    share = np.clip(train.mean(axis=0), 0.5 / n_rows, 1 - 0.5 / n_rows)
+    alone = (new * np.log(share) + (1 - new) * np.log(1 - share)).sum(axis=1)
+    # What the warning says is so.
+    assert machine.score(new) < alone.mean()
+
+
+def test_gains_beyond_chance_are_not_told():
+    train, new = of_four_patterns(600, 0), of_four_patterns(2000, 1)
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(train)
+    assert machine.score(new) > machine.score(train) - 0.5
