@@ -28,7 +28,7 @@ Error in percent; CPU seconds of fitting and CPU milliseconds of predicting an i
 Run: ``python benchmarks/few_shot.py``. With ``--cells FILE`` results are written one by
 one to that file, so that a run can be stopped and go on; the table has all that are in
 it, with the number of splits of each method. That of the documentation comes from runs
-with ``--test-size 0`` (USPS) and 2000, and five splits as far as there was time;
+with ``--test-size 0`` (USPS) and 2000, and five splits;
 ``--methods`` without any only prints it.
 """
 
