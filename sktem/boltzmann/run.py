@@ -85,15 +85,15 @@ def warn_of_fit(settings, state, n_rows) -> None:
 def _warn_of_chance(settings, state, best, n_rows):
     """Warn if so many parameters gain as much on rows of independent units.
 
-    Twice their gain has a mean of one for each parameter (Wilks 1938). Weights that
-    decay gain less.
+    Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
+    Weights that decay gain less.
     """
     gain = n_rows * (best - state.base)
     n_more = len(state.params) - settings.model.n_visible
     if settings.weight_decay == 0 and 0 < gain < n_more / 2:
         warnings.warn(
             f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
-            f"independent units, where {n_more} more parameters gain up to "
+            f"independent units, where {n_more} more parameters can gain about "
             f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
             "independent units. Compare the score of rows left out, and use fewer "
             "hidden units, weight_decay, or more rows.",
