@@ -36,7 +36,6 @@ from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
     Frame,
     TemplateFit,
-    check_for_tensors,
     check_parameters,
     check_same,
     default_step,
@@ -773,7 +772,6 @@ class DeformableTemplateEstimator(
 
     def _deformed(self, Z, components, lights=None, like=None):
         """Return deformed templates as rows of the model, in units of the images."""
-        check_for_tensors(self, like)
         given = self.grid_, self.coefficients_, Z, components
         images = in_light(deformed_templates(*given, like), lights)
         return Frame.fitted(self).restored(images)

@@ -21,7 +21,7 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
-from sktem.template.rows import images_of_start, refuse_tensors
+from sktem.template.rows import images_of_start
 from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.template.tensors import observed_counts, observed_sums
 from sktem.validation import validate_data
@@ -29,7 +29,6 @@ from sktem.validation import validate_data
 __all__ = [
     "Frame",
     "TemplateFit",
-    "check_for_tensors",
     "check_parameters",
     "check_same",
     "default_step",
@@ -51,7 +50,6 @@ def validated(estimator, X, sample_weight=None, *, reset):
     """Return images as rows of float64, and weights; tensors keep their kind."""
     X = X.values if isinstance(X, TensorRows) else X  # of a callback
     arrays, flat, given = input_arrays(X), is_flat(X), estimator.image_shape
-    check_for_tensors(estimator, X)
     X, shape, n_channels = rows_of(
         X, given if reset else estimator.image_shape_, estimator.channel_axis
     )
@@ -87,12 +85,6 @@ def validated(estimator, X, sample_weight=None, *, reset):
         ensure_non_negative=True,
     )
     return drop_weightless(X, sample_weight)
-
-
-def check_for_tensors(estimator, X):
-    """Raise if X is of another namespace than NumPy and an option does not allow it."""
-    if estimator.deformation != "linear":
-        refuse_tensors(X, "diffeomorphic deformations")
 
 
 def check_parameters(estimator):

@@ -43,8 +43,9 @@ def _even(count):
 def rss_and_pulls(Y, Z, table, grid):
     """Return sums of squared residuals and pulls on the landmarks."""
     images = TensorImages(Y, grid, table)
-    residual, slopes = images.residuals(images.send(Z))
-    found = images.squares(residual), images.pull(residual, slopes)
+    z = images.send(Z)
+    residual, slopes = images.residuals(z)
+    found = images.squares(residual), images.pull(z, residual, slopes)
     return tuple(images.arrays.to_numpy(one).astype(float) for one in found)
 
 
@@ -73,7 +74,7 @@ def langevin_chains(Y, Z, numbers, seed, target, grid, n_steps, adjusted, goal):
         """Return whitened landmarks, landmarks, log-density and its gradient."""
         z, prior = w @ factor.T, w @ precision
         residual, slopes = images.residuals(z)
-        pull = images.pull(residual, slopes) @ factor
+        pull = images.pull(z, residual, slopes) @ factor
         gradient = -pull / variance[:, None] - prior
         energy = images.squares(residual) / variance + xp.sum(prior * w, axis=1)
         return [w, z, -0.5 * energy, gradient]
@@ -196,10 +197,11 @@ def modes(
     for level, gain in zip(levels, gains, strict=True):
         limits = float(level), max_steps, float(gain), float(hold)
         _climb(images, Z, inverse, pairs, *limits)
-    residual, slopes = images.residuals(images.send(Z))
+    z = images.send(Z)
+    residual, slopes = images.residuals(z)
     rss[:] = arrays.to_numpy(images.squares(residual))
     variance = images.variance[:, None, None]
-    hessian = inverse + images.curvature(slopes, pairs) / variance
+    hessian = inverse + images.curvature(z, slopes, pairs) / variance
     sign, value = xp.linalg.slogdet(hessian)
     definite = (sign > 0.0) & xp.isfinite(value)
     log_det[:] = np.where(arrays.to_numpy(definite), arrays.to_numpy(value), np.nan)
@@ -225,7 +227,7 @@ def _climb(images, Z, precision, pairs, level, max_steps, gain, hold):
         residual, slopes = images.residuals(z)
         prior, variance = z @ precision, level * images.variance
         energy = images.squares(residual) / variance + xp.sum(prior * z, axis=1)
-        gradient = -images.pull(residual, slopes) / variance[:, None] - prior
+        gradient = -images.pull(z, residual, slopes) / variance[:, None] - prior
         return [z, 0.5 * energy, gradient, slopes]
 
     rows, now = np.arange(len(Z)), evaluated(images, images.send(Z))
@@ -233,7 +235,7 @@ def _climb(images, Z, precision, pairs, level, max_steps, gain, hold):
     held, gauss = xp.zeros_like(now[1]) > 0.0, None
     for _ in range(max_steps):
         z, energy, gradient, slopes = now
-        fresh = images.curvature(slopes, pairs)
+        fresh = images.curvature(z, slopes, pairs)
         gauss = fresh if gauss is None else images.merged(held, [gauss], [fresh])[0]
         hessian = gauss / (level * images.variance[:, None, None]) + precision
         hessian = hessian * (1.0 + damping[:, None, None] * unit)

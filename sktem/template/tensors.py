@@ -7,7 +7,6 @@ and random draws, which are small, are NumPy arrays on both sides.
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from sktem.arrays import NUMPY, TensorRows, arrays_of, input_arrays
 from sktem.template.kernels.draws import fill_draws
 from sktem.template.kernels.field import parts_of
-from sktem.template.kernels.modes import products_of
+from sktem.template.tensor_fields import displacements_on
 
 #: Exponent of the kernels of places so far apart that they add nothing.
 LEAST_POWER = -40.0
@@ -38,7 +37,7 @@ def images_at_once(X, grid, usual) -> int:
     """Return the images of a block, the usual number for those of NumPy."""
     if not isinstance(X, TensorRows):
         return usual
-    widest = grid.n_pixels * (2 * max(grid.template_landmarks) - 1)
+    widest = grid.n_pixels * grid.values_per_pixel
     return X.rows_at_once(max(widest, grid.n_latents**2))
 
 
@@ -121,7 +120,7 @@ class TensorImages:
         kernels, at = parts_of(grid)
         m = self.pixels = tuple(len(kernel) for kernel in kernels)
         self.places = tuple(kernel.shape[1] for kernel in kernels)
-        self.kernels = [self.send(kernel) for kernel in kernels]
+        self.displacements = displacements_on(grid, self.send, self.arrays)
         self.positions = [
             self.send(np.reshape(at[k], np.where(np.arange(4) == k + 1, -1, 1)))
             for k in range(3 - self.n_axes, 3)
@@ -149,15 +148,15 @@ class TensorImages:
 
     def fields(self, z):
         """Return displacements, (n, n_axes, pixels)."""
-        xp = self.arrays.xp
-        values = xp.reshape(z, (z.shape[0], self.n_axes, *self.places))
-        for kernel in self.kernels:
-            values = xp.tensordot(values, kernel, axes=((2,), (1,)))
-        return values
+        return self.displacements.follow(z)[0]
 
     def residuals(self, z):
-        """Return residuals (n, pixels) and slopes (n, n_axes, pixels)."""
-        xp, fields = self.arrays.xp, self.fields(z)
+        """Return residuals (n, pixels), and slopes (n, n_axes, pixels).
+
+        Behind the slopes, along the same axis, are the positions between the steps of
+        flows.
+        """
+        xp, (fields, path) = self.arrays.xp, self.displacements.follow(z)
         value, *slopes = self._splines(
             [
                 position - self.scale * fields[:, axis, ...]
@@ -166,7 +165,8 @@ class TensorImages:
         )
         none = xp.zeros_like(value)
         slopes = [xp.where(self.seen, self.scale * slope, none) for slope in slopes]
-        return xp.where(self.seen, self.y - value, none), xp.stack(slopes, axis=1)
+        slopes = xp.concat([xp.stack(slopes, axis=1), *path], axis=1)
+        return xp.where(self.seen, self.y - value, none), slopes
 
     def _splines(self, places):
         """Return the template's value and slopes at places in cells of its grid."""
@@ -214,30 +214,22 @@ class TensorImages:
         """Return sums of squared residuals, (n,)."""
         return self.arrays.xp.sum(residual**2, axis=(1, 2, 3))
 
-    def pull(self, residual, slopes):
-        """Return the pull of the residuals on the landmarks, (n, n_latents)."""
-        xp = self.arrays.xp
-        values = slopes * residual[:, None, ...]
-        for kernel in self.kernels:
-            values = xp.tensordot(values, kernel, axes=((2,), (0,)))
-        return xp.reshape(values, (values.shape[0], -1))
+    def _slopes_and_path(self, slopes):
+        """Return the slopes and the positions behind them."""
+        parts = [
+            slopes[:, start : start + self.n_axes, ...]
+            for start in range(0, slopes.shape[1], self.n_axes)
+        ]
+        return parts[0], parts[1:]
 
-    def curvature(self, slopes, pairs):
+    def pull(self, z, residual, slopes):
+        """Return the pull of the residuals on the landmarks, (n, n_latents)."""
+        slopes, path = self._slopes_and_path(slopes)
+        return self.displacements.pull(z, slopes * residual[:, None, ...], path)
+
+    def curvature(self, z, slopes, pairs):
         """Return Gauss-Newton matrices of the residuals, (n, n_latents, n_latents)."""
-        xp, places = self.arrays.xp, len(pairs.index)
-        products = [self.send(part) for part in products_of(pairs)]
-        blocks = {}
-        for one, two in itertools.combinations_with_replacement(range(self.n_axes), 2):
-            values = slopes[:, one, ...] * slopes[:, two, ...]
-            for product in products:
-                values = xp.tensordot(values, product, axes=((1,), (1,)))
-            values = xp.reshape(values, (values.shape[0], -1))
-            values = self.arrays.take_columns(values, pairs.index.ravel())
-            block = xp.reshape(values, (values.shape[0], places, places))
-            blocks[one, two] = blocks[two, one] = block
-        axes = range(self.n_axes)
-        rows = [xp.concat([blocks[one, two] for two in axes], axis=2) for one in axes]
-        return xp.concat(rows, axis=1)
+        return self.displacements.curvature(z, *self._slopes_and_path(slopes), pairs)
 
     def draws(self, seed, numbers, stride, after, counts):
         """Return the normal and the uniform draws of rounds: see ``fill_draws``."""

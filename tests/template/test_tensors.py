@@ -1,5 +1,7 @@
 """Templates of images of other namespaces are those of NumPy arrays."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn import config_context
@@ -11,12 +13,18 @@ from sktem.samplers import DeformationRandomWalk
 from sktem.template import estimator as template_estimator
 from sktem.template import light
 from sktem.template import statistics as sums
+from sktem.template.flow import FlowGrid
+from sktem.template.grid import ImageGrid
 from sktem.template.kernels import chains, modes, statistics, walks
 from sktem.template.tensor_kernels import function_of
+from sktem.template.tensors import TensorImages
 from tests.oracles import to_numpy
-from tests.template.oracles import SHAPES, grid_of, model_of, random_params, simulate
+from tests.template.oracles import SHAPES, model_of, random_params, simulate
 
 SEED = np.uint64(17)
+OF_EACH = pytest.mark.parametrize(
+    ("shape", "kind"), list(itertools.product(SHAPES, (ImageGrid, FlowGrid))), ids=str
+)
 ATTRIBUTES = (
     "templates_", "weights_", "covariances_", "noise_variances_", "mean_deformations_",
 )  # fmt: skip
@@ -33,8 +41,9 @@ def tensor_of(xp, X):
     return arrays_of(xp.asarray([0.0])).asarray(X)
 
 
-def setting(shape, n=4):
-    grid, rng = grid_of(shape), np.random.default_rng(0)
+def setting(shape, kind=ImageGrid, n=4):
+    rng = np.random.default_rng(0)
+    grid = kind(shape, *SHAPES[shape], 1.6, 2.0)
     params = random_params(grid, rng)
     Y, _ = simulate(grid, params, n, rng)
     Y[0, 0] = Y[-1, 1] = np.nan
@@ -65,16 +74,16 @@ def both(function, Y, xp, out, *arguments):
         np.testing.assert_allclose(one, two, rtol=1e-8, atol=1e-9 * scale)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_chains_are_those_of_the_kernels(shape, xp):
-    model, params, Y, states = setting(shape)
+@OF_EACH
+def test_chains_are_those_of_the_kernels(shape, kind, xp):
+    model, params, Y, states = setting(shape, kind)
     grid = model.grid.compiled
     part = model.component(params, 0)
     numbers, same = np.array([3, 0, 2**33, 1]), np.zeros(4, dtype=np.int64)
-    for rows, *kind in ((numbers, True, 0.574), (same, True, 0.0), (same, False, 0.0)):
+    for rows, *how in ((numbers, True, 0.574), (same, True, 0.0), (same, False, 0.0)):
         both(
             either(chains.langevin_chains), Y, xp, [states], rows, SEED,
-            model.target(params, 0), grid, 2, *kind,
+            model.target(params, 0), grid, 2, *how,
         )  # fmt: skip
     given = numbers, SEED, part.table, part.precision
     rest = part.noise_variance, grid, 1
@@ -89,9 +98,9 @@ def test_chains_are_those_of_the_kernels(shape, xp):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_modes_and_sums_are_those_of_the_kernels(shape, xp):
-    model, params, Y, states = setting(shape)
+@OF_EACH
+def test_modes_and_sums_are_those_of_the_kernels(shape, kind, xp):
+    model, params, Y, states = setting(shape, kind)
     part, geometry = model.component(params, 0), model.grid
     n, grid = len(Y), geometry.compiled
     for hold, levels in ((np.inf, [16.0, 1.0]), (0.3, [1.0])):
@@ -118,6 +127,31 @@ def test_modes_and_sums_are_those_of_the_kernels(shape, xp):
         ),
         Y, xp, outputs,
     )  # fmt: skip
+
+
+@OF_EACH
+def test_derivatives_of_residuals(shape, kind, xp):
+    """Pulls and Gauss-Newton matrices are those of central differences."""
+    model, params, Y, states = setting(shape, kind)
+    grid, n = model.grid, 3
+    Z = 5.0 * states[: n + 1, : grid.n_latents][[0, 2, 3]]
+    found = TensorImages(
+        TensorRows(tensor_of(xp, Y[[0, 2, 3]])),
+        grid.compiled,
+        model.component(params, 0).table,
+    )
+
+    def residuals(Z):
+        return to_numpy(found.residuals(found.send(Z))[0]).reshape(n, -1)
+
+    moves, z = 1e-5 * np.eye(grid.n_latents), found.send(Z)
+    J = np.stack([residuals(Z + m) - residuals(Z - m) for m in moves], axis=1) / 2e-5
+    residual, slopes = found.residuals(z)
+    pull = to_numpy(found.pull(z, residual, slopes))
+    expected = np.einsum("nju,nu->nj", J, residuals(Z))
+    np.testing.assert_allclose(pull, expected, rtol=1e-6, atol=1e-7)
+    curvature = to_numpy(found.curvature(z, slopes, grid.pairs))
+    np.testing.assert_allclose(curvature, J @ J.swapaxes(1, 2), rtol=1e-6, atol=1e-7)
 
 
 def images(n=12, shape=(6, 5), seed=0):
@@ -165,6 +199,9 @@ def same_fit(one, two):
         ((6, 5, 2), {"channel_axis": -1}),
         ((6, 5), {"nuisances": ("gain", "offset")}),
         ((6, 5), {"nuisances": ("offset", "translation"), "sampler": "gibbs"}),
+        ((6, 5), {"deformation": "diffeomorphic", "n_components": 2}),
+        ((6, 5, 2), {"deformation": "diffeomorphic", "channel_axis": -1}),
+        ((9,), {"deformation": "diffeomorphic", "nuisances": ("gain", "scale")}),
     ],
     ids=str,
 )
@@ -281,7 +318,5 @@ def test_blocks_that_lose_images_are_seen(monkeypatch, xp):
 def test_what_takes_arrays_of_numpy_says_so(xp):
     X = tensor_of(xp, images())
     with config_context(array_api_dispatch=True):
-        with pytest.raises(TypeError, match="convert the images to NumPy"):
-            estimator_of(deformation="diffeomorphic").fit(X)
         with pytest.raises(TypeError, match="convert the images to NumPy"):
             DeformableTemplateClassifier().fit(X, np.arange(len(images())) % 2)
