@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sktem.kernels.prefetch import LINE, prefetch
+from sktem.kernels.prefetch import LINE, prefetch_outer
 from sktem.mixture.kernels.moments import maximize_moments
 from sktem.mixture.kernels.rows import prepare, scale_tile
 from sktem.mixture.kernels.sums import N_PRODUCTS, add_products
@@ -77,7 +77,8 @@ def prefetch_rows(table, numbers):
     """Have chosen rows of a table of float64 read before they are needed.
 
     Processors drop what they cannot wait for, so that few rows at a time are asked for,
-    while there is something else to compute.
+    while there is something else to compute. A tile of rows, and what is remembered of
+    them, can be as large as the innermost cache, which has to hold the present one.
     """
     size, line = np.uint64(8 * table.shape[1]), np.uint64(LINE)
     address = np.uint64(table.ctypes.data)
@@ -85,7 +86,7 @@ def prefetch_rows(table, numbers):
         at = address + size * np.uint64(numbers[lane])
         stop = at + size
         while at < stop:
-            prefetch(at)
+            prefetch_outer(at)
             at = (at + line) & ~(line - np.uint64(1))
 
 

@@ -68,9 +68,12 @@ def prepare(
                     offsets[k, j] += means[k, i] * matrices[first + i, j]
         else:
             log_determinant = 0.0
+            log_value = 0.0
             for i in range(d):
                 value = precisions[k * steps[0] + i * steps[1]]
-                log_determinant += math.log(value)
+                if i == 0 or steps[1] != 0:
+                    log_value = math.log(value)
+                log_determinant += log_value
                 scales[k, i] = value * half
                 offsets[k, i] = means[k, i] * scales[k, i]
                 largest = max(largest, value)
