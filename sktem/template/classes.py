@@ -8,6 +8,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
+from sklearn import config_context, get_config
 
 from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
@@ -32,11 +33,13 @@ def learn_all(models, parts, n_jobs, context=None):
 
     def learn(model, part, own):
         # A filter of warnings would hold for the whole process, not for one thread.
-        with own.propagate_callback_context(model) if own else nullcontext():
+        context = own.propagate_callback_context(model) if own else nullcontext()
+        with config_context(**configuration), context:
             model._learn(*part)
         vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
         advance()
 
+    configuration = get_config()  # of this thread
     contexts = [context and context.subcontext(task_name="class") for _ in models]
     with bar("DeformableTemplateClassifier: classes", len(models)) as advance:
         Parallel(n_jobs, require="sharedmem")(

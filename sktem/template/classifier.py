@@ -11,9 +11,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
+from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import (
@@ -43,8 +44,8 @@ from sktem.template.predictors import (
     learn_samples,
     noise_share,
 )
-from sktem.template.rows import answer, found_images, refuse_tensors
-from sktem.template.setup import units_of
+from sktem.template.rows import answer, found_images, images_of_start
+from sktem.template.setup import checked_weights, floating, units_of
 from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -164,6 +165,12 @@ class DeformableTemplateClassifier(
     n_features_in_ : int
         Number of pixels, of all channels together.
 
+    Notes
+    -----
+    Arrays of other namespaces, such as tensors of torch, are taken under scikit-learn's
+    ``array_api_dispatch``; answers about images are of their kind, unless labels are
+    text. The copies and the equations of "samples" are computed on the host.
+
     References
     ----------
     S. Allassonniere, Y. Amit and A. Trouve, Towards a coherent statistical framework
@@ -242,28 +249,33 @@ class DeformableTemplateClassifier(
 
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
-        refuse_tensors(X, "classifiers of images")
-        given = self.image_shape if reset else self.image_shape_
+        X = X.values if isinstance(X, TensorRows) else X  # of a callback
+        arrays, given = (
+            input_arrays(X),
+            self.image_shape if reset else self.image_shape_,
+        )
         X, shape, n_channels = rows_of(X, given, self.channel_axis)
         if not reset:
             self._layout.check_channels(n_channels)
         checked = validate_data(
             self,
             X,
-            y,
+            input_arrays(y).to_numpy(y),
             reset=reset,
-            dtype=np.float64,
-            order="C",
+            dtype=floating(arrays),
+            order="C" if arrays.is_numpy else None,
             ensure_all_finite="allow-nan",
         )
+        X, y = checked if reset else (checked, None)
+        X = X if arrays.is_numpy else TensorRows(X)
         if reset:
             # Of all classes, so that each of them takes rows for the same.
-            given = self.image_shape
-            self.image_shape_: tuple = resolved_shape(checked[0], given, shape)
+            few, _ = images_of_start(X, None, np.random.default_rng(0))
+            self.image_shape_: tuple = resolved_shape(few, given, shape)
             self._layout: Layout = Layout(
                 self.image_shape_, n_channels, self.channel_axis
             )
-        return checked
+        return (X, y) if reset else X
 
     def _model(self):
         own = self.get_params(deep=False)
@@ -306,9 +318,7 @@ class DeformableTemplateClassifier(
             # One image a class is what this classifier is for.
             warnings.filterwarnings("ignore", "The number of unique classes")
             check_classification_targets(y)
-        weights = _check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        )
+        weights = checked_weights(sample_weight, X)
         kept = weights > 0
         X, y, weights = X[kept], y[kept], weights[kept]
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -320,13 +330,13 @@ class DeformableTemplateClassifier(
         check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
         self.predictor_ = self.predictor
         if self.predictor == "auto":
-            share = noise_share(X, self.image_shape_, self._layout.n_channels)
+            few, _ = images_of_start(X, None, np.random.default_rng(0))
+            share = noise_share(few, self.image_shape_, self._layout.n_channels)
             self.predictor_ = "likelihood" if share > MOST_NOISE else "samples"
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
-        temperature = self._given_temperature()
-        typical = None
+        temperature, typical = self._given_temperature(), None
         if temperature is None and self.predictor_ == "likelihood":
             temperature, typical = self._held_out(X, labels, weights, seed)
         context = None
@@ -337,11 +347,13 @@ class DeformableTemplateClassifier(
             X, labels, weights, seed, context, verbose=self.verbose
         )
         if self.predictor_ == "samples":
-            parts = [(X[labels == k], weights[labels == k]) for k in range(len(masses))]
-            rng = np.random.default_rng(seed)
+            # Copies and equations are NumPy's, for images on tensors, too.
+            rows = np.asarray(X, dtype=np.float64)
+            owns = [labels == k for k in range(len(masses))]
+            parts = [(rows[own], weights[own]) for own in owns]
             with threadpool_limits(1, "blas"):
                 self._predictor, left_out = learn_samples(
-                    self.estimators_, parts, rng, self.n_jobs
+                    self.estimators_, parts, np.random.default_rng(seed), self.n_jobs
                 )
             if left_out is not None:
                 typical = left_out.typical()
@@ -371,7 +383,8 @@ class DeformableTemplateClassifier(
         units = None
         if self._layout.n_channels > 1:
             # A class may lack a colour that another one has.
-            units = units_of(X, weights, self._layout)
+            few, own = images_of_start(X, weights, np.random.default_rng(0))
+            units = units_of(few, own, self._layout)
         for label, mass in enumerate(masses):
             own = labels == label
             model = self._model().set_params(random_state=seed, verbose=verbose)
@@ -379,7 +392,9 @@ class DeformableTemplateClassifier(
                 strength = STRENGTH * mass / self.n_components
                 model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
             models.append(model)
-            images = self._layout.stack_of(X[own], flat=True)
+            images = X[own]
+            images = getattr(images, "values", images)
+            images = self._layout.stack_of(images, flat=True)
             parts.append((images, weights[own], units))
         learn_all(models, parts, self.n_jobs, context)
         if self._shares_noise:
@@ -406,7 +421,7 @@ class DeformableTemplateClassifier(
             return 1.0, None
         logs, distances = np.empty((len(X), len(self.classes_))), np.empty(len(X))
         folds = StratifiedKFold(3, shuffle=True, random_state=seed)
-        for train, left_out in folds.split(X, labels):
+        for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             found = Likelihoods(models).judge(X[left_out])
             logs[left_out], distances[left_out] = found
@@ -539,8 +554,9 @@ class DeformableTemplateClassifier(
         float
             Mean accuracy.
         """
-        predicted = in_memory(self.predict(X))
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        y, predicted = numpy_of(y), numpy_of(in_memory(self.predict(X)))
+        weights = None if sample_weight is None else numpy_of(sample_weight)
+        return float(accuracy_score(y, predicted, sample_weight=weights))
 
     def _checked(self, X):
         return self._validate(X, reset=False)

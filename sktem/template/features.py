@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
+from math import sqrt
 
 import numpy as np
+
+from sktem.arrays import arrays_of
 
 __all__ = ["OrientationFeatures"]
 
@@ -83,58 +86,73 @@ class OrientationFeatures:
             found.append((smooth, slope, window))
         return found
 
-    def transform(self, images) -> np.ndarray:
-        """Return the features of images."""
-        parts = [
-            self._transform(images[start : start + IMAGES_AT_ONCE])
-            for start in range(0, len(images), IMAGES_AT_ONCE)
-        ]
-        return np.concatenate(parts)
+    def transform(self, images):
+        """Return the features of images, as an array of their kind."""
+        n, parts = images.shape[0], []
+        for start in range(0, n, IMAGES_AT_ONCE):
+            block = images[start : min(start + IMAGES_AT_ONCE, n), ...]
+            parts.append(self._transform(block))
+        return arrays_of(images).concat(parts)
 
     def _transform(self, rows):
-        images = rows.reshape(-1, *self.image_shape)
-        n = len(images) // self.n_channels
+        arrays = arrays_of(rows)
+        xp, send = arrays.xp, partial(arrays.asarray, dtype=rows.dtype)
+        images = xp.reshape(rows, (-1, *self.image_shape))
+        n = images.shape[0] // self.n_channels
         n_axes = len(self.image_shape)
         gradient = []
         for along in range(n_axes):
             part = images
             for axis, (smooth, slope, _) in enumerate(self._matrices):
-                matrix = slope if axis == along else smooth
-                part = np.moveaxis(
-                    np.tensordot(part, matrix, (axis + 1, 1)), -1, axis + 1
-                )
+                matrix = send(slope if axis == along else smooth)
+                part = xp.tensordot(part, matrix, axes=((axis + 1,), (1,)))
+                part = xp.moveaxis(part, -1, axis + 1)
             gradient.append(part)
-        slopes = np.stack(gradient, axis=-1)
-        size = np.linalg.norm(slopes, axis=-1, keepdims=True)
-        largest = np.abs(images).max(axis=tuple(range(1, n_axes + 1)), keepdims=True)
-        size = np.where(size > LEAST_GRADIENT * largest[..., None], size, 0.0)
-        cosines = slopes @ self.directions.T / np.where(size > 0, size, 1.0)
-        channels = size * np.maximum(cosines, 0.0) ** SHARPNESS
+        slopes = xp.stack(gradient, axis=-1)
+        size = _norms(slopes)
+        axes = tuple(range(1, n_axes + 1))
+        largest = xp.max(xp.abs(images), axis=axes, keepdims=True)
+        none, one = xp.zeros_like(size), xp.ones_like(size)
+        size = xp.where(size > LEAST_GRADIENT * largest[..., None], size, none)
+        cosines = slopes @ send(self.directions).T / xp.where(size > 0, size, one)
+        channels = size * xp.clip(cosines, 0.0, None) ** SHARPNESS
         cells, amounts = self._in_cells(images), self._in_cells(channels)
         if self.is_signal:
-            values = cells - cells.mean(axis=1, keepdims=True)
-            values[np.ptp(images, axis=1) <= LEAST_GRADIENT * largest[:, 0]] = 0.0
-            edges = _of_unit_norm((amounts**COMPRESSION_OF_SIGNALS).reshape(n, -1))
-            values = _of_unit_norm(values.reshape(n, -1))
-            features = [edges / np.sqrt(2), values / np.sqrt(2)]
+            values = cells - xp.mean(cells, axis=1, keepdims=True)
+            spread = xp.max(images, axis=1) - xp.min(images, axis=1)
+            flat = spread <= LEAST_GRADIENT * largest[:, 0]
+            values = xp.where(flat[:, None], xp.zeros_like(values), values)
+            edges = xp.reshape(amounts**COMPRESSION_OF_SIGNALS, (n, -1))
+            parts = [edges, xp.reshape(values, (n, -1))]
+            features = [_of_unit_norm(part) / sqrt(2) for part in parts]
         else:
-            total = amounts.reshape(n, self.n_channels, -1).sum(axis=1)
+            total = xp.sum(xp.reshape(amounts, (n, self.n_channels, -1)), axis=1)
             features = [_of_unit_norm(total**COMPRESSION)]
-        cells = cells.reshape(n, -1)
-        return np.hstack([*features, BRIGHTNESS / np.sqrt(cells.shape[1]) * cells])
+        cells = xp.reshape(cells, (n, -1))
+        brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
+        return arrays.concat([*features, brightness], axis=1)
 
     def _in_cells(self, values):
         """Return averages in the cells, one row for each image."""
+        arrays = arrays_of(values)
+        xp = arrays.xp
         for axis, (_, _, window) in enumerate(self._matrices):
-            values = np.tensordot(values, window, (axis + 1, 1))
-            values = np.moveaxis(values, -1, axis + 1)
-        return values.reshape(len(values), -1)
+            window = arrays.asarray(window, values.dtype)
+            values = xp.tensordot(values, window, axes=((axis + 1,), (1,)))
+            values = xp.moveaxis(values, -1, axis + 1)
+        return xp.reshape(values, (values.shape[0], -1))
+
+
+def _norms(rows):
+    """Return the norms along the last axis, which is kept."""
+    xp = arrays_of(rows).xp
+    return xp.sqrt(xp.sum(rows * rows, axis=-1, keepdims=True))
 
 
 def _of_unit_norm(rows):
     """Return rows of norm one, or zero."""
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    return rows / np.where(norms > 0, norms, 1.0)
+    xp, norms = arrays_of(rows).xp, _norms(rows)
+    return rows / xp.where(norms > 0, norms, xp.ones_like(norms))
 
 
 def _at_the_border(matrix, beyond):

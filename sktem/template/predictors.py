@@ -10,11 +10,13 @@ from scipy.ndimage import binary_erosion, gaussian_filter
 from scipy.special import logsumexp
 from sklearn.metrics.pairwise import rbf_kernel
 
+from sktem.arrays import arrays_of
 from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.features import OrientationFeatures
 from sktem.template.setup import Frame
+from sktem.template.tensors import in_units, observed_counts, rows_with_gaps
 
 __all__ = [
     "Likelihoods",
@@ -99,9 +101,13 @@ def _noise_share(X, image_shape):
 
 def has_holes(X, image_shape, n_channels=1) -> np.ndarray:
     """Return for each image whether a pixel and all of its neighbours are missing."""
-    missing = np.isnan(X).reshape(-1, n_channels, *image_shape)
-    window = np.ones((1, 1, *[3] * len(image_shape)), dtype=bool)
-    return binary_erosion(missing, window).reshape(len(X), -1).any(axis=1)
+    found, rows = np.zeros(len(X), dtype=bool), rows_with_gaps(X)
+    if len(rows):
+        missing = np.isnan(np.asarray(X[rows])).reshape(-1, n_channels, *image_shape)
+        window = np.ones((1, 1, *[3] * len(image_shape)), dtype=bool)
+        holes = binary_erosion(missing, window).reshape(len(rows), -1)
+        found[rows] = holes.any(axis=1)
+    return found
 
 
 class Typical(NamedTuple):
@@ -168,7 +174,7 @@ class Likelihoods:
             for label, model in enumerate(models)
         ]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
-        n_seen = np.maximum((~np.isnan(X)).sum(axis=1), 1)
+        n_seen = np.maximum(observed_counts(X), 1)
         least = np.sort(logs, axis=1)[:, -min(SEARCHED, logs.shape[1])]
         least = np.maximum(least, logs.max(axis=1) - BEHIND * n_seen)
         likely = logs >= least[:, None]
@@ -245,17 +251,21 @@ class Samples(NamedTuple):
 
     def _filled(self, X):
         """Fill missing pixels by the mean image and how those around depart from it."""
-        rows = np.flatnonzero(np.isnan(X).any(axis=1))
-        for row in rows:
-            seen = ~np.isnan(X[row])
-            excess = np.where(seen, X[row] - self.mean_image, 0.0)
+        rows = rows_with_gaps(X)
+        images = np.asarray(X[rows], dtype=np.float64)
+        for row, image in enumerate(images):
+            seen = ~np.isnan(image)
+            excess = np.where(seen, image - self.mean_image, 0.0)
             shape = self.features.image_shape
             pair = np.stack([excess, seen]).reshape(2, self.features.n_channels, *shape)
             sds = (0.0, 0.0, *[NEIGHBOURS] * len(shape))
             excess, mass = gaussian_filter(pair, sds, mode="constant").reshape(2, -1)
             near = self.mean_image + excess / (mass + LEAST_MASS)
-            X[row] = np.where(seen, X[row], near)
-        return X
+            images[row] = np.where(seen, image, near)
+        values = getattr(X, "values", X)
+        arrays = arrays_of(values)
+        arrays.put(values, rows, arrays.asarray(images, values.dtype))
+        return values
 
     def judge(self, X):
         """Return scores, near one for the class of an image, and distances of images.
@@ -263,9 +273,15 @@ class Samples(NamedTuple):
         A distance is the square of that between the features of an image and those of
         the nearest row.
         """
-        X = self._filled((X - self.units[0]) / self.units[1])
-        kernel = rbf_kernel(self.features.transform(X), self.rows, gamma=GAMMA)
-        return kernel @ self.coefficients + self.shares, _distances(kernel)
+        features = self.features.transform(self._filled(in_units(X, *self.units)))
+        arrays = arrays_of(features)
+        rows, coefficients = (
+            arrays.asarray(one, features.dtype)
+            for one in (self.rows, self.coefficients)
+        )
+        kernel = rbf_kernel(features, rows, gamma=GAMMA)
+        scores = arrays.to_numpy(kernel @ coefficients) + self.shares
+        return scores, _distances(kernel)
 
 
 class LeftOut(NamedTuple):
@@ -420,5 +436,6 @@ def learn_samples(models, parts, rng, n_jobs=None):
 
 def _distances(kernel):
     """Return the squared distances to the nearest rows from kernels."""
-    nearest = kernel.max(axis=1).astype(float)
+    arrays = arrays_of(kernel)
+    nearest = arrays.to_numpy(arrays.xp.max(kernel, axis=1)).astype(float)
     return -np.log(np.maximum(nearest, 1e-300)) / GAMMA

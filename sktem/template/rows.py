@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.arrays import TensorRows, arrays_of, input_arrays
+from sktem.arrays import TensorRows, arrays_of
 from sktem.estimators.by_blocks import checked_rows, gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
@@ -31,7 +31,6 @@ __all__ = [
     "found_images",
     "images_of_fit",
     "images_of_start",
-    "refuse_tensors",
     "standardised",
 ]
 
@@ -189,12 +188,6 @@ def standardised(frame, X):
     return CheckedRows(images, allow_nan=True)
 
 
-def refuse_tensors(X, what):
-    """Raise if images are arrays of another namespace than NumPy."""
-    if isinstance(X, TensorRows) or not input_arrays(X).is_numpy:
-        raise TypeError(f"{what} need NumPy arrays: convert the images to NumPy")
-
-
 def answer(estimator, X, function, out):
     """Return a function of images, by blocks where they are read so."""
     check_is_fitted(estimator)
@@ -216,11 +209,14 @@ def answer(estimator, X, function, out):
 
 
 def _of_kind(X, values, out):
-    """Return answers about images as arrays of their kind, or of that of ``out``."""
-    if not isinstance(X, TensorRows) or isinstance(out, np.ndarray):
+    """Return answers about images as arrays of their kind, or of that of ``out``.
+
+    No other namespace has labels that are text or objects.
+    """
+    kind = values.dtype.kind
+    if not isinstance(X, TensorRows) or isinstance(out, np.ndarray) or kind in "OUS":
         return values
-    floating = values.dtype.kind == "f"
-    dtype = X.values.dtype if floating else None
+    dtype = X.values.dtype if kind == "f" else None
     return arrays_of(X.values).asarray(values, dtype)
 
 

@@ -23,7 +23,7 @@ from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
 from sktem.template.rows import images_of_start
 from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
-from sktem.template.tensors import observed_counts, observed_sums
+from sktem.template.tensors import in_units, observed_counts, observed_sums
 from sktem.validation import validate_data
 
 __all__ = [
@@ -31,7 +31,9 @@ __all__ = [
     "TemplateFit",
     "check_parameters",
     "check_same",
+    "checked_weights",
     "default_step",
+    "floating",
     "initial_templates",
     "new_grid",
     "new_model",
@@ -59,7 +61,7 @@ def validated(estimator, X, sample_weight=None, *, reset):
         estimator,
         X,
         reset=reset,
-        dtype=np.float64 if arrays.is_numpy else [arrays.xp.float64, arrays.xp.float32],
+        dtype=floating(arrays),
         order="C" if arrays.is_numpy else None,
         ensure_all_finite="allow-nan",
     )
@@ -78,13 +80,23 @@ def validated(estimator, X, sample_weight=None, *, reset):
             raise ValueError("all pixels of all images are NaN: nothing to learn")
     if sample_weight is None:
         return X, None
-    sample_weight = _check_sample_weight(
+    return drop_weightless(X, checked_weights(sample_weight, X))
+
+
+def checked_weights(sample_weight, X):
+    """Return the weights of images as an array of NumPy."""
+    return _check_sample_weight(
         input_arrays(sample_weight).to_numpy(sample_weight),
-        X if arrays.is_numpy else np.empty((len(X), 0)),
+        np.empty((len(X), 0)),
         dtype=np.float64,
         ensure_non_negative=True,
     )
-    return drop_weightless(X, sample_weight)
+
+
+def floating(arrays):
+    """Return the types that images are taken with."""
+    xp = arrays.xp
+    return np.float64 if arrays.is_numpy else [xp.float64, xp.float32]
 
 
 def check_parameters(estimator):
@@ -195,11 +207,7 @@ class Frame(NamedTuple):
 
     def standardised(self, X):
         """Return images in the units of the model."""
-        offset, scale = self.at_pixels(self.offset), self.at_pixels(self.scale)
-        if not isinstance(X, TensorRows):
-            return (X - offset) / scale
-        send = partial(arrays_of(X.values).asarray, dtype=X.values.dtype)
-        return TensorRows((X.values - send(offset)) / send(scale))
+        return in_units(X, self.at_pixels(self.offset), self.at_pixels(self.scale))
 
     def restored(self, Y):
         """Return images in their own units."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
@@ -115,7 +116,8 @@ class TensorFlows:
 
     def pull(self, z, slopes, path):
         """Return the pull of slopes at the pixels on the landmarks, (n, n_latents)."""
-        xp, total = self.arrays.xp, None
+        xp = self.arrays.xp
+        total: Any = None
         for gradient, kernels in self._back(z, slopes, path):
             # Of the last axis by a product of matrices, which adds up over the pixels.
             left = gradient
@@ -129,7 +131,8 @@ class TensorFlows:
 
     def curvature(self, z, slopes, path, pairs):
         """Return Gauss-Newton matrices of the residuals, (n, n_latents, n_latents)."""
-        xp, rows = self.arrays.xp, None
+        xp = self.arrays.xp
+        rows: Any = None
         for gradient, kernels in self._back(z, slopes, path):
             part = gradient
             for axis, kernel in enumerate(kernels, start=2):

@@ -188,10 +188,10 @@ def _walk(images, Z, precision, proposal, draws, goal):
 
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    rss, log_det, lowers,
+    rss, log_det, lowers, rough=False,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place."""
-    images = TensorImages(Y, grid, table, noise_variance)
+    images = TensorImages(Y, grid, table, noise_variance, rough)
     arrays, xp = images.arrays, images.arrays.xp
     inverse = images.send(precision)
     for level, gain in zip(levels, gains, strict=True):

@@ -7,7 +7,7 @@ and random draws, which are small, are NumPy arrays on both sides.
 from __future__ import annotations
 
 import copy
-import math
+from functools import partial
 
 import numpy as np
 
@@ -15,6 +15,10 @@ from sktem.arrays import NUMPY, TensorRows, arrays_of, input_arrays
 from sktem.template.kernels.draws import fill_draws
 from sktem.template.kernels.field import parts_of
 from sktem.template.tensor_fields import displacements_on
+from sktem.template.tensor_splines import (
+    values_and_slopes,
+    values_and_slopes_roughly,
+)
 
 #: Exponent of the kernels of places so far apart that they add nothing.
 LEAST_POWER = -40.0
@@ -26,9 +30,11 @@ __all__ = [
     "images_at_once",
     "in_light",
     "in_unit_light",
+    "in_units",
     "observed_arrays",
     "observed_counts",
     "observed_sums",
+    "rows_with_gaps",
     "square_gaps",
 ]
 
@@ -71,6 +77,23 @@ def observed_sums(X, values) -> np.ndarray:
     return arrays.to_numpy(seen @ arrays.asarray(values))
 
 
+def rows_with_gaps(X) -> np.ndarray:
+    """Return the indices of images with pixels that were not observed."""
+    if not isinstance(X, TensorRows):
+        return np.flatnonzero(np.isnan(X).any(axis=1))
+    arrays = arrays_of(X.values)
+    missing = arrays.xp.any(arrays.xp.isnan(X.values), axis=1)
+    return np.flatnonzero(arrays.to_numpy(missing))
+
+
+def in_units(X, offset, scale):
+    """Return images less an offset, divided by a scale, each one or one per pixel."""
+    if not isinstance(X, TensorRows):
+        return (X - offset) / scale
+    send = partial(arrays_of(X.values).asarray, dtype=X.values.dtype)
+    return TensorRows((X.values - send(offset)) / send(scale))
+
+
 def square_gaps(X, image) -> np.ndarray:
     """Return the sums of squared differences between images and one image."""
     if not isinstance(X, TensorRows):
@@ -111,10 +134,11 @@ class TensorImages:
     """Residuals of images at given landmarks, and what follows from them.
 
     Arrays of pixels have three axes after those named, of length one where images have
-    fewer axes.
+    fewer axes. If `rough`, the table has the `expansions` of a template with one or two
+    axes.
     """
 
-    def __init__(self, Y, grid, table=None, noise_variance=1.0):
+    def __init__(self, Y, grid, table=None, noise_variance=1.0, rough=False):
         self.arrays, self.dtype = arrays_of(Y.values), Y.values.dtype
         self.n_axes, self.scale = int(grid.n_axes), float(grid.scale)
         kernels, at = parts_of(grid)
@@ -125,8 +149,7 @@ class TensorImages:
             self.send(np.reshape(at[k], np.where(np.arange(4) == k + 1, -1, 1)))
             for k in range(3 - self.n_axes, 3)
         ]
-        table = np.zeros((1, 1, 1)) if table is None else table
-        self.table, self.table_shape = self.send(table.ravel()), table.shape
+        self.table, self.rough = None if table is None else self.send(table), rough
         xp = self.arrays.xp
         y = xp.reshape(Y.values, (len(Y), *m))
         self.seen = ~xp.isnan(y)
@@ -157,46 +180,16 @@ class TensorImages:
         flows.
         """
         xp, (fields, path) = self.arrays.xp, self.displacements.follow(z)
-        value, *slopes = self._splines(
-            [
-                position - self.scale * fields[:, axis, ...]
-                for axis, position in enumerate(self.positions)
-            ]
-        )
+        places = [
+            position - self.scale * fields[:, axis, ...]
+            for axis, position in enumerate(self.positions)
+        ]
+        evaluated = values_and_slopes_roughly if self.rough else values_and_slopes
+        value, *slopes = evaluated(xp, self.table, places)
         none = xp.zeros_like(value)
         slopes = [xp.where(self.seen, self.scale * slope, none) for slope in slopes]
         slopes = xp.concat([xp.stack(slopes, axis=1), *path], axis=1)
         return xp.where(self.seen, self.y - value, none), slopes
-
-    def _splines(self, places):
-        """Return the template's value and slopes at places in cells of its grid."""
-        xp, sizes = self.arrays.xp, self.table_shape[3 - self.n_axes :]
-        strides = [math.prod(sizes[axis + 1 :]) for axis in range(self.n_axes)]
-        inside, first, weights = places[0] == places[0], -sum(strides), []
-        for t, size, stride in zip(places, sizes, strides, strict=True):
-            within = (t >= 1.0) & (t < size - 2.0)
-            inside = inside & within
-            t = xp.where(within, t, xp.ones_like(t))
-            cell = xp.floor(t)
-            weights.append(_bsplines(t - cell))
-            first = first + xp.astype(cell, xp.int64) * stride
-        first = xp.reshape(first, (-1,))
-
-        def combined(axis, offset):
-            """Return the value and the slopes along an axis and those after it."""
-            if axis == self.n_axes:
-                nodes = xp.take(self.table, first + offset, axis=0)
-                return [xp.reshape(nodes, inside.shape)]
-            total = None
-            for n, (value, slope) in enumerate(zip(*weights[axis], strict=True)):
-                part = combined(axis + 1, offset + n * strides[axis])
-                terms = [value * one for one in part]
-                terms.insert(1, slope * part[0])
-                total = _added(total, terms)
-            return total
-
-        none = xp.zeros_like(places[0])
-        return [xp.where(inside, found, none) for found in combined(0, 0)]
 
     def tables(self, places, nodes, precision):
         """Return kernels of places and nodes along each axis, (n * pixels, nodes)."""
@@ -309,23 +302,3 @@ def _contracted(images, values, tables):
         return xp.sum((first @ images.send(values)) * rest[0], axis=1)
     planes = [_contracted(images, plane, rest) for plane in values]
     return xp.sum(xp.stack(planes, axis=1) * first, axis=1)
-
-
-def _bsplines(f):
-    """Return four B-splines and their slopes at a share of a cell: see ``spline``."""
-    g = 1.0 - f
-    ff, gg = f * f, g * g
-    values = (
-        gg * g / 6.0,
-        2.0 / 3.0 - ff * (1.0 - 0.5 * f),
-        2.0 / 3.0 - gg * (1.0 - 0.5 * g),
-        ff * f / 6.0,
-    )
-    slopes = (-0.5 * gg, f * (1.5 * f - 2.0), -g * (1.5 * g - 2.0), 0.5 * ff)
-    return values, slopes
-
-
-def _added(total, terms):
-    if total is None:
-        return terms
-    return [a + b for a, b in zip(total, terms, strict=True)]

@@ -11,11 +11,13 @@ from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator, arr
 from sktem.arrays import TensorRows, arrays_of
 from sktem.samplers import DeformationRandomWalk
 from sktem.template import estimator as template_estimator
-from sktem.template import light
+from sktem.template import light, predictors
 from sktem.template import statistics as sums
+from sktem.template.features import OrientationFeatures
 from sktem.template.flow import FlowGrid
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels import chains, modes, statistics, walks
+from sktem.template.kernels.rough import expansions
 from sktem.template.tensor_kernels import function_of
 from sktem.template.tensors import TensorImages
 from tests.oracles import to_numpy
@@ -103,9 +105,12 @@ def test_modes_and_sums_are_those_of_the_kernels(shape, kind, xp):
     model, params, Y, states = setting(shape, kind)
     part, geometry = model.component(params, 0), model.grid
     n, grid = len(Y), geometry.compiled
-    for hold, levels in ((np.inf, [16.0, 1.0]), (0.3, [1.0])):
+    rough = expansions(part.table) if len(shape) < 3 else None
+    ways = (np.inf, [16.0, 1.0], None), (0.3, [1.0], None), (0.5, [4.0], rough)
+    for hold, levels, expanded in ways:
         rows = TensorRows(tensor_of(xp, Y))
         options = {"levels": levels, "hold": hold, "factors": True, "max_steps": 6}
+        options["expanded"] = expanded
         found, expected = (model.modes.find(X, part, **options) for X in (rows, Y))
         for one, two in zip(found, expected, strict=True):
             np.testing.assert_allclose(one, two, rtol=1e-7, atol=1e-7)
@@ -315,8 +320,77 @@ def test_blocks_that_lose_images_are_seen(monkeypatch, xp):
     assert np.abs(found - expected).max() > 1e-3 * np.abs(expected).max()
 
 
-def test_what_takes_arrays_of_numpy_says_so(xp):
-    X = tensor_of(xp, images())
+def two_classes(n=16, shape=(6, 5)):
+    """Return images with two kinds of blobs, and their labels."""
+    y = np.arange(n) % 2
+    X = images(n, shape)
+    X += 6.0 * y.reshape(-1, *(1,) * len(shape)) * np.linspace(-1, 1, shape[-1])
+    return X, y
+
+
+def classifier_of(**options):
+    options = {
+        "template_landmarks": 5, "deformation_landmarks": 2, "max_iter": 2,
+        "random_state": 0, **options,
+    }  # fmt: skip
+    return DeformableTemplateClassifier(**options)
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((6, 5), {"predictor": "likelihood"}),
+        ((6, 5), {"predictor": "samples", "n_components": 2}),
+        ((9,), {"image_shape": (9,), "n_jobs": 2}),
+        ((6, 5, 2), {"channel_axis": -1, "predictor": "samples"}),
+    ],
+    ids=str,
+)
+def test_classifiers_are_those_of_numpy(monkeypatch, shape, options, xp):
+    monkeypatch.setattr(predictors, "ROWS_PER_CLASS", 20)
+    X, y = two_classes(shape=shape)
+    weights = np.random.default_rng(0).integers(1, 3, size=len(X))
+    new = images(5, shape, seed=1)
+    new.reshape(5, -1)[3, 5:] = np.nan  # a hole
+    two = classifier_of(**options).fit(X, y, weights)
     with config_context(array_api_dispatch=True):
-        with pytest.raises(TypeError, match="convert the images to NumPy"):
-            DeformableTemplateClassifier().fit(X, np.arange(len(images())) % 2)
+        given, labels = tensor_of(xp, X), tensor_of(xp, y)
+        one = classifier_of(**options).fit(given, labels, tensor_of(xp, weights))
+        assert one.predictor_ == two.predictor_
+        assert one.temperature_ == pytest.approx(two.temperature_, rel=1e-6)
+        for a, b in zip(one.estimators_, two.estimators_, strict=True):
+            same_fit(a, b)
+        for name in ("predict_joint_log_proba", "predict_proba", "outlier_proba"):
+            found = getattr(one, name)(tensor_of(xp, new))
+            assert arrays_of(found).xp is arrays_of(given).xp
+            expected = getattr(two, name)(new)
+            np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-6, atol=1e-7)
+        found = one.predict(given)
+        assert arrays_of(found).xp is arrays_of(given).xp
+        np.testing.assert_array_equal(to_numpy(found), two.predict(X))
+        for answers in (labels, y):
+            assert one.score(given, answers, weights) == two.score(X, y, weights)
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+def test_labels_that_are_text(xp):
+    """No other namespace has them: labels and predictions are NumPy's."""
+    X, y = two_classes()
+    names = np.array(["one", "two"])[y]
+    with config_context(array_api_dispatch=True):
+        given = tensor_of(xp, X.astype(np.float32))
+        one = classifier_of(predictor="likelihood", temperature=1.0).fit(given, names)
+        found = one.predict(given)
+        assert one.predict_proba(given).dtype == given.dtype
+        assert one.score(given, names) == np.mean(found == names) > 0.9
+
+
+@pytest.mark.parametrize(("shape", "n_channels"), [((9,), 2), ((6, 5), 3)], ids=str)
+def test_features_are_those_of_numpy(shape, n_channels, xp):
+    features = OrientationFeatures(shape, n_channels)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4, n_channels * int(np.prod(shape))))
+    X[1] = 2.0
+    found = features.transform(tensor_of(xp, X))
+    np.testing.assert_allclose(to_numpy(found), features.transform(X), atol=1e-12)
