@@ -184,6 +184,7 @@ def permutation(rng: np.random.Generator, n: int) -> np.ndarray:
         last, used = permute_rows(order, last, words, 0)
     n_used = (used + 1) // 2
     bits.advance(n_used - len(words))  # gives back the rest
-    left = {"has_uint32": used % 2, "uinteger": int(words[n_used - 1]) >> 32}
-    bits.state = {**bits.state, **left}
+    state = bits.state
+    state["has_uint32"], state["uinteger"] = used % 2, int(words[n_used - 1]) >> 32
+    bits.state = state
     return order
