@@ -9,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.boltzmann.batch_draws import places_of
-
 __all__ = [
     "ExactPosterior",
     "GibbsPosterior",
@@ -29,7 +27,7 @@ def draw_seed(rng) -> np.uint64:
 def posterior_start(model, params, X, observed, rng):
     """Return one chain for each row, drawn from the first mean-field iteration."""
     means = model.posterior_mean_field(params, X, observed, 1).means
-    return model.drawn(means, rng, model.row_axis)
+    return model.drawn(means, rng)
 
 
 class ExactPosterior(BaseEstimator):
@@ -68,7 +66,7 @@ class GibbsPosterior(BaseEstimator):
         """Return the mean statistics of a batch, see `ExactPosterior.expect`."""
         return model.posterior_gibbs(
             params, X, observed, chains, self.n_sweeps, draw_seed(rng),
-            self.rao_blackwell, places_of(rng),
+            self.rao_blackwell,
         )  # fmt: skip
 
 

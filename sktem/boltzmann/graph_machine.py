@@ -112,7 +112,7 @@ class GraphMachine(BoltzmannModel):
 
     def sweep(
         self, params, states, n_sweeps, seed, order=None, clamped=None, means=False,
-        apart=False, offsets=None, scales=(1.0, 0.0), places=None,
+        apart=False, offsets=None, scales=(1.0, 0.0),
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -121,7 +121,7 @@ class GraphMachine(BoltzmannModel):
         order = self.order if order is None else order
         self.sweeps.sweep(
             params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-            scales, self.n_jobs, places,
+            scales, self.n_jobs,
         )  # fmt: skip
 
     def conditional_means(self, params, states, order=None, clamped=None) -> np.ndarray:
@@ -264,12 +264,11 @@ class GraphMachine(BoltzmannModel):
     # Expectations under the posterior and under the model.
 
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
-        places=None,
-    ) -> Moments:  # fmt: skip
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
         """Move posterior chains and return the mean of phi."""
         states, clamped, order, share = self._clamp(X, observed, chains)
-        self.sweep(params, states, n_sweeps, seed, order, clamped, places=places)
+        self.sweep(params, states, n_sweeps, seed, order, clamped)
         means = None
         if rao_blackwell:
             means = self.conditional_means(params, states, order, clamped)

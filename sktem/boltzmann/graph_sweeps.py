@@ -64,7 +64,7 @@ class GraphSweeps:
 
     def sweep(
         self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, n_jobs, places=None,
+        scales, n_jobs,
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
@@ -92,21 +92,18 @@ class GraphSweeps:
             Factors of the parameters and of the offsets.
         n_jobs : int or None
             Threads.
-        places : ndarray of int64 of shape (n,) or None, default=None
-            Numbers of the chains in their draws, None for their indices.
         """
-        places = np.arange(states.shape[1]) if places is None else places
         plain = offsets is None and clamped is None and means == apart
         by_edges = partial(
             self._by_edges, params, states, n_sweeps, np.uint64(seed), order, clamped,
-            means, apart, offsets, scales, places,
+            means, apart, offsets, scales,
             plain and states.shape[1] >= FEWEST_BITS,
         )  # fmt: skip
         if plain and self.is_dense:
             dense = DenseGraph(self.graph, scales[0] * params, order)
 
             def block(start, stop):
-                if not dense.sweep(states, n_sweeps, means, seed, places, start, stop):
+                if not dense.sweep(states, n_sweeps, means, seed, start, stop):
                     by_edges()(start, stop)
         else:
             block = by_edges()
@@ -115,7 +112,7 @@ class GraphSweeps:
 
     def _by_edges(
         self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
-        scales, places, bits,
+        scales, bits,
     ):  # fmt: skip
         """Return the sweeps of a block of chains, on bits where that is possible."""
         layout = order, self.indptr, self.indices
@@ -128,15 +125,13 @@ class GraphSweeps:
         def on_bits(start, stop):
             if means:
                 return bit_means(states, *layout, *factors, start, stop)
-            return bit_sweeps(
-                states, *layout, *factors, n_sweeps, seed, places, start, stop
-            )
+            return bit_sweeps(states, *layout, *factors, n_sweeps, seed, start, stop)
 
         def block(start, stop):
             if not (bits and on_bits(start, stop)):
                 sweeps(
                     states, clamped, offsets, np.float32(scales[1]), *layout, weights,
-                    biases, n_sweeps, means, apart, seed, places, start, stop,
+                    biases, n_sweeps, means, apart, seed, start, stop,
                 )  # fmt: skip
 
         return block
@@ -166,7 +161,7 @@ class DenseGraph:
         n_pairs = graph.n_units * (graph.n_units - 1) / 2
         return graph.n_units >= FEWEST_UNITS and graph.n_edges >= LEAST_SHARE * n_pairs
 
-    def sweep(self, states, n_sweeps, means, seed, places, start, stop):
+    def sweep(self, states, n_sweeps, means, seed, start, stop):
         """Draw the units by turns, or write their probabilities given all others.
 
         Return False, with nothing changed, if the states of the chains from `start` to
@@ -178,7 +173,7 @@ class DenseGraph:
             fixed = given @ self.weights[:, n_drawn : len(states)] + fixed
         return dense_sweeps(
             states, self.order, self.weights, fixed, n_sweeps, means, np.uint64(seed),
-            places, start, stop,
+            start, stop,
         )  # fmt: skip
 
 

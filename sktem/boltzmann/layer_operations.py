@@ -15,7 +15,6 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
-from sktem.boltzmann.batch_draws import uniforms
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
     adapted_step,
@@ -54,13 +53,13 @@ class CompiledOperations(NumpyArrays):
     #: Rows whose states are worked on at a time.
     rows_per_block = 256
 
-    def draws(self, seed, first_row=0, places=None):
-        """Return the draws of a seed for rows from the first on, or their places."""
-        return _CompiledDraws(np.uint64(seed), first_row, places)
+    def draws(self, seed, first_row=0):
+        """Return the draws of a seed for rows that are numbered from `first_row`."""
+        return _CompiledDraws(np.uint64(seed), first_row)
 
     def drawn(self, means, rng):
         """Return draws of binary units from their means, float32."""
-        return (uniforms(rng, means.shape) < means).astype(np.float32)
+        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
 
     def means(self, fields, biases):
         """Return ``1 / (1 + exp(-(fields + biases)))``, in the place of `fields`."""
@@ -174,17 +173,15 @@ def _sparse_product(a, b, out):
 class _CompiledDraws:
     """Draws of one call; each has its own step index."""
 
-    def __init__(self, seed, first_row, places):
-        self.seed, self.first_row, self.places = seed, first_row, places
+    def __init__(self, seed, first_row):
+        self.seed, self.first_row = seed, first_row
         self.step = 0
 
     def key(self, n):
         """Return the seed, the step and the numbers of n rows of the next draws."""
         first, after, step = self.first_row, self.first_row + n, np.uint64(self.step)
         self.step += 1
-        if self.places is None:
-            return self.seed, step, np.arange(first, after)
-        return self.seed, step, self.places[first:after]
+        return self.seed, step, np.arange(first, after)
 
     def units(self, fields, first, biases):
         """Return fields with draws of binary units from the column `first` on."""
@@ -209,7 +206,7 @@ class NamespaceOperations(NamespaceArrays):
     # Large blocks keep a device busy; they bound the memory of temporaries.
     rows_per_block = 16384
 
-    def draws(self, seed, first_row=0, places=None):
+    def draws(self, seed, first_row=0):
         """Return the draws of a seed for rows that are numbered from `first_row`."""
         return _NamespaceDraws(self, (int(seed) + int(first_row) * ROW_STEP) % 2**63)
 

@@ -165,7 +165,7 @@ class LayeredMachine(BoltzmannModel):
         coins = (rng.random((n, self.layout.n_odd)) < 0.5).astype(np.float32)
         return coins if like is None else arrays_of(like).asarray(coins)
 
-    def drawn(self, means, rng, axis=0):
+    def drawn(self, means, rng):
         """Return draws of binary units from their means, float32."""
         return operations_of(means).drawn(means, rng)
 
@@ -198,29 +198,25 @@ class LayeredMachine(BoltzmannModel):
     # Expectations under the posterior and under the model.
 
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
-        places=None,
-    ) -> Moments:  # fmt: skip
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
         """Move posterior chains and return the mean of phi."""
-        return self._moments(
-            params, chains, n_sweeps, seed, rao_blackwell, X, observed, places
-        )
+        return self._moments(params, chains, n_sweeps, seed, rao_blackwell, X, observed)
 
     def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
         """Move chains of the model and return the mean of phi."""
         return self._moments(params, chains, n_sweeps, seed, rao_blackwell)
 
     def _moments(
-        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None,
-        places=None,
-    ) -> Moments:  # fmt: skip
+        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
+    ) -> Moments:
         """Move chains and return mean statistics, by blocks of rows."""
         operations, n = operations_of(params), chains.shape[0]
         new = operations.empty((n, self.layout.n_odd), operations.xp.float32)
 
         def block(start, stop):
             part = slice(start, stop)
-            draws = operations.draws(seed, start, places)
+            draws = operations.draws(seed, start)
             even, means = self.states.transitions(
                 params,
                 chains[part, ...],

@@ -14,7 +14,8 @@ from itertools import pairwise
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
-from sktem.boltzmann.positive_phase import Batches, PartitionedBatches
+from sktem.boltzmann.partitioned_batches import PartitionedBatches
+from sktem.boltzmann.positive_phase import Batches
 from sktem.boltzmann.rounds import (
     FEWEST_UPDATES,
     Measure,

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.batch_draws import uniforms
 from sktem.graphs import Graph
 
 __all__ = ["BoltzmannModel", "Moments", "entropy"]
@@ -146,7 +145,7 @@ class BoltzmannModel(ABC):
             Chains.
         """
 
-    def drawn(self, means, rng, axis=0) -> Any:
+    def drawn(self, means, rng) -> Any:
         """Return draws of binary units from their means.
 
         Parameters
@@ -155,15 +154,13 @@ class BoltzmannModel(ABC):
             Probabilities of 1.
         rng : numpy.random.Generator
             Source of randomness.
-        axis : int, default=0
-            That of the rows, for a :class:`~sktem.boltzmann.batch_draws.BatchPart`.
 
         Returns
         -------
         array of float32
             Zeros and ones of the shape of `means`.
         """
-        return (uniforms(rng, means.shape, axis) < means).astype(np.float32)
+        return (rng.random(means.shape, np.float32) < means).astype(np.float32)
 
     @abstractmethod
     def biases_by_unit(self, params) -> Any:
@@ -332,9 +329,8 @@ class BoltzmannModel(ABC):
 
     @abstractmethod
     def posterior_gibbs(
-        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True,
-        places=None,
-    ) -> Moments:  # fmt: skip
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
         """Move posterior chains, one per row, and return the mean of phi.
 
         Parameters
@@ -351,8 +347,6 @@ class BoltzmannModel(ABC):
             Seed of the draws.
         rao_blackwell : bool, default=True
             Conditional means in place of last draws.
-        places : ndarray of int64 of shape (n,) or None, default=None
-            Numbers of the rows in their draws, None for their indices.
 
         Returns
         -------

@@ -1,29 +1,35 @@
-"""The E-step of an update: posterior expectations of a batch, wherever its rows are.
+"""The E-step of an update: posterior expectations of a batch.
 
-Rows of an array are taken here. Rows of a Dask collection stay in their partitions, and
-so do the chains that are remembered of them: a task returns sums over the rows of the
-batch that its partition has. The draws of a row are those that it has in the batch.
+Rows of an array are taken here; those of a Dask collection are brought together by
+:mod:`sktem.boltzmann.partitioned_batches`. Either way a batch of many rows is worked on
+in parts, which depend on row indices alone: what is found does not depend on where the
+rows are.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import replace
+from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.batch_draws import BatchPart, places_of, repeated
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
-from sktem.e_step.batches import SharedRows
-from sktem.e_step.visits import PartitionVisits, RemoteLatents
+from sktem.e_step.batches import batch_edges
 from sktem.rows.checked import CheckedRows
+from sktem.rows.partitions import BRANCHES
 
-__all__ = ["Batches", "PartitionedBatches", "has_missing", "taken"]
+__all__ = [
+    "Batches", "Positive", "added", "expected", "has_missing", "parts_of", "share_of",
+    "taken",
+]  # fmt: skip
+
+#: Rows of a batch of NumPy arrays and Dask collections that are worked on together, at
+#: most, unless that were too many parts.
+ROWS_PER_PART = 2048
+MOST_PARTS = BRANCHES**2
 
 
 class Positive(NamedTuple):
@@ -63,17 +69,39 @@ class Batches:
 
     def expect(self, settings, state, rows=None) -> Positive:
         """Return expectations of some rows; of all rows, without memory, for None."""
-        batch = self.X if rows is None else taken(self.X, rows)
         remembers = settings.posterior.keeps_chains and rows is not None
-        chains, packed, rng = state.posterior_chains, None, state.generators.sampling
-        if remembers and state.started[rows].all():
-            packed = arrays_of(chains).take(chains, rows)
+        continues = remembers and bool(state.started[rows].all())
+        n_rows = self.X.shape[0] if rows is None else len(rows)
+        rng = state.generators.sampling
+        if n_rows <= ROWS_PER_PART or not arrays_of(state.params).is_numpy:
+            packed = _taken_chains(state, rows) if continues else None
+            return self._expect(settings, state, rows, packed, remembers, rng)
+        parts = parts_of(np.arange(n_rows) if rows is None else rows, rng)
+        # All chains are as they were before the batch, also of rows of two parts.
+        before = [
+            _taken_chains(state, part) if continues else None for part, _ in parts
+        ]
+        shares = (
+            share_of(
+                self._expect(settings, state, part, packed, remembers, own),
+                len(part) / n_rows,
+            )
+            for (part, own), packed in zip(parts, before, strict=True)
+        )
+        total, starts = _total(shares), None
+        if total.starts is not None:
+            starts = np.concatenate(total.starts, axis=settings.model.row_axis)
+        return Positive(total.values.astype(state.params.dtype), None, starts)
+
+    def _expect(self, settings, state, rows, packed, remembers, rng):
+        """Return expectations of some rows, and remember their chains."""
+        batch = self.X if rows is None else taken(self.X, rows)
         found = expected(
             settings, state.params, state.progress, batch, packed, self.missing, rng
         )
         if remembers and found.packed is not None:
             arrays = arrays_of(found.packed)
-            if chains is None:
+            if state.posterior_chains is None:
                 shape = (len(state.started), *found.packed.shape[1:])
                 state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
             arrays.put(state.posterior_chains, rows, found.packed)
@@ -88,113 +116,44 @@ class Batches:
         """Nothing is left to do."""
 
 
-class PartitionReport(NamedTuple):
-    """What the tasks of an E-step have found.
+def parts_of(rows, rng):
+    """Return the parts of a batch of many rows, each with a generator of its own.
 
-    Attributes
-    ----------
-    total : ndarray of float64 of shape (n_parameters,)
-        Sum of statistics, over the number of rows of the batch.
-    moved : bool
-        Whether chains of rows have moved.
-    starts : list of (ndarray, ndarray)
-        Places in the batch, and bits of the chains from which those of the model start.
-    drawn : mapping
-        State of the generator of the batch, which is the same after all parts.
+    They are of neighbouring rows, and their sizes differ by one at most.
     """
+    rows, seed = np.sort(rows), int(rng.integers(2**63))
+    edges = batch_edges(len(rows), max(ROWS_PER_PART, -(-len(rows) // MOST_PARTS)))
+    return [
+        (rows[start:stop], np.random.default_rng((seed, number)))
+        for number, (start, stop) in enumerate(pairwise(edges))
+    ]
 
-    total: Any
-    moved: bool
-    starts: list
-    drawn: Mapping
+
+def share_of(found: Positive, share: float) -> Positive:
+    """Return what a part of a batch adds to the expectations of the whole."""
+    starts = None if found.starts is None else [found.starts]
+    return Positive(found.values * np.float64(share), None, starts)
 
 
-class PartitionedBatches:
-    """Batches of the rows of a Dask collection.
+def added(first: Positive, *others: Positive) -> Positive:
+    """Add up what parts that follow each other have, and list where they start."""
+    for other in others:
+        starts = None if first.starts is None else first.starts + other.starts
+        first = Positive(first.values + other.values, None, starts)
+    return first
 
-    Parameters
-    ----------
-    X : PartitionedRows of shape (n_rows, n_visible)
-        Visible values.
-    """
 
-    def __init__(self, X):
-        self.X, self.missing = X, X.has_nan
-        self.visits: PartitionVisits | None = None
-        #: Which rows have chains; where rows are not listed, how many visits began one.
-        self.started: np.ndarray | None = None
-        self.n_started = 0
+def _total(shares) -> Positive:
+    """Add up what parts have, as :func:`sktem.rows.partitions.reduced` does."""
+    groups = []
+    while together := [*islice(shares, BRANCHES)]:
+        groups.append(added(*together))
+    return added(*groups)
 
-    def start(self, state) -> None:
-        """Prepare to remember chains of the rows, which start anew."""
-        self.started, self.n_started = None, 0
-        state.started, state.posterior_chains = None, RemoteLatents()
 
-    def expect(self, settings, state, rows) -> Positive:
-        """Return expectations of some rows."""
-        if self.visits is None:
-            self.visits = self._new_visits(settings)
-        keep = settings.posterior.keeps_chains
-        rng, n_rows = state.generators.sampling, len(rows)
-        visit = (
-            state.params, state.progress, self.missing, self._continues(rows), n_rows,
-            rng.bit_generator,
-        )  # fmt: skip
-        report = self.visits.run(
-            _expected_part, visit, self._parts_of(rows), _joined, keep=keep
-        )
-        rng.bit_generator.state = report.drawn
-        if report.moved:
-            self._have_started(rows)
-        starts = None
-        if report.starts:
-            places, packed = map(np.concatenate, zip(*report.starts, strict=True))
-            starts = settings.model.unpack(packed[np.argsort(places)])
-        return Positive(report.total.astype(state.params.dtype), None, starts)
-
-    def new_events(self) -> Counter:
-        """Return changes of the cluster since the last call."""
-        return self.X.workers.new_events()
-
-    def finish(self, state) -> None:
-        """Forget the chains of the rows."""
-        state.posterior_chains = None
-
-    def _new_visits(self, settings):
-        # Schedules may be functions of the user, and tasks have one thread.
-        model = settings.model.with_n_jobs(1)
-        sent = replace(settings, model=model, step_size_e=None, step_size_m=None)
-        return PartitionVisits(self.X, (sent,), chosen=True)
-
-    def _continues(self, rows):
-        """Return whether all rows of a batch have chains."""
-        if isinstance(rows, SharedRows):
-            return self.n_started >= len(self.X)
-        return self.started is not None and bool(self.started[rows].all())
-
-    def _have_started(self, rows):
-        if isinstance(rows, SharedRows):
-            self.n_started += len(rows)
-            return
-        if self.started is None:
-            self.started = np.zeros(len(self.X), bool)
-        self.started[rows] = True
-
-    def _parts_of(self, rows) -> dict[int, tuple]:
-        """Return rows and their places in the batch, for each partition with some."""
-        X = self.X
-        if not isinstance(rows, SharedRows):
-            return {
-                index: (rows[part] - X.starts[index], part, int(X.lengths[index]))
-                for index, part in X.split(rows).items()
-            }
-        start, stop = rows.edges(X.starts, X.lengths)
-        counts = stop - start
-        before = np.cumsum(counts) - counts
-        return {
-            int(i): (rows, before[i] + np.arange(counts[i]), int(X.lengths[i]))
-            for i in np.flatnonzero(counts)
-        }
+def _taken_chains(state, rows):
+    """Return the bits of the chains of some rows."""
+    return arrays_of(state.posterior_chains).take(state.posterior_chains, rows)
 
 
 def has_missing(X) -> bool:
@@ -248,7 +207,6 @@ def expected(settings, params, progress, batch, packed, missing, rng) -> Positiv
             repeat = arrays_of(X).xp.repeat
             X = repeat(X, copies, axis=0)
             observed = None if observed is None else repeat(observed, copies, axis=0)
-            rng = repeated(rng, copies)
         if packed is None:
             chains = posterior_start(model, params, X, observed, rng)
         else:
@@ -286,43 +244,4 @@ def _negative_start(settings, params, X, observed, rng):
     model = settings.model
     start = posterior_start(model, params, X, observed, rng)
     sweeps, seed = settings.n_gibbs_e, draw_seed(rng)
-    return model.posterior_gibbs(
-        params, X, observed, start, sweeps, seed, False, places_of(rng)
-    ).chains
-
-
-# Tasks ------------------------------------------------------------------------------
-
-
-def _expected_part(
-    load, first, kept, rows, places, length, params, progress, missing, continues,
-    n_rows, bit_generator, settings,
-):  # fmt: skip
-    """Return the report about the rows of a batch in a partition, and their chains."""
-    if isinstance(rows, SharedRows):
-        rows = rows.of(first, length)
-    rng = BatchPart(deepcopy(bit_generator), places, n_rows)
-    packed = kept[rows] if continues else None
-    found = expected(settings, params, progress, load(rows), packed, missing, rng)
-    total = found.values * np.float64(len(rows) / n_rows)
-    starts = []
-    if found.starts is not None:
-        bits = settings.model.pack(found.starts)
-        copies = len(bits) // len(rows)
-        starts.append(((copies * places[:, None] + np.arange(copies)).ravel(), bits))
-    moved = found.packed is not None
-    if moved:
-        shape = (length, *found.packed.shape[1:])
-        kept = np.zeros(shape, np.uint8) if kept is None else kept.copy()
-        kept[rows] = found.packed
-    return PartitionReport(total, moved, starts, rng.bit_generator.state), kept
-
-
-def _joined(*reports):
-    """Join the reports of partitions that follow each other."""
-    first, *others = reports
-    for report in others:
-        first = first._replace(
-            total=first.total + report.total, starts=first.starts + report.starts
-        )
-    return first
+    return model.posterior_gibbs(params, X, observed, start, sweeps, seed, False).chains

@@ -13,7 +13,7 @@ from sktem.e_step.snapshots import Snapshots, save
 from sktem.rows.partitions import BRANCHES, reduced
 from sktem.rows.tasks import Call, Graph, Held
 
-__all__ = ["PartitionVisits", "RemoteLatents"]
+__all__ = ["PartitionVisits", "RemoteLatents", "Visits"]
 
 
 class Visited(NamedTuple):
@@ -38,8 +38,8 @@ class RemoteLatents:
         raise TypeError("what the workers of Dask remember of rows cannot be saved")
 
 
-class PartitionVisits:
-    """Visits of partitions.
+class Visits:
+    """What visits of partitions have in common, and what they leave with the workers.
 
     Parameters
     ----------
@@ -47,23 +47,38 @@ class PartitionVisits:
         The rows; at the end of the fit to them nothing is remembered any more.
     constants : tuple
         Arguments that all visits have in common; they are sent once.
-    chosen : bool, default=False
-        Whether tasks get a function that loads some rows in place of all.
 
     Attributes
     ----------
     kept : dict
-        What stands for the last :class:`Visited` of a partition, where that leaves
-        something to be remembered.
+        What stands for what is remembered of a partition.
     """
 
-    def __init__(self, rows, constants, chosen=False):
-        self.tasks = rows.chosen_tasks if chosen else rows.tasks
-        self.constants = constants
+    def __init__(self, rows, constants):
+        self.rows, self.constants = rows, constants
         self.kept: dict[int, Held] = {}
         self.snapshots: Snapshots | None = None
         self._sent: Held | None = None
         rows.workers.visits.add(self)
+
+    def release(self) -> None:
+        """Let go of all that is with the workers."""
+        self.kept, self.snapshots, self._sent = {}, None, None
+
+    def sent_constants(self):
+        """Return what stands for the constants on the workers."""
+        if self._sent is None:
+            graph = Graph()
+            common = graph.common(None, self.constants)
+            _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
+        return self._sent
+
+
+class PartitionVisits(Visits):
+    """Visits of partitions, each of which is a task.
+
+    Where a visit leaves something to be remembered, that is a :class:`Visited`.
+    """
 
     def run(self, function, arguments, each, join, *, keep=False, folder=None):
         """Visit partitions, and return their reports, joined.
@@ -90,7 +105,7 @@ class PartitionVisits:
         object
             The report.
         """
-        constants, graph, fresh = self._constants(), Graph(), Visited(None, None)
+        constants, graph, fresh = self.sent_constants(), Graph(), Visited(None, None)
         paths: dict[int, str | None] = dict.fromkeys(each)
         if keep:
             self.snapshots = snapshots = self.snapshots or Snapshots(folder)
@@ -99,7 +114,7 @@ class PartitionVisits:
             index: (constants, self.kept.get(index, fresh), paths[index], *own)
             for index, own in each.items()
         }
-        found = self.tasks(graph, _visited, function, arguments, keep, each=each)
+        found = self.rows.tasks(graph, _visited, function, arguments, keep, each=each)
         tasks = [*found.values()]
         if not keep:
             return reduced(graph, tasks, join)[0]
@@ -114,18 +129,6 @@ class PartitionVisits:
                 held = snapshots.written(index, path)
             self.kept[index] = held
         return report
-
-    def release(self) -> None:
-        """Let go of all that is with the workers."""
-        self.kept, self.snapshots, self._sent = {}, None, None
-
-    def _constants(self):
-        """Return what stands for the constants on the workers."""
-        if self._sent is None:
-            graph = Graph()
-            common = graph.common(None, self.constants)
-            _, (self._sent,) = graph.run([], [graph.add(_opened, common)])
-        return self._sent
 
 
 # Tasks ------------------------------------------------------------------------------

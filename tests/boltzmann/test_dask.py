@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann import positive_phase
+from sktem.boltzmann import partitioned_batches, positive_phase
 from sktem.e_step import batches
 from sktem.graphs import grid_graph
 from sktem.rows import tasks
@@ -54,36 +54,80 @@ def dask_array(chunks, rows):
 def fitted(X, sample_weight=None, **options):
     options = {
         "hidden_layer_sizes": (3,), "max_iter": 3, "batch_size": 60, "n_chains": 20,
-        "step_size_m": 0.05, "random_state": 0, "tol": None, **options,
+        "step_size_m": 0.5, "random_state": 0, "tol": None, "n_gibbs_e": 1, **options,
     }  # fmt: skip
     return LatentBoltzmannMachine(**options).fit(X, sample_weight=sample_weight)
 
 
+def assert_same(found, expected):
+    np.testing.assert_array_equal(found.params_, expected.params_)
+    np.testing.assert_array_equal(found.chains_, expected.chains_)
+
+
+@pytest.mark.parametrize("size", [2048, 25])
 @pytest.mark.parametrize("kind", KINDS)
-def test_fit_is_that_to_the_array(kind):
-    """In one partition to the bit; in several, sums of float32 are rounded by it."""
+def test_fit_is_that_to_the_array(kind, size, monkeypatch):
+    """To the bit, also of batches that are worked on in parts."""
+    monkeypatch.setattr(positive_phase, "ROWS_PER_PART", size)
     options, X = KINDS[kind]
     whole = fitted(X, **options)
-    for chunks in CHUNKS if kind == "graph, Gibbs" else CHUNKS[:3:2]:
-        found = fitted(dask_array(chunks, X), **options)
-        np.testing.assert_allclose(found.params_, whole.params_, rtol=0, atol=1e-6)
-        if len(chunks) == 1:
-            np.testing.assert_array_equal(found.params_, whole.params_)
-            np.testing.assert_array_equal(found.chains_, whole.chains_)
-    # The negative control: other rows in one of the places.
+    for chunks in CHUNKS:
+        assert_same(fitted(dask_array(chunks, X), **options), whole)
+    # The negative controls: other rows in one of the places, and a lost partition.
     other = X.copy()
     other[150] = other[0]
     assert np.abs(fitted(other, **options).params_ - whole.params_).max() > 1e-4
+    chosen = partitioned_batches._chosen
+
+    def losing(load, first, *arguments):
+        values, chains = chosen(load, first, *arguments)
+        return values * (first != 100), chains
+
+    monkeypatch.setattr(partitioned_batches, "_chosen", losing)
+    less = fitted(dask_array(CHUNKS[1], X), **options)
+    assert np.abs(less.params_ - whole.params_).max() > 1e-4
 
 
-def test_weights_and_the_likelihood():
-    weights = rng.integers(1, 4, size=N).astype(float)
-    options = {"tol": 0.02, "e_step": "gibbs", "sample_weight": weights}
+@pytest.mark.parametrize("most", [7, 256])
+def test_many_parts(most, monkeypatch):
+    """Sums of more parts than a task takes are sums of sums, in the same order."""
+    monkeypatch.setattr(positive_phase, "ROWS_PER_PART", 2)
+    monkeypatch.setattr(positive_phase, "MOST_PARTS", most)
+    options, X = KINDS["graph, cd"]
+    whole = fitted(X, **options)
+    for chunks in CHUNKS[1:3]:
+        assert_same(fitted(dask_array(chunks, X), **options), whole)
+    parts = positive_phase.parts_of(np.arange(60)[::-1], np.random.default_rng(0))
+    assert len(parts) == min(most, 30)
+    np.testing.assert_array_equal(np.concatenate([p for p, _ in parts]), np.arange(60))
+
+
+@pytest.mark.parametrize("size", [2048, 25])
+def test_weights_and_the_likelihood(size, monkeypatch):
+    monkeypatch.setattr(positive_phase, "ROWS_PER_PART", size)
+    # Heavy rows are often twice in a batch, and now and then in two parts of it.
+    weights = np.where(np.arange(N) % 6, 1.0, 20.0)
+    options = {**GRAPH, "tol": 0.02, "e_step": "gibbs", "sample_weight": weights}
+    options["max_iter"] = 9
     whole = fitted(BITS, **options)
     found = fitted(dask_array(CHUNKS[2], BITS), **options)
-    np.testing.assert_allclose(found.params_, whole.params_, rtol=0, atol=1e-6)
-    objective = whole.history_.objective
-    np.testing.assert_allclose(found.history_.objective, objective, atol=1e-5)
+    assert_same(found, whole)
+    np.testing.assert_array_equal(found.history_.objective, whole.history_.objective)
+
+
+@pytest.mark.parametrize("kind", ["graph, Gibbs", "graph, missing", "deep, Gibbs"])
+def test_chains_of_rows_go_on(kind, monkeypatch):
+    """The negative control of what is remembered: chains that come from nowhere."""
+    options, X = KINDS[kind]
+    chosen = partitioned_batches._chosen
+
+    def forgetting(load, first, *arguments):
+        values, chains = chosen(load, first, *arguments)
+        return values, None if chains is None else np.zeros_like(chains)
+
+    monkeypatch.setattr(partitioned_batches, "_chosen", forgetting)
+    other = fitted(dask_array(CHUNKS[1], X), **options)
+    assert np.abs(other.params_ - fitted(X, **options).params_).max() > 1e-4
 
 
 def test_rows_stay_where_they_are(monkeypatch):
@@ -115,23 +159,21 @@ def test_shares_of_partitions(monkeypatch):
     """Of very many rows no order is held: each pass has each row in one batch."""
     monkeypatch.setattr(batches, "MOST_SHUFFLED", 100)
     seen = []
-    real = positive_phase._expected_part
+    real = partitioned_batches._chosen
 
-    def expected_part(load, first, kept, rows, places, length, *arguments):
-        seen.append((first + rows.of(first, length), places))
-        return real(load, first, kept, rows, places, length, *arguments)
+    def chosen(load, first, piece, length, kept):
+        seen.append(first + piece.positions(first, length))
+        return real(load, first, piece, length, kept)
 
-    monkeypatch.setattr(positive_phase, "_expected_part", expected_part)
+    monkeypatch.setattr(partitioned_batches, "_chosen", chosen)
+    options = {**GRAPH, "e_step": "gibbs", "step_size_m": 0.05}
     with dask.config.set(scheduler="sync"):
-        found = fitted(dask_array(CHUNKS[1], BITS), **GRAPH, e_step="gibbs")
-    rows = [np.concatenate([rows for rows, _ in seen[k : k + 15]]) for k in (0, 15, 30)]
+        found = fitted(dask_array(CHUNKS[1], BITS), **options)
+    rows = [np.concatenate(seen[k : k + 15]) for k in (0, 15, 30)]
     for visited in rows:
         np.testing.assert_array_equal(np.sort(visited), np.arange(N))
     assert len(seen) == 45 and (rows[0] != rows[1]).any()
-    for k in range(0, 45, 3):
-        places = np.concatenate([places for _, places in seen[k : k + 3]])
-        np.testing.assert_array_equal(places, np.arange(60))
-    whole = fitted(BITS, **GRAPH, e_step="gibbs")
+    whole = fitted(BITS, **options)
     far = np.abs(found.params_ - whole.params_).max()
     assert 0 < far < 0.2
 

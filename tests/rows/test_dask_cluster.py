@@ -19,7 +19,9 @@ from sktem import (
     StochasticEM,
     StochasticEMGaussianMixture,
 )
+from sktem.boltzmann import positive_phase
 from sktem.e_step import snapshots
+from sktem.graphs import grid_graph
 from sktem.models import RandomInterceptModel
 from sktem.rows import tasks
 from sktem.samplers import MALA
@@ -157,11 +159,17 @@ def test_two_workers_are_killed(two_workers, tmp_path, monkeypatch, solver):
     assert n_reads < number_of_reads(loud) <= n_reads + most
 
 
-def bits(rows):
-    return LatentBoltzmannMachine(
-        hidden_layer_sizes=(3, 2), e_step="gibbs", batch_size=400, max_iter=4,
-        step_size_m=0.05, tol=None, random_state=0,
-    ).fit(rows)  # fmt: skip
+def bits(rows, **options):
+    options = {
+        "hidden_layer_sizes": (3, 2), "e_step": "gibbs", "batch_size": 400,
+        "max_iter": 4, "step_size_m": 0.5, "tol": None, "random_state": 0,
+        "n_gibbs_e": 1, **options,
+    }  # fmt: skip
+    return LatentBoltzmannMachine(**options).fit(rows)
+
+
+def bits_in_parts(rows):
+    return bits(rows, batch_size=N, max_iter=8)
 
 
 def counts(rows):
@@ -178,13 +186,44 @@ def subjects(rows):
 
 
 BITS = (rng.random((N, 6)) < rng.choice([0.2, 0.8], size=(N, 1))).astype(float)
+MISSING = np.where(rng.random(BITS.shape) < 0.05, np.nan, BITS)
 CURVES = np.column_stack(bolus_rows(n=24))
 #: A fit, its rows, and names of what it has found.
 FAMILIES = {
     "machine": (bits, BITS, ["params_", "chains_"]),
+    "machine, in parts": (bits_in_parts, BITS, ["params_", "chains_"]),
     "robust Poisson": (counts, X, ["coef_", "sigma_"]),
     "mixed effects": (subjects, CURVES, ["omega_", "statistics_"]),
 }
+
+
+GRAPH = {"graph": grid_graph(3, 3), "hidden": [1, 4, 7], "hidden_layer_sizes": None}
+#: Settings of machines, and their rows.
+MACHINES = {
+    "restricted": ({"hidden_layer_sizes": 3, "e_step": "auto"}, BITS),
+    "restricted, cd": ({"hidden_layer_sizes": 3, "solver": "cd"}, BITS),
+    "deep": ({}, BITS),
+    "deep, in parts": ({"batch_size": N}, BITS),
+    "graph": (GRAPH, BITS),
+    "graph, missing, in parts": ({**GRAPH, "batch_size": N}, MISSING),
+    "gaussian": ({"hidden_layer_sizes": 3, "visible": "gaussian"}, X),
+}
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 4])
+def test_workers_and_chunks_of_machines(client, n_workers, monkeypatch):
+    """The bits are those of the array, also with what is remembered in files."""
+    monkeypatch.setattr("sktem.boltzmann.rows.MOST_VALUES", 0)
+    monkeypatch.setattr(snapshots, "VISITS_PER_SNAPSHOT", 3)
+    monkeypatch.setattr(positive_phase, "ROWS_PER_PART", 500)
+    scale(client, n_workers)
+    for options, rows in MACHINES.values():
+        options = {"max_iter": 4 if options.get("batch_size") == N else 2, **options}
+        expected = bits(rows, **options)
+        for chunks in CHUNKS if n_workers == 2 else CHUNKS[2::2]:
+            found = bits(dask_array(chunks, rows), **options)
+            np.testing.assert_array_equal(found.params_, expected.params_)
+            np.testing.assert_array_equal(found.chains_, expected.chains_)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -193,6 +232,8 @@ def test_a_worker_of_another_family_is_killed(
     two_workers, tmp_path, monkeypatch, family
 ):
     monkeypatch.setattr("sktem.boltzmann.rows.MOST_VALUES", 0)
+    monkeypatch.setattr(snapshots, "VISITS_PER_SNAPSHOT", 3)
+    monkeypatch.setattr(positive_phase, "ROWS_PER_PART", 500)
     fit, rows, names = FAMILIES[family]
     quiet, loud = tmp_path / "quiet", tmp_path / "loud"
     quiet.mkdir()

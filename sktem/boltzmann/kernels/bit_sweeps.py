@@ -37,20 +37,6 @@ _LARGEST = 2.0 ** float(LARGEST_POWER)
 
 
 @njit(cache=True, nogil=True)
-def _bit_places(places, start, stop):
-    """Return the bit of each chain: the place's last six bits, in the place's word."""
-    bits = np.empty(stop - start, np.int64)
-    word, last = -64, -1
-    for c in range(stop - start):
-        place = places[start + c]
-        # A word has the bits of 64 places, which share their draws.
-        if word < 0 or place <= last or place >> 6 != last >> 6:
-            word += 64
-        bits[c], last = word + (place & 63), place
-    return bits
-
-
-@njit(cache=True, nogil=True)
 def _whole_halves(bits):
     """Return how many times the first chains are 32 bits in a row."""
     return len(bits) // 32 if bits[-1] == len(bits) - 1 else 0
@@ -139,13 +125,13 @@ def _drawn(bit, low, high, lane, x):
 
 
 @njit(cache=True, nogil=True)
-def _lane_numbers(places, bits, n_words, start):
+def _lane_numbers(bits, n_words, start):
     """Return numbers of chains and of groups of four, and which bits are chains."""
     lanes = np.zeros((n_words, 64), np.uint32)
     shared = np.zeros((n_words, 16), np.uint32)
     used = np.zeros(n_words, np.uint64)
     for c in range(bits.shape[0]):
-        place, word, bit = places[start + c], bits[c] // 64, bits[c] % 64
+        place, word, bit = start + c, bits[c] // 64, bits[c] % 64
         lanes[word, bit] = lane_number(place)
         shared[word, bit // 4] = byte_lane(place)
         used[word] |= np.uint64(1) << np.uint64(bit)
@@ -154,7 +140,7 @@ def _lane_numbers(places, bits, n_words, start):
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def bit_sweeps(
-    states, order, indptr, indices, factors, odds, n_sweeps, seed, places, start, stop
+    states, order, indptr, indices, factors, odds, n_sweeps, seed, start, stop
 ):
     """Sweep the chains from `start` to `stop` over the units in `order`, in place.
 
@@ -163,12 +149,13 @@ def bit_sweeps(
     """
     if not _in_range(order, indptr, factors, odds):
         return False
-    bits = _bit_places(places, start, stop)
+    # A word has the bits of 64 chains, which share their draws.
+    bits = np.arange(start & 63, (start & 63) + stop - start)
     words, binary = pack_states(states, bits, start, stop)
     if not binary:
         return False
     n_words, n_halves = words.shape[1], bits[-1] // 32 + 1
-    lanes, shared, used = _lane_numbers(places, bits, n_words, start)
+    lanes, shared, used = _lane_numbers(bits, n_words, start)
     parts = words.view(np.uint32)
     half_lanes = lanes.reshape(-1, 32)
     table = np.empty((states.shape[0], 16), np.uint8)

@@ -200,9 +200,7 @@ def _write_means(states, fields, n_units):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def dense_sweeps(
-    states, order, weights, fixed, n_sweeps, means, seed, places, start, stop
-):
+def dense_sweeps(states, order, weights, fixed, n_sweeps, means, seed, start, stop):
     """Sweep the chains from `start` to `stop` over the units in `order`, in place.
 
     As `graph_sweeps.sweeps` without clamps and offsets, and each unit's mean from the
@@ -232,7 +230,7 @@ def dense_sweeps(
             )
     lanes = np.zeros(n_groups * LANES, np.uint32)
     for c in range(n):
-        lanes[c] = lane_number(places[start + c])
+        lanes[c] = lane_number(start + c)
     sums, tables = aligned_rows(n_groups * LANES), aligned_rows(16 * TABLES)
     sums[n:] = _ZERO
     fields, changes = aligned_rows(COLUMNS), aligned_rows(COLUMNS)

@@ -117,7 +117,6 @@ def sweeps(
     means,
     apart,
     seed,
-    places,
     start,
     stop,
 ):
@@ -128,7 +127,7 @@ def sweeps(
     if `means`. With `apart` each is updated from the states at the beginning, as if it
     were the first one. Where `clamped` is not zero a state stays. `clamped` and
     `offsets` may have no rows, which means none. The draws depend on (seed, sweep,
-    unit, place of the chain).
+    unit, chain).
     """
     width = stop - start
     n_units = states.shape[0]
@@ -145,7 +144,7 @@ def sweeps(
     lanes, shared = np.empty(width, np.uint32), np.empty(width, np.uint32)
     shifts, first = np.empty(width, np.uint32), np.empty(width, np.float32)
     for c in range(width):
-        place = places[start + c]
+        place = start + c
         lanes[c], shared[c] = lane_number(place), byte_lane(place)
         shifts[c] = 8 * (place & 3)
     new = np.empty(width, np.float32)

@@ -51,7 +51,7 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
     states = states.astype(np.float64)
     clamped, offsets = options.get("clamped"), options.get("offsets")
     one, other = options.get("scales", (1.0, 0.0))
-    nearest, places = 1.0, options.get("places", np.arange(states.shape[1]))
+    nearest, places = 1.0, np.arange(states.shape[1])
     for sweep in range(n_sweeps):
         for u in order:
             field = one * (biases[u] + weights[u] @ states)
@@ -186,20 +186,6 @@ def test_some_units_of_a_complete_graph(n_drawn):
     expected, nearest = reference_sweeps(model, params, start, 4, 5, order)
     assert nearest > 1e-6
     np.testing.assert_array_equal(states, expected)
-
-
-@pytest.mark.parametrize("kind", ["grid", "dense", "complete"])
-def test_draws_depend_on_the_places_of_chains(kind):
-    model, params, rng = machine(kind)
-    start = model.new_chains(40, rng)
-    for places in (np.arange(70, 110), rng.permutation(300)[:40]):
-        states = start.copy()
-        model.sweep(params, states, 3, 5, places=places)
-        expected, nearest = reference_sweeps(
-            model, params, start, 3, 5, model.order, places=places
-        )
-        assert nearest > 1e-6
-        np.testing.assert_array_equal(states, expected)
 
 
 def test_draws_of_probabilities_that_differ_in_their_last_bits():
