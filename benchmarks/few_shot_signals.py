@@ -1,8 +1,10 @@
 """Few signals a class: templates beside what practitioners would use.
 
-Training signals are drawn at random from the training and test sets together, the same
-for all methods; at most 500 of the others are classified. The data come with tslearn
-(Trace) and with aeon (the others), and are left out where these are not installed.
+Training signals are drawn at random, the same for all methods, and at most 500 others
+are classified. Of Trace and GunPoint all signals are drawn from; of the other sets,
+whose test signals decided nothing, training signals are drawn from the training part
+and those of the test part are classified. The data come with tslearn (Trace) and with
+aeon (the others), and are left out where these are not installed.
 
 ``samples``, ``likelihood``
     ``DeformableTemplateClassifier`` with these predictors.
@@ -40,22 +42,41 @@ from threadpoolctl import threadpool_limits
 from sktem import DeformableTemplateClassifier
 from sktem.exceptions import FitWarning
 
-#: The features of signals were chosen on splits of Trace and GunPoint.
+#: The features of signals were chosen on splits of the first two and of the training
+#: parts of the others.
 SETS = ("Trace", "GunPoint", "ArrowHead", "ItalyPowerDemand", "OSULeaf")
+POOLED = ("Trace", "GunPoint")
 MOST_TESTED = 500
 
 
 def load(name):
-    """Return the signals of a set and their labels."""
+    """Return the signals of a set, their labels, and which are for training only."""
     if name == "Trace":
         from tslearn.datasets import CachedDatasets
 
         X, y, X_test, y_test = CachedDatasets().load_dataset(name)
-        return np.concatenate([X, X_test])[..., 0], np.concatenate([y, y_test])
-    from aeon.datasets import load_classification
+        X, X_test = X[..., 0], X_test[..., 0]
+    else:
+        from aeon.datasets import load_classification
 
-    X, y = load_classification(name)
-    return X[:, 0], y
+        X, y = load_classification(name, split="train")
+        X_test, y_test = load_classification(name, split="test")
+        X, X_test = X[:, 0], X_test[:, 0]
+    n = 0 if name in POOLED else len(X)
+    X, y = np.concatenate([X, X_test]), np.concatenate([y, y_test])
+    return X, y, np.arange(n)
+
+
+def drawn(data, per_class, split):
+    """Return the rows of training signals and of those to be classified."""
+    _, y, training = data
+    rng = np.random.default_rng([split, per_class])
+    if len(training):
+        rows, others = training[draw(y[training], per_class, rng)], training
+    else:
+        rows = others = draw(y, per_class, rng)
+    others = np.setdiff1d(np.arange(len(y)), others)
+    return rows, rng.permutation(others)[:MOST_TESTED]
 
 
 def template(predictor):
@@ -103,11 +124,10 @@ METHODS = {
 }
 
 
-def run(method, X, y, per_class, split):
+def run(method, data, per_class, split):
     """Return error in percent, CPU seconds of the fit and CPU ms of a prediction."""
-    rng = np.random.default_rng([split, per_class])
-    rows = draw(y, per_class, rng)
-    others = rng.permutation(np.setdiff1d(np.arange(len(y)), rows))[:MOST_TESTED]
+    X, y, _ = data
+    rows, others = drawn(data, per_class, split)
     began = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
@@ -131,19 +151,20 @@ def main():
     report(describe())
     for name, per_class in product(options.data, options.per_class):
         try:
-            X, y = load(name)
+            data = load(name)
         except ImportError as error:
             report(f"\n{name} is left out: {error}")
             continue
         found = {
             method: {
-                split: run(method, X, y, per_class, split)
+                split: run(method, data, per_class, split)
                 for split in range(options.splits)
             }
             for method in options.methods
         }
-        n_test = min(MOST_TESTED, len(y) - per_class * len(np.unique(y)))
-        title = f"{name}, {X.shape[1]} points, {len(np.unique(y))} classes"
+        n_test = len(drawn(data, per_class, 0)[1])
+        n_points, n_classes = data[0].shape[1], len(np.unique(data[1]))
+        title = f"{name}, {n_points} points, {n_classes} classes"
         summary(report, found, title, per_class, n_test, "signals")
 
 

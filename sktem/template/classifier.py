@@ -114,7 +114,8 @@ class DeformableTemplateClassifier(
           a class leaves as it is) and random scales, shears, rotations and shifts.
           Features are amounts of gradient by direction and place, which contrast does
           not change, and a little of the brightness; for signals also their values,
-          centred and scaled. Several channels have their gradients added up. At most
+          centred and scaled, and how often they have which local shape, wherever they
+          have it. Several channels of images have their gradients added up. At most
           6,000 images and copies are used. Missing pixels are interpolated. Images with
           holes, where a pixel and all of its neighbours are missing, are judged by
           likelihood.

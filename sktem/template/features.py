@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 
-__all__ = ["OrientationFeatures"]
+__all__ = ["LEAST_GRADIENT", "OrientationFeatures", "of_unit_norm"]
 
 #: Cells along each axis of images and volumes with as many pixels, and along signals;
 #: the standard deviation of a cell in spacings of the cells.
@@ -124,10 +124,10 @@ class OrientationFeatures:
             values = xp.where(flat[:, None], xp.zeros_like(values), values)
             edges = xp.reshape(amounts**COMPRESSION_OF_SIGNALS, (n, -1))
             parts = [edges, xp.reshape(values, (n, -1))]
-            features = [_of_unit_norm(part) / sqrt(2) for part in parts]
+            features = [of_unit_norm(part) / sqrt(2) for part in parts]
         else:
             total = xp.sum(xp.reshape(amounts, (n, self.n_channels, -1)), axis=1)
-            features = [_of_unit_norm(total**COMPRESSION)]
+            features = [of_unit_norm(total**COMPRESSION)]
         cells = xp.reshape(cells, (n, -1))
         brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
         return arrays.concat([*features, brightness], axis=1)
@@ -149,7 +149,7 @@ def _norms(rows):
     return xp.sqrt(xp.sum(rows * rows, axis=-1, keepdims=True))
 
 
-def _of_unit_norm(rows):
+def of_unit_norm(rows):
     """Return rows of norm one, or zero."""
     xp, norms = arrays_of(rows).xp, _norms(rows)
     return rows / xp.where(norms > 0, norms, xp.ones_like(norms))

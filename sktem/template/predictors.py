@@ -8,13 +8,12 @@ import numpy as np
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.ndimage import binary_erosion, gaussian_filter
 from scipy.special import logsumexp
-from sklearn.metrics.pairwise import rbf_kernel
 
 from sktem.arrays import arrays_of
 from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
-from sktem.template.features import OrientationFeatures
+from sktem.template.likeness import Likeness
 from sktem.template.setup import Frame
 from sktem.template.tensors import in_units, observed_counts, rows_with_gaps
 
@@ -42,9 +41,8 @@ TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
 #: each image at least, and altogether at most.
 ROWS_PER_CLASS, ROWS_PER_IMAGE, MOST_ROWS = 600, 3, 6000
 
-#: Width of the Gaussian kernel between features of unit norm (the factor of their
-#: squared distance), and ridge.
-GAMMA, RIDGE = 3.0, 0.1
+#: Ridge of the regression.
+RIDGE = 0.1
 
 #: Precision in which its equations are solved: half the memory and time of float64.
 PRECISION = np.float32
@@ -228,8 +226,8 @@ class Samples(NamedTuple):
 
     Attributes
     ----------
-    features : OrientationFeatures
-        Makes features of images.
+    likeness : Likeness
+        Features of images, and the kernel between them.
     units : tuple of float or of ndarray of shape (n_pixels,)
         What is subtracted from images, and what they are divided by.
     mean_image : ndarray of shape (n_pixels,)
@@ -242,7 +240,7 @@ class Samples(NamedTuple):
         Shares of the classes in the rows.
     """
 
-    features: OrientationFeatures
+    likeness: Likeness
     units: tuple
     mean_image: np.ndarray
     rows: np.ndarray
@@ -256,8 +254,8 @@ class Samples(NamedTuple):
         for row, image in enumerate(images):
             seen = ~np.isnan(image)
             excess = np.where(seen, image - self.mean_image, 0.0)
-            shape = self.features.image_shape
-            pair = np.stack([excess, seen]).reshape(2, self.features.n_channels, *shape)
+            shape = self.likeness.image_shape
+            pair = np.stack([excess, seen]).reshape(2, self.likeness.n_channels, *shape)
             sds = (0.0, 0.0, *[NEIGHBOURS] * len(shape))
             excess, mass = gaussian_filter(pair, sds, mode="constant").reshape(2, -1)
             near = self.mean_image + excess / (mass + LEAST_MASS)
@@ -273,15 +271,15 @@ class Samples(NamedTuple):
         A distance is the square of that between the features of an image and those of
         the nearest row.
         """
-        features = self.features.transform(self._filled(in_units(X, *self.units)))
+        features = self.likeness.features(self._filled(in_units(X, *self.units)))
         arrays = arrays_of(features)
         rows, coefficients = (
             arrays.asarray(one, features.dtype)
             for one in (self.rows, self.coefficients)
         )
-        kernel = rbf_kernel(features, rows, gamma=GAMMA)
+        kernel = self.likeness.kernel(features, rows)
         scores = arrays.to_numpy(kernel @ coefficients) + self.shares
-        return scores, _distances(kernel)
+        return scores, self.likeness.distances(kernel)
 
 
 class LeftOut(NamedTuple):
@@ -397,22 +395,21 @@ def learn_samples(models, parts, rng, n_jobs=None):
     frame = Frame(grid, offset, np.mean([model.scale_ for model in models], axis=0))
     units = frame.at_pixels(frame.offset), frame.at_pixels(frame.scale)
     X, labels, sources, weights = images_and_copies(models, parts, units, rng, n_jobs)
-    features = OrientationFeatures(grid.image_shape, grid.n_channels)
-    rows = features.transform(X)
+    likeness = Likeness(grid.image_shape, grid.n_channels)
+    rows = likeness.features(X)
     targets = np.eye(len(models))[labels]
     shares = targets.mean(axis=0)
-    kernel = rbf_kernel(rows.astype(PRECISION), gamma=GAMMA)
+    kernel = likeness.kernel(rows.astype(PRECISION))
     n_images = len(np.unique(sources))
-    distances = np.concatenate(
-        [_distances(kernel[[i]][:, sources != sources[i]]) for i in range(n_images)]
-    )
+    others = [kernel[[i]][:, sources != sources[i]] for i in range(n_images)]
+    distances = np.concatenate([likeness.distances(row) for row in others])
     kernel[np.diag_indices_from(kernel)] += RIDGE / np.maximum(weights, 1e-20)
     # The transpose, which is the same, is in the order that LAPACK overwrites.
     lower = cholesky(kernel.T, lower=True, overwrite_a=True, check_finite=False)
     centred = (targets - shares).astype(PRECISION)
     coefficients = cho_solve((lower, True), centred, check_finite=False)
     samples = Samples(
-        features,
+        likeness,
         units,
         X[:n_images].mean(axis=0),
         rows,
@@ -432,10 +429,3 @@ def learn_samples(models, parts, rng, n_jobs=None):
         scores[sources[own[0]]] = (targets[own] - error)[0]
     found = LeftOut(scores, labels[:n_images], weights[:n_images], distances)
     return samples, found
-
-
-def _distances(kernel):
-    """Return the squared distances to the nearest rows from kernels."""
-    arrays = arrays_of(kernel)
-    nearest = arrays.to_numpy(arrays.xp.max(kernel, axis=1)).astype(float)
-    return -np.log(np.maximum(nearest, 1e-300)) / GAMMA

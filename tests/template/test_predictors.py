@@ -14,7 +14,7 @@ from sklearn.metrics import log_loss
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.models import ImageGrid
-from sktem.template import copies, predictors
+from sktem.template import copies, likeness, predictors
 from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.predictors import Likelihoods, has_holes, noise_share
 from tests.oracles import LIMIT
@@ -176,9 +176,9 @@ def test_machine_is_kernel_ridge_regression(data, exact):
     np.testing.assert_allclose(offset + scale * X[:20], images, atol=1e-12)
     np.testing.assert_array_equal(labels, labels[sources])
     reference = KernelRidge(
-        alpha=predictors.RIDGE, kernel="rbf", gamma=predictors.GAMMA
-    ).fit(machine.features.transform(X), np.eye(2)[labels] - 0.5)
-    expected = reference.predict(machine.features.transform((data[0] - offset) / scale))
+        alpha=predictors.RIDGE, kernel="rbf", gamma=likeness.GAMMA
+    ).fit(machine.likeness.features(X), np.eye(2)[labels] - 0.5)
+    expected = reference.predict(machine.likeness.features((data[0] - offset) / scale))
     np.testing.assert_allclose(machine.judge(data[0])[0], expected + 0.5, atol=1e-10)
 
 
@@ -194,14 +194,14 @@ def test_left_out_scores_are_those_without_the_image(data, exact):
     for image in (0, 7, 19):
         kept = sources != image
         other = KernelRidge(
-            alpha=predictors.RIDGE, kernel="rbf", gamma=predictors.GAMMA
-        ).fit(machine.features.transform(X[kept]), np.eye(2)[labels[kept]] - 0.5)
-        expected = other.predict(machine.features.transform(X[[image]])) + 0.5
+            alpha=predictors.RIDGE, kernel="rbf", gamma=likeness.GAMMA
+        ).fit(machine.likeness.features(X[kept]), np.eye(2)[labels[kept]] - 0.5)
+        expected = other.predict(machine.likeness.features(X[[image]])) + 0.5
         np.testing.assert_allclose(left_out.scores[image], expected[0], atol=1e-8)
         scores, distances = machine.judge(offset + scale * X[[image]])
         assert np.abs(left_out.scores[image] - scores).max() > 1e-3
         assert distances[0] < 1e-10
-        rows = machine.features.transform(X[kept]), machine.features.transform(X[image])
+        rows = machine.likeness.features(X[kept]), machine.likeness.features(X[image])
         nearest = ((rows[0] - rows[1]) ** 2).sum(axis=1).min()
         np.testing.assert_allclose(left_out.distances[image], nearest, atol=1e-8)
 
@@ -353,6 +353,26 @@ def test_signals_and_volumes(shape, data):
         image_shape=shape, template_landmarks="auto", deformation_landmarks="auto"
     ).fit(X[:20], y[:20])
     assert fitted.score(X, y) > 0.8
+
+
+def test_signals_by_a_shape_anywhere(monkeypatch):
+    """Waves of two lengths in windows at random places; by place alone they fail."""
+    rng, t = np.random.default_rng(0), np.arange(80.0)
+    labels = np.arange(120) % 2
+    places = rng.uniform(15, 65, size=(120, 1))
+    waves = np.cos((t - places) * np.where(labels, 1.2, 0.6)[:, None])
+    X = waves * np.exp(-(((t - places) / 8) ** 2)) + 0.02 * rng.normal(size=(120, 80))
+    settings = {
+        "image_shape": (80,),
+        "template_landmarks": "auto",
+        "deformation_landmarks": "auto",
+    }
+    fitted = classifier(**settings).fit(X[:10], labels[:10])
+    assert fitted.score(X[10:], labels[10:]) > 0.95
+    assert (fitted.outlier_proba(X[10:]) < 0.5).mean() > 0.9
+    monkeypatch.setattr(likeness, "SHARE_OF_PATTERNS", 0.0)
+    by_place = classifier(**settings).fit(X[:10], labels[:10])
+    assert by_place.score(X[10:], labels[10:]) < 0.85
 
 
 def test_threads_and_units(data):
