@@ -21,6 +21,7 @@ from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.loop.state import RunState
 from sktem.rows.partitions import at_workers
+from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.judged import folds_of, has_settled, modes_under, warn_of_fit
 from sktem.template.registration import Registration
 from sktem.template.reported import Reported, principal
@@ -463,7 +464,10 @@ class DeformableTemplateEstimator(
     def _run(self, frame, X, sample_weight, start=None, task=None):
         """Run the loop on images, from given or from starting parameters."""
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
-        model = new_model(self, frame.grid, mass, start_at_mode=start is not None)
+        blocks = None
+        if start is None and pixels_of_blocks(frame.grid) > 1:
+            blocks = BlockStarts.fitted(self, frame, X, sample_weight)
+        model = new_model(self, frame.grid, mass, start is not None, blocks)
         settings = self._settings(model, len(X))
 
         def new_run(progress):
@@ -474,6 +478,11 @@ class DeformableTemplateEstimator(
                 images, weights = images_of_start(X, sample_weight, rng)
                 Y, given = frame.standardised(images), initial_templates(self, frame)
                 params = starting_params(model, Y, weights, rng, given)
+                if blocks is not None:
+                    Z = model.start_chains(Y, params, rng)
+                    params = model.maximize(
+                        model.mean_statistics(Y, Z, weights), params
+                    )
             return TemplateState(params, generators)
 
         warn_of_unused(self, settings)

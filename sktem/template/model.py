@@ -64,6 +64,8 @@ class DeformableTemplateModel(LatentModel):
     nuisances : Nuisances or None, default=None
         What else differs between images. Displacements are then of the deformation and
         the nuisances together.
+    blocks : BlockStarts or None, default=None
+        Where chains of large images start, in place of the modes of their pixels.
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class DeformableTemplateModel(LatentModel):
         start_at_mode=False,
         n_jobs=None,
         nuisances=None,
+        blocks=None,
     ):
         self.grid = grid
         self.priors = priors
@@ -85,6 +88,7 @@ class DeformableTemplateModel(LatentModel):
         self.start_at_mode = start_at_mode
         self.n_jobs = n_jobs
         self.nuisances = nuisances
+        self.blocks = blocks
 
     # -------------------------------------------------------------------- parameters
 
@@ -306,12 +310,16 @@ class DeformableTemplateModel(LatentModel):
         """Return displacements of zero, or at modes if the model asks for them."""
         if self.n_components > 1 or self.light is not None:
             raise TypeError("mixtures of templates, gain and offset need own chains")
+        if self.blocks is not None:
+            return self.fields(self.blocks.chains(X, rng)).position[:, 0]
         if self.start_at_mode:
             return self.search_modes(X, params, 0)[0]
         return np.zeros((len(X), self.grid.n_latents))
 
     def start_chains(self, X, params, rng):
         """Return initial states of the chains, of shape (n, width)."""
+        if self.blocks is not None:
+            return self.blocks.chains(X, rng)
         T, Z = self.n_components, self.chain_states(len(X))
         states = self.fields(Z)
         if not self.start_at_mode:

@@ -274,7 +274,7 @@ def standards(X, sample_weight, image_shape):
     return offset, scale
 
 
-def new_model(estimator, grid, n_rows, start_at_mode=False):
+def new_model(estimator, grid, n_rows, start_at_mode=False, blocks=None):
     """Return the model of an estimator for images of total weight ``n_rows``."""
     scale, strength = estimator.deformation_scale, estimator.prior_strength
     if isinstance(scale, str):
@@ -299,6 +299,7 @@ def new_model(estimator, grid, n_rows, start_at_mode=False):
         start_at_mode=start_at_mode or nuisances is not None,
         n_jobs=estimator.n_jobs,
         nuisances=nuisances,
+        blocks=blocks,
     )
 
 
