@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -52,7 +52,7 @@ class BlockStarts(NamedTuple):
     """
 
     grid: ImageGrid
-    model: object
+    model: Any
     params: TemplateParams
 
     @classmethod
@@ -84,7 +84,7 @@ class BlockStarts(NamedTuple):
             given = _averaged_rows(grid, given)
         coarse = _of_fewer_pixels(estimator, grid, small, given)
         coarse.random_state = int(rng.integers(2**31))
-        units = 0.0, 1.0
+        units: tuple[Any, Any] = 0.0, 1.0
         if grid.n_channels > 1:
             units = np.zeros(grid.n_channels), np.ones(grid.n_channels)
         small = small.reshape(len(small), -1)
