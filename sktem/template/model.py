@@ -464,13 +464,13 @@ class DeformableTemplateModel(LatentModel):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
         return self.modes.find(X, self.component(params, t), *args, **options)
 
-    def rough_modes_of(self, X, params, t, **options):
+    def rough_modes_of(self, X, params, t, *args, **options):
         """Return them by expansions of the template, if it has one or two axes."""
         expanded = None
         if self.grid.n_axes < 3:
             table = self.component(params, t).table
             expanded = params.derived(("expansions", t), partial(expansions, table))
-        return self.modes_of(X, params, t, expanded=expanded, **options)
+        return self.modes_of(X, params, t, *args, expanded=expanded, **options)
 
     def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""

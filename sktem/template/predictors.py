@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
@@ -14,6 +14,7 @@ from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.likeness import Likeness
+from sktem.template.modes import ANNEALING
 from sktem.template.setup import Frame
 from sktem.template.tensors import in_units, observed_counts, rows_with_gaps
 
@@ -27,15 +28,18 @@ __all__ = [
     "noise_share",
 ]
 
-#: Most likely classes of an image, whose modes are sought to the end: at most, and how
-#: far behind the most likely one, in nats for each pixel.
-SEARCHED, BEHIND = 4, 1.0
+#: Searches for modes: factors of the noise variance, nats that a step has to gain, and
+#: the share of its expected gain from which on its matrix serves the next step, too.
+#: The first one is of all classes; with the later ones, how far behind the most likely
+#: class others are that take part, in nats for each pixel, and how many at most.
+SMOOTH = {"levels": np.array([16.0]), "gains": (0.1, 0.1), "hold": 0.5}
+ROUGH = {"levels": np.array([4.0]), "gains": (0.5, 0.5), "hold": 0.5}, 4.0, np.inf
+TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}, 1.0, 4
 
-#: Searches for modes, rough ones of all classes and those of the most likely ones to
-#: the end: factors of the noise variance, nats that a step has to gain, and the share
-#: of its expected gain from which on its matrix serves the next step, too.
-ROUGH = {"levels": np.array([48.0, 12.0, 4.0]), "gains": (0.5, 0.5), "hold": 0.5}
-TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}
+#: Energy for each pixel (1 is expected) from which on the best class explains an image
+#: poorly: modes of the most likely classes are then sought again, without expansions.
+POOR = 3.0
+AGAIN = {"levels": ANNEALING, "hold": 0.5}, np.inf, 6
 
 #: Images and copies that the classifier of samples learns from: for each class and for
 #: each image at least, and altogether at most.
@@ -167,58 +171,92 @@ class Likelihoods:
         are sought roughly, those of the best classes to the end.
         """
         models = counted(self.models, "Likelihoods of images: classes")
+        n_seen = np.maximum(observed_counts(X), 1)
         searches = [
-            _Search.of(model, self._fitted(label), X)
-            for label, model in enumerate(models)
+            _Search(model, self._fitted(label), X) for label, model in enumerate(models)
         ]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
-        n_seen = np.maximum(observed_counts(X), 1)
-        least = np.sort(logs, axis=1)[:, -min(SEARCHED, logs.shape[1])]
-        least = np.maximum(least, logs.max(axis=1) - BEHIND * n_seen)
-        likely = logs >= least[:, None]
-        for label, search in enumerate(searches):
-            rows = np.flatnonzero(likely[:, label])
-            if len(rows):
-                logs[rows, label] = search.finished(rows).log_likelihoods()
+
+        def seek(rows, method, how, behind, most):
+            own = logs[rows]
+            least = np.sort(own, axis=1)[:, -int(min(most, own.shape[1]))]
+            least = np.maximum(least, own.max(axis=1) - behind * n_seen[rows])
+            for label, search in enumerate(searches):
+                likely = rows[own[:, label] >= least]
+                if len(likely):
+                    logs[likely, label] = method(search, likely, how)
+
+        everywhere = np.arange(len(X))
+        seek(everywhere, _Search.roughly, *ROUGH)
+        seek(everywhere, _Search.finished, *TO_THE_END)
+        energies = np.stack([search.energies() for search in searches], axis=1)
+        of_best = energies[everywhere, logs.argmax(axis=1)]
+        # Written so that images without a mode (NaN) count as poor.
+        seek(np.flatnonzero(~(of_best <= POOR * n_seen)), _Search.afresh, *AGAIN)
         return logs, -logs.max(axis=1) / n_seen
 
 
-class _Search(NamedTuple):
-    """Modes of images under the templates of one class, and their likelihoods."""
+class _Search:
+    """Modes of images under the templates of one class, and their likelihoods.
 
-    estimator: Any
-    model: Any
-    params: Any
-    Y: np.ndarray
-    modes: list
-    logs: list
+    Parameters
+    ----------
+    estimator : DeformableTemplateEstimator
+        Fitted model of the class.
+    fitted : tuple
+        Its model and parameters.
+    X : array of shape (n, n_pixels)
+        Images.
+    """
 
-    @classmethod
-    def of(cls, estimator, fitted, X):
-        """Return the result of a rough search with a fitted model, its parameters."""
-        Y, (model, params) = estimator._in_range(X), fitted
-        found = [
-            model.rough_modes_of(Y, params, t, **ROUGH)
-            for t in range(len(params.weights))
+    def __init__(self, estimator, fitted, X):
+        self.estimator = estimator
+        self.model, self.params = fitted
+        self.Y = estimator._in_range(X)
+        self.found = [
+            self.model.rough_modes_of(self.Y, self.params, t, **SMOOTH)
+            for t in range(len(self.params.weights))
         ]
-        modes, logs = [f[0] for f in found], [f[1] for f in found]
-        return cls(estimator, model, params, Y, modes, logs)
 
-    def finished(self, rows):
-        """Return the modes near the rough ones for some images."""
+    def roughly(self, rows, how):
+        """Go on by expansions for some images; return their log-likelihoods."""
+        return self._sought(self.model.rough_modes_of, rows, how)
+
+    def finished(self, rows, how):
+        """Go on with the templates as they are."""
+        return self._sought(self.model.modes_of, rows, how)
+
+    def _sought(self, method, rows, how):
         Y = self.Y[rows]
-        found = [
-            self.model.modes_of(Y, self.params, t, Z[rows], **TO_THE_END)
-            for t, Z in enumerate(self.modes)
-        ]
-        return self._replace(
-            Y=Y, modes=[f[0] for f in found], logs=[f[1] for f in found]
-        )
+        for t, (modes, *own) in enumerate(self.found):
+            new = method(Y, self.params, t, modes[rows], **how)
+            for old, values in zip((modes, *own), new, strict=True):
+                if len(old):
+                    old[rows] = values
+        return self.log_likelihoods(rows)
 
-    def log_likelihoods(self):
-        """Return log-likelihoods of the images."""
-        logs = self.estimator._in_units_of_images(np.stack(self.logs, axis=1), self.Y)
+    def afresh(self, rows, how):
+        """Search from no deformation, and keep what is better."""
+        Y = self.Y[rows]
+        for t, (modes, logs, _, energies) in enumerate(self.found):
+            new = self.model.modes_of(Y, self.params, t, **how)
+            better = ~(new[1] <= logs[rows])
+            modes[rows[better]], logs[rows[better]] = new[0][better], new[1][better]
+            energies[rows[better]] = new[3][better]
+        return self.log_likelihoods(rows)
+
+    def log_likelihoods(self, rows=slice(None)):
+        """Return log-likelihoods of images."""
+        logs = np.stack([logs[rows] for _, logs, *_ in self.found], axis=1)
+        logs = self.estimator._in_units_of_images(logs, self.Y[rows])
         return logsumexp(logs + np.log(self.params.weights), axis=1)
+
+    def energies(self):
+        """Return the energies of the images at the mode of the likeliest template."""
+        logs = np.stack([logs for _, logs, *_ in self.found], axis=1)
+        best = (logs + np.log(self.params.weights)).argmax(axis=1)
+        energies = np.stack([energies for *_, energies in self.found], axis=1)
+        return energies[np.arange(len(best)), best]
 
 
 class Samples(NamedTuple):

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
-from scipy.ndimage import gaussian_filter
+from scipy.ndimage import gaussian_filter, zoom
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -330,6 +330,44 @@ def test_likelihoods_are_those_of_the_fitted_values(data):
         assert (found[:, 1] != before[:, 1]).all()
         copied = pickle.loads(pickle.dumps(fitted))
         np.testing.assert_array_equal(copied.predict_joint_log_proba(X[20:30]), found)
+
+
+def searched(fitted, X, **options):
+    """Return log-likelihoods at modes that were sought for all classes to the end."""
+    logs = []
+    for own in fitted.estimators_:
+        model, params = own._fitted_model()
+        Y = own._in_range(X)
+        found = model.modes_of(Y, params, 0, **options)[1]
+        logs.append(own._in_units_of_images(found[:, None], Y)[:, 0])
+    return np.stack(logs, axis=1)
+
+
+def test_what_is_explained_poorly_is_sought_again(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, (2, 3, 5, 8))], y[np.isin(y, (2, 3, 5, 8))]
+    X = zoom(X.reshape(-1, 8, 8), (1, 2, 2), order=1).reshape(len(X), -1)
+    fitted = DeformableTemplateClassifier(
+        predictor="likelihood", temperature=1.0, max_iter=5, random_state=0
+    ).fit(X[:20], y[:20])
+    X = X[20:320]
+    # Further away than the training images are from each other.
+    X[100:] = np.roll(X[100:].reshape(-1, 16, 16), 3, axis=2).reshape(200, -1)
+    judge = Likelihoods(fitted.estimators_).judge
+    found = judge(X)[0]
+    monkeypatch.setattr(predictors, "POOR", np.inf)
+    once = judge(X)[0]
+    again = (found != once).any(axis=1)
+    assert 0.1 < again.mean() < 0.95
+    afresh = searched(fitted, X, hold=0.5)
+    expected = np.maximum(once, afresh)
+    np.testing.assert_allclose(found[again], expected[again], rtol=1e-9)
+    # Those of the others would have changed less, and few labels.
+    gains = (afresh - once).max(axis=1)
+    assert np.median(gains[~again]) < np.median(gains[again])
+    label = searched(fitted, X).argmax(axis=1)
+    wrong = [(logs.argmax(axis=1) != label).mean() for logs in (found, once)]
+    assert wrong[0] < wrong[1]
 
 
 def test_missing_pixels_are_interpolated(fitted):
