@@ -11,8 +11,8 @@ sought
     three most likely ones;
 ``classifier``
     as the classifier does it: roughly with expansions of the template, then to the end
-    for those classes that come close, four at most, and in full for six classes of images
-    that the best one explains poorly.
+    for those classes that come close, four at most, and in full for six classes where
+    the best one explains an image poorly.
 
 All three see the same images, block by block in turn. Error in percent, share of
 images that get the class of the full search, CPU milliseconds an image (median over
