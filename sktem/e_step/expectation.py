@@ -130,6 +130,8 @@ class Expectation:
         params : object
             Starting parameters.
         """
+        if not self.sampler.markov:
+            return  # Files would be read for nothing.
         for rows in self._chunks():
             self.start_chains_of(rows, params)
 

@@ -425,6 +425,24 @@ class Counted(Rows):
         yield from self.source.piece(index)
 
 
+class Finished(Counted):
+    """Counts how often rows are read to their end."""
+
+    def piece(self, index):
+        yield from self.source.piece(index)
+        self.passes += 1
+
+
+@pytest.mark.parametrize("solver", ["em", "online"])
+@pytest.mark.parametrize("max_iter", [1, 4])
+def test_reads_before_the_first_pass(solver, max_iter):
+    """Three: for the checks, the centre and the start."""
+    source = Finished(Failing(X, np.inf, None))
+    fitted(source, solver=solver, max_iter=max_iter)
+    measured = solver == "online"  # how well its last parameters explain the rows
+    assert source.passes == 3 + max_iter + measured
+
+
 def test_two_passes_at_a_time_over_one_connection(tmp_path, monkeypatch):
     X = np.random.default_rng(0).normal(size=(900, 2))
     monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 400)
