@@ -38,8 +38,8 @@ TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}, 1.0, 4
 
 #: Energy for each pixel (1 is expected) from which on the best class explains an image
 #: poorly: modes of the most likely classes are then sought again, without expansions.
-POOR = 3.0
-AGAIN = {"levels": ANNEALING, "hold": 0.5}, np.inf, 6
+POOR = 3.5
+AGAIN = {"levels": ANNEALING[1:], "hold": 0.5}, np.inf, 6
 
 #: Images and copies that the classifier of samples learns from: for each class and for
 #: each image at least, and altogether at most.

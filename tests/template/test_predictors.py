@@ -359,7 +359,7 @@ def test_what_is_explained_poorly_is_sought_again(monkeypatch):
     once = judge(X)[0]
     again = (found != once).any(axis=1)
     assert 0.1 < again.mean() < 0.95
-    afresh = searched(fitted, X, hold=0.5)
+    afresh = searched(fitted, X, hold=0.5, levels=4.0 ** np.arange(3, -1, -1))
     expected = np.maximum(once, afresh)
     np.testing.assert_allclose(found[again], expected[again], rtol=1e-9)
     # Those of the others would have changed less, and few labels.
