@@ -157,8 +157,13 @@ def _ratio(grid, small):
 
 def _of_fewer_pixels(estimator, grid, small, templates):
     """Return an estimator with the same displacements in averaged images."""
-    parameters, ratio = estimator.get_params(deep=False), _ratio(grid, small)
-    n_channels, *shape = small.shape[1:]
+    ratio, (n_channels, *shape) = _ratio(grid, small), small.shape[1:]
+    # Subclasses may have other parameters than those that they pass on.
+    parameters = {
+        name: value
+        for name, value in vars(estimator).items()
+        if not (name.startswith("_") or name.endswith("_"))
+    }
     nodes = parameters["template_landmarks"]
     if np.ndim(nodes):
         nodes = tuple(map(min, nodes, [side + 2 for side in shape]))
@@ -181,7 +186,8 @@ def _of_fewer_pixels(estimator, grid, small, templates):
         "warm_start": False,
         "verbose": 0,
     }
-    coarse = type(estimator)(**parameters | own)
+    coarse = object.__new__(type(estimator))
+    vars(coarse).update(parameters | own)
     coarse.image_shape_ = coarse.image_shape
     coarse._layout = Layout(coarse.image_shape, n_channels, coarse.channel_axis)
     return coarse

@@ -212,3 +212,16 @@ def test_classes_of_large_images():
     classifier = DeformableTemplateClassifier(max_iter=3, random_state=0)
     classifier.fit(images[train], y[train])
     assert classifier.score(images, y) == 1.0
+
+
+class Quick(DeformableTemplateEstimator):
+    """A subclass with fewer parameters."""
+
+    def __init__(self, max_iter=3):
+        super().__init__(**{**QUICK, "max_iter": max_iter})
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+def test_subclasses_start_alike():
+    found = Quick().fit(IMAGES)
+    np.testing.assert_array_equal(found.templates_, fit_to(IMAGES).templates_)
