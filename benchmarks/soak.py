@@ -4,7 +4,7 @@ Chunks of a drifting mixture are drawn and learned by ``partial_fit`` until the 
 the seconds are used up. Printed ten times are the rows so far, rows per CPU second of
 learning, the memory of the process, and the log-likelihood of the next chunk. It
 fails if memory grows by more than 5 MB after the first twentieth of the rows, or of the
-seconds. One thread. Run: ``python benchmarks/soak.py --rows 100000000``.
+seconds. One thread. Run: ``python benchmarks/soak.py --seconds 300``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import time
 
 import numpy as np
+from image_data import Report
 from machine import describe
 from threadpoolctl import threadpool_limits
 
@@ -35,17 +36,19 @@ def main():
     parser.add_argument("--chunk", type=int, default=10_000)
     parser.add_argument("--features", type=int, default=8)
     parser.add_argument("--components", type=int, default=8)
+    parser.add_argument("--dry-run", action="store_true", help="write no table")
     arguments = parser.parse_args()
-    print(describe())
-    print("       rows  rows / CPU s  memory MB  next chunk, nats")
+    report = Report(None if arguments.dry_run else "soak")
+    report(describe())
+    report("       rows  rows / CPU s  memory MB  next chunk, nats")
     with threadpool_limits(1):
-        growth = soak(arguments)
-    print(f"growth after the first twentieth: {growth:.1f} MB")
+        growth = soak(arguments, report)
+    report(f"growth after the first twentieth: {growth:.1f} MB")
     if growth > LARGEST_GROWTH:
         raise SystemExit(f"memory has grown by more than {LARGEST_GROWTH:g} MB")
 
 
-def soak(arguments):
+def soak(arguments, report):
     """Learn the stream; return by how much memory has grown."""
     rng = np.random.default_rng(0)
     shape = (arguments.components, arguments.features)
@@ -69,10 +72,9 @@ def soak(arguments):
             base = megabytes()
         if share * 10 >= tenth + 1 or share >= 1:
             tenth = int(share * 10)
-            print(
+            report(
                 f"{rows:11,d} {rows / spent:13,.0f} {megabytes():10.1f} "
-                f"{mixture.score(chunk):17.3f}",
-                flush=True,
+                f"{mixture.score(chunk):17.3f}"
             )
         if share >= 1:
             return megabytes() - base
