@@ -195,8 +195,9 @@ default="constant"
     n_iter_ : int
         Passes over the subjects.
     converged_ : bool
-        Whether the Newton steps at the end have arrived at a maximum of the likelihood;
-        without them, whether the Monte Carlo error fell below ``tol``.
+        Whether the Newton steps at the end have arrived at a maximum of the likelihood
+        that the data determine; without them, whether the Monte Carlo error fell below
+        ``tol``.
     n_features_in_ : int
         Number of columns of X.
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["correlation_floor", "floors", "own_shares", "variance_floors"]
+__all__ = ["correlation_floor", "floors", "own_part", "own_shares", "variance_floors"]
 
 #: Least variance and least eigenvalue of correlations, in units of the wide ones.
 LEAST = 1e-6
+#: Least eigenvalue of correlations at all: rounding leaves a Cholesky factor there.
+ROUNDED = 1e-13
 
 
 def variance_floors(model) -> np.ndarray:
@@ -19,11 +21,16 @@ def variance_floors(model) -> np.ndarray:
 
 def correlation_floor(model) -> float:
     """Return the least eigenvalue of the correlations, a share of the wide ones'."""
+    return max(LEAST * own_part(model), ROUNDED)
+
+
+def own_part(model) -> float:
+    """Return the least eigenvalue of the wide correlations, one without these."""
     if model.wide is None:
-        return LEAST
+        return 1.0
     widths = np.sqrt(np.diag(model.wide))
     correlations = model.wide / widths[:, None] / widths
-    return LEAST * float(np.linalg.eigvalsh(correlations)[0])
+    return float(np.linalg.eigvalsh(correlations)[0])
 
 
 def own_shares(model) -> np.ndarray:

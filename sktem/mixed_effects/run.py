@@ -14,6 +14,9 @@ from sktem.mixed_effects.ascent import (
     hidden_share,
 )
 from sktem.mixed_effects.bounds import to_the_bounds
+from sktem.mixed_effects.floors import own_part
+from sktem.mixed_effects.inference.node_numbers import covariance_of
+from sktem.mixed_effects.inference.standard_errors import at_bounds
 from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.vector import ParameterVector
@@ -39,6 +42,10 @@ MOST_LAST_STEPS, MOST_LAST_POINTS, AT_MAXIMUM = 40, 1000, 0.01
 LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9
 #: Information about a parameter, in its own units, that counts as none.
 FLAT = 1e-9
+#: Eigenvalue of the correlations of effects from which rounding hides the maximum.
+INDISTINCT = 1e-8
+#: Share of the information that the observations have, which is rounding.
+NO_SHARE = 1e-11
 #: By how much the likelihood that is reached from the start must be larger.
 LARGER = 0.01
 #: Steps from the start, with few points, which are done with all points only if they
@@ -230,6 +237,14 @@ class MixedEffectsRun:
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
         if not found.value > -float("inf"):
             return "The likelihood is not finite at the estimates."
+        if own_part(self.problem.model) < INDISTINCT:
+            design = self.problem.model.design
+            random = [design.names[p] for p in design.random]
+            return (
+                f"The random effects of {random} are the same to the observations, up "
+                "to rounding: subtract a typical value from inputs whose range is "
+                "small beside their values, such as dates."
+            )
         if not found.reliable:
             return "The conditional modes of some subjects were not found."
         if found.promise > AT_MAXIMUM:
@@ -246,6 +261,26 @@ class MixedEffectsRun:
         flat = np.array(vector.names)[open_].tolist()
         if flat:
             return f"The likelihood does not depend on {flat} at the estimates."
+        return self._undetermined(found)
+
+    def _undetermined(self, found):
+        """Return which population values and effects nothing tells, empty if none."""
+        vector = self.path.vector
+        observed = found.information.observed
+        held = at_bounds(vector, found.params)
+        open_ = np.isnan(np.diag(covariance_of(observed, held)))
+        share = NO_SHARE * np.diag(found.information.complete)
+        open_ |= np.diag(observed) <= share
+        # Variances near their bounds do not count, nor what correlates with them.
+        open_[vector.omega] = open_[vector.is_residual] = False
+        unknown = np.array(vector.names)[open_].tolist()
+        if unknown:
+            return (
+                f"The data do not determine {unknown}: other values of them, together, "
+                "give the same likelihood. Leave one of them out or hold it by fixed, "
+                "or, if inputs are far from zero for their range, subtract a typical "
+                "value from them."
+            )
         return ""
 
 

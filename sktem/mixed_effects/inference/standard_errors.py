@@ -18,7 +18,7 @@ from sktem.mixed_effects.inference.observed_information import (
 )
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["standard_errors"]
+__all__ = ["at_bounds", "standard_errors"]
 
 #: Importance draws of all subjects together, and bounds per subject.
 INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
@@ -34,7 +34,7 @@ SINGULAR_CORRELATION, AT_MAXIMUM = 10, 0.5
 def standard_errors(fitted, method, n_draws):
     """Return standard errors by name, their errors, and unusual findings."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
-    vector, held = fitted.vector, _at_bounds(fitted)
+    vector, held = fitted.vector, at_bounds(fitted.vector, params)
     values = vector.of(params)
     relative, promise = np.zeros(len(vector)), 0.0
     if method == "linearized":
@@ -72,10 +72,10 @@ def standard_errors(fitted, method, n_draws):
     )
 
 
-def _at_bounds(fitted):
+def at_bounds(vector, params):
     """Return which parameters are at their bounds."""
-    model, vector, omega = fitted.model, fitted.vector, fitted.params.omega
-    at_floor = model.at_floor(fitted.params)
+    model, omega = vector.model, params.omega
+    at_floor = model.at_floor(params)
     widths = np.sqrt(np.diag(omega))
     singular = np.zeros(len(omega), dtype=bool)
     least = SINGULAR_CORRELATION * correlation_floor(model)
@@ -84,7 +84,7 @@ def _at_bounds(fitted):
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
         if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < least:
             singular[j] = True
-    held = vector.residual_at_floor(fitted.params)
+    held = vector.residual_at_floor(params)
     held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
     return held
 

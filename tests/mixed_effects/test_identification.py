@@ -1,0 +1,119 @@
+"""Fits whose likelihood has no single maximum, or one that rounding hides, say so."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import gammaln
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem import NonlinearMixedEffectsRegressor
+from tests.mixed_effects.test_estimator import NORMAL, linear_data
+
+TIMES = np.arange(6.0)
+GROUPS = np.repeat(np.arange(30), len(TIMES))
+X = np.tile(TIMES, 30)[:, None]
+
+
+def decay(psi, X):
+    return psi["A"] * np.exp(-psi["k"] * X[:, 0])
+
+
+def decays(seed=0, n=30):
+    rng = np.random.default_rng(seed)
+    A, k = np.array([[10.0], [0.3]]) * np.exp([[0.3], [0.2]] * rng.normal(size=(2, n)))
+    f = A[GROUPS] * np.exp(-k[GROUPS] * X[:, 0])
+    return f + 0.3 * rng.normal(size=len(f))
+
+
+def fitted(model, X, y, parameters, **options):
+    """Fit, and return the fit and its warnings of convergence."""
+    fit = NonlinearMixedEffectsRegressor(
+        model, parameters=parameters, random_state=0, **options
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit.fit(X, y, groups=GROUPS)
+    found = [w for w in caught if issubclass(w.category, ConvergenceWarning)]
+    return fit, " ".join(str(w.message) for w in found)
+
+
+def counts(psi, X, y):
+    return y * np.log(psi["rate"]) - psi["rate"] - gammaln(y + 1)
+
+
+def outcomes(psi, X, y):
+    return -np.logaddexp(0, np.where(y > 0, -1, 1) * psi["t"])
+
+
+AMPLITUDES = {"A": 5.0, "k": 1.0, "z": 1.0}
+CASES = {
+    "a product": (
+        lambda psi, X: psi["z"] * decay(psi, X), decays(), AMPLITUDES, {}, ["A", "z"]
+    ),
+    "nothing": (decay, decays(), AMPLITUDES, {}, ["z"]),
+    "a constant covariate": (
+        decay, decays(), {"A": 5.0, "k": 1.0}, {"covariates": {"A": [1]}},
+        ["A", "beta_x1(A)"],
+    ),
+    "no event": (None, np.zeros(180), {"rate": 1.0}, {"log_density": counts}, ["rate"]),
+    "only events": (
+        None, np.ones(180), {"t": 0.1},
+        {"log_density": outcomes, "transforms": "normal"}, ["t"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_data_do_not_determine_is_named(case):
+    model, y, parameters, options, names = CASES[case]
+    inputs = np.column_stack([X, np.ones(180)])
+    fit, told = fitted(model, inputs, y, parameters, **options)
+    assert not fit.converged_
+    assert f"The data do not determine {names}" in told
+
+
+@pytest.mark.parametrize(("most", "told"), [(3.0, False), (0.3, True)])
+def test_doses_on_a_line_do_not_determine_a_plateau(most, told):
+    rng = np.random.default_rng(1)
+    dose = X * most / TIMES[-1]
+    slope, half = 10 * np.exp(0.2 * rng.normal(size=30)), 1.0 if most > 1 else np.inf
+    y = 1 + slope[GROUPS] * dose[:, 0] / (1 + dose[:, 0] / half)
+    y += 0.02 * rng.normal(size=180)
+    parameters = {"E0": 1.0, "Emax": 5.0, "EC50": 2.0}
+    fit, message = fitted("emax", dose, y, parameters)
+    assert fit.converged_ != told
+    assert ("The data do not determine ['Emax', 'EC50']" in message) == told
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e5, 1e6, 1e8])
+def test_the_origin_of_the_input_does_not_matter_or_is_told(offset):
+    """A line with correlated effects has the same likelihood from any origin."""
+    rows, y, groups = linear_data(seed=2)
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, omega="full", random_state=0)
+    best = fit.fit(rows, y, groups=groups).log_likelihood()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit.fit(rows + offset, y, groups=groups)
+    told = [str(w.message) for w in caught if w.category is ConvergenceWarning]
+    assert fit.converged_ == (not told)
+    if offset <= 1e3:
+        assert not told
+    if told:
+        assert "subtract a typical value" in told[0]
+    else:
+        np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-3)
+
+
+@pytest.mark.parametrize("offset", [1e2, 1e6])
+def test_an_offset_of_the_response_does_not_matter(offset):
+    rows, y, groups = linear_data()
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, omega="full", random_state=0)
+    fit.fit(rows, y, groups=groups)
+    known, errors = fit.omega_, fit.standard_errors()
+    parameters = {"intercept": offset, "slope": 1.0}
+    fit.set_params(parameters=parameters).fit(rows, y + offset, groups=groups)
+    assert fit.converged_
+    np.testing.assert_allclose(fit.omega_, known, rtol=1e-5)
+    for name, error in fit.standard_errors().items():
+        np.testing.assert_allclose(error, errors[name], rtol=1e-4, err_msg=name)
