@@ -29,7 +29,8 @@ Run: ``python benchmarks/few_shot.py``. With ``--cells FILE`` results are writte
 one to that file, so that a run can be stopped and go on; the table has all that are in
 it, with the number of splits of each method. That of the documentation comes from runs
 with ``--test-size 0`` (USPS) and 2000, and five splits;
-``--methods`` without any only prints it. ``--data faces`` alone has a table of its own.
+``--methods`` without any only prints it. ``--data faces`` and ``--data noisy``, digits
+with noise, have tables of their own.
 """
 
 from __future__ import annotations
@@ -96,7 +97,29 @@ def faces():
     return X[::2], y[::2], X[1::2], y[1::2]
 
 
-DATA = {"usps": usps, "mnist": mnist, "letters": letters, "faces": faces}
+def noisy(load, share):
+    """Return noisy images: white noise of so many standard deviations of the pixels."""
+    X, y, X_test, y_test = load()
+    rng, sd = np.random.default_rng(0), share * X.std()
+    X, X_test = (one + sd * rng.standard_normal(one.shape) for one in (X, X_test))
+    return X, y, X_test, y_test
+
+
+DATA = {
+    "usps": usps,
+    "mnist": mnist,
+    "letters": letters,
+    "faces": faces,
+    "usps, noise 0.5": partial(noisy, usps, 0.5),
+    "usps, noise 1": partial(noisy, usps, 1.0),
+    "mnist, noise 0.5": partial(noisy, mnist, 0.5),
+    "mnist, noise 1": partial(noisy, mnist, 1.0),
+}
+
+#: Names that stand for several sets, and sets with a table of their own.
+NOISY = [name for name in DATA if "noise" in name]
+GROUPS = {"noisy": NOISY}
+TABLES = {("faces",): "few_shot_faces", tuple(NOISY): "few_shot_noise"}
 
 
 # ------------------------------------------------------------------------------ peers
@@ -428,7 +451,7 @@ class Cells:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", choices=DATA, nargs="+", default=["usps"])
+    parser.add_argument("--data", choices=[*DATA, *GROUPS], nargs="+", default=["usps"])
     parser.add_argument("--per-class", type=int, nargs="+", default=[5])
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--methods", choices=METHODS, nargs="*", default=list(METHODS))
@@ -439,7 +462,8 @@ def main():
     parser.add_argument("--dry-run", action="store_true", help="write no table")
     options = parser.parse_args()
     methods, cells = available(options.methods), Cells(options.cells)
-    data = {name: DATA[name]() for name in options.data}
+    names = [name for each in options.data for name in GROUPS.get(each, [each])]
+    data = {name: DATA[name]() for name in names}
     n_tests = {
         name: min(options.test_size or len(each[2]), len(each[2]))
         for name, each in data.items()
@@ -453,7 +477,7 @@ def main():
             partial(run, method, data[name], size, split, n_test),
         )
         print(name, size, split, method, cells.known[name, n_test, size, split, method])
-    table = "few_shot" + "_faces" * (options.data == ["faces"])
+    table = TABLES.get(tuple(names), "few_shot")
     report = Report(None if options.dry_run else table)
     report(describe())
     for name, size in product(data, options.per_class):

@@ -32,6 +32,7 @@ from sktem.template.classes import (
     warn_of_classes,
 )
 from sktem.template.estimator import DeformableTemplateEstimator
+from sktem.template.pixel_noise import noise_share
 from sktem.template.predictors import (
     LEAST_SD_OF_PIXEL,
     MOST_NOISE,
@@ -42,7 +43,6 @@ from sktem.template.predictors import (
     Typical,
     has_holes,
     learn_samples,
-    noise_share,
 )
 from sktem.template.rows import answer, found_images, images_of_start
 from sktem.template.setup import checked_weights, floating, units_of
@@ -120,11 +120,10 @@ class DeformableTemplateClassifier(
           holes, where a pixel and all of its neighbours are missing, are judged by
           likelihood.
         - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
-          and less accurate for clean pictures of strokes and edges, but not misled by
-          noise.
-        - "auto": "samples", unless neighbouring pixels of the training images differ as
-          noise does: by the median of their second differences, with a standard
-          deviation of more than a quarter of that of all pixels.
+          and less accurate, but for images that are nearly all noise.
+        - "auto": "samples", unless the training images are nearly all noise: by a low
+          quantile of their second differences, noise of single pixels with a standard
+          deviation of more than nine tenths of that of all pixels.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.

@@ -56,9 +56,27 @@ class PooledDeformations(NamedTuple):
         fields += linear @ grid.points
         return fields
 
-    def copies(self, images, rng) -> np.ndarray:
-        """Return each image under a new deformation, the same for all its channels."""
-        grid = self.grid
+    def copies(self, images, noise, rng) -> np.ndarray:
+        """Return each image under a new deformation, the same for all its channels.
+
+        Interpolation averages the noise of pixels. What it takes away is drawn anew, so
+        that copies are as noisy as images.
+
+        Parameters
+        ----------
+        images : ndarray of shape (n, n_channels * n_pixels)
+            Images.
+        noise : array-like of shape (n_channels,)
+            Standard deviations of their pixels' noise.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, n_channels * n_pixels)
+            Copies.
+        """
+        grid, noise = self.grid, np.asarray(noise)[:, None]
         centre = np.array(grid.half_widths)[:, None]
         found = np.empty_like(images)
         # What is beyond an image is its background, beyond a signal its last value.
@@ -68,13 +86,47 @@ class PooledDeformations(NamedTuple):
             positions = grid.points - self.fields(len(part), rng) + centre
             for row, image in enumerate(part):
                 channels = image.reshape(grid.n_channels, *grid.image_shape)
-                found[start + row] = np.concatenate(
+                copy = np.stack(
                     [
                         map_coordinates(one, positions[row], order=1, mode=beyond)
                         for one in channels
                     ]
                 )
+                if noise.any():
+                    lost = 1 - kept_variance(positions[row], grid.image_shape)
+                    copy += noise * np.sqrt(lost) * rng.standard_normal(copy.shape)
+                found[start + row] = copy.ravel()
         return found
+
+
+def kept_variance(positions, image_shape) -> np.ndarray:
+    """Return the variance of linear interpolations of white noise of variance one.
+
+    It is the sum of the squares of the weights: for each axis those of the two pixels
+    around, where they are in the image. Signals end with their last value.
+
+    Parameters
+    ----------
+    positions : ndarray of shape (n_axes, n)
+        Positions in pixels.
+    image_shape : tuple of int
+        Pixels along each axis.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        Variances, between 0 and 1.
+    """
+    kept = np.ones(positions.shape[1])
+    for position, n in zip(positions, image_shape, strict=True):
+        if len(image_shape) == 1:
+            position = np.clip(position, 0, n - 1)
+        low = np.floor(position)
+        share = position - low
+        kept *= (1 - share) ** 2 * ((low >= 0) & (low < n)) + share**2 * (
+            (low >= -1) & (low < n - 1)
+        )
+    return kept
 
 
 def pooled_covariance(models, parts, n_jobs=None) -> np.ndarray:

@@ -24,6 +24,9 @@ GRADIENT_SD, LEAST_GRADIENT_SD, GRADIENT_SD_OF_SIGNALS = 0.55, 0.275, 0.2
 #: images and volumes, and in signals.
 SHARPNESS, COMPRESSION, COMPRESSION_OF_SIGNALS = 9, 0.25, 0.5
 
+#: Variances of a gradient of noise alone at which a gradient counts half.
+NOISE_VARIANCES = 10.0
+
 #: Weight of the brightness of all cells together.
 BRIGHTNESS = 0.15
 
@@ -49,11 +52,25 @@ class OrientationFeatures:
     Amounts of gradient are added up over several channels, so that an edge counts
     whatever its colours; signals keep them apart. The brightness is that of all
     channels. Channels that are all alike are worth one.
+
+    The power lifts weak gradients, which tell where images are clean, and would be
+    noise where they are not: gradients that the noise of the pixels explains are made
+    smaller.
+
+    Parameters
+    ----------
+    image_shape : tuple of int
+        Pixels along each axis.
+    n_channels : int, default=1
+        Channels.
+    noise : array-like of shape (n_channels,) or float, default=0.0
+        Standard deviations of the noise of single pixels.
     """
 
-    def __init__(self, image_shape, n_channels=1):
+    def __init__(self, image_shape, n_channels=1, noise=0.0):
         self.image_shape = tuple(image_shape)
         self.n_channels = n_channels
+        self.noise = np.broadcast_to(np.asarray(noise, dtype=float), n_channels)
         self.is_signal = len(self.image_shape) == 1
 
     @cached_property
@@ -86,6 +103,19 @@ class OrientationFeatures:
             found.append((smooth, slope, window))
         return found
 
+    @cached_property
+    def _noise_of_gradients(self):
+        """Variances that noise gives each derivative, (n_channels, n_pixels)."""
+        n_axes = len(self.image_shape)
+        variances = np.zeros(self.image_shape)
+        for along in range(n_axes):
+            part = np.ones(())
+            for axis, (smooth, slope, _) in enumerate(self._matrices):
+                own = slope if axis == along else smooth
+                part = np.multiply.outer(part, (own**2).sum(axis=1))
+            variances += part / n_axes
+        return np.multiply.outer(self.noise**2, variances.ravel())
+
     def transform(self, images):
         """Return the features of images, as an array of their kind."""
         n, parts = images.shape[0], []
@@ -115,6 +145,11 @@ class OrientationFeatures:
         none, one = xp.zeros_like(size), xp.ones_like(size)
         size = xp.where(size > LEAST_GRADIENT * largest[..., None], size, none)
         cosines = slopes @ send(self.directions).T / xp.where(size > 0, size, one)
+        if self.noise.any():
+            limit = send(np.tile(NOISE_VARIANCES * self._noise_of_gradients, (n, 1)))
+            squares = size**2
+            rest = xp.reshape(limit, size.shape) + squares
+            size = size * squares / xp.where(squares > 0, rest, one)
         channels = size * xp.clip(cosines, 0.0, None) ** SHARPNESS
         cells, amounts = self._in_cells(images), self._in_cells(channels)
         if self.is_signal:

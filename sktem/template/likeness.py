@@ -34,12 +34,14 @@ class Likeness:
         Pixels along each axis.
     n_channels : int, default=1
         Channels.
+    noise : array-like of shape (n_channels,) or float, default=0.0
+        Standard deviations of the noise of single pixels.
     """
 
-    def __init__(self, image_shape, n_channels=1):
+    def __init__(self, image_shape, n_channels=1, noise=0.0):
         self.image_shape = tuple(image_shape)
         self.n_channels = n_channels
-        self.parts: list = [OrientationFeatures(image_shape, n_channels)]
+        self.parts: list = [OrientationFeatures(image_shape, n_channels, noise)]
         if len(self.image_shape) == 1:
             self.parts.append(PatternFeatures(self.image_shape[0], n_channels))
 

@@ -15,6 +15,7 @@ from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
 from sktem.template.likeness import Likeness
 from sktem.template.modes import ANNEALING
+from sktem.template.pixel_noise import pixel_noise
 from sktem.template.setup import Frame
 from sktem.template.tensors import in_units, observed_counts, rows_with_gaps
 
@@ -25,7 +26,6 @@ __all__ = [
     "has_holes",
     "images_and_copies",
     "learn_samples",
-    "noise_share",
 ]
 
 #: Searches for modes: factors of the noise variance, nats that a step has to gain, and
@@ -60,11 +60,9 @@ NEIGHBOURS, LEAST_MASS = 1.0, 0.01
 TEMPERATURE, TEMPERATURES = 0.1, (-6.0, 2.0)
 
 #: Standard deviation of the noise of single pixels, as a share of that of all pixels,
-#: from which on gradients say less than likelihoods.
-MOST_NOISE = 0.25
-
-#: Median of the absolute value of a standard normal variable.
-NORMAL_MEDIAN = 0.6745
+#: from which on gradients say less than likelihoods: in digits with noise of twice the
+#: standard deviation of their pixels.
+MOST_NOISE = 0.9
 
 #: Probability of an image that is like none of the training images, and least standard
 #: deviations of how far images are: of squared distances between features, and of
@@ -74,31 +72,6 @@ RARE, LEAST_SD, LEAST_SD_OF_PIXEL = 1e-3, 0.03, 0.1
 #: Temperature, for each pixel, of log-likelihoods where samples have theirs, chosen on
 #: digits of 16 x 16 and 28 x 28 pixels.
 TEMPERATURE_OF_PIXEL = 0.5
-
-
-def noise_share(X, image_shape, n_channels=1) -> float:
-    """Return the standard deviation of pixels' noise as a share of that of the pixels.
-
-    Second differences along all axes leave noise and what is sharp; their median
-    overlooks what is sharp in few places. Squares are averaged over the channels.
-    """
-    parts = np.split(X, n_channels, axis=1)
-    shares = [_noise_share(part, image_shape) for part in parts]
-    return shares[0] if n_channels == 1 else float(np.sqrt(np.mean(np.square(shares))))
-
-
-def _noise_share(X, image_shape):
-    """Return the same for one channel."""
-    rough = X.reshape(-1, *image_shape)
-    for axis, n in enumerate(image_shape, start=1):
-        if n > 2:
-            rough = np.diff(rough, 2, axis=axis) / np.sqrt(6)
-    seen = ~np.isnan(rough)
-    if not seen.any():
-        return 0.0
-    spread = np.nanstd(X)
-    median = np.median(np.abs(rough[seen]))
-    return float(median / (NORMAL_MEDIAN * spread)) if spread > 0 else 0.0
 
 
 def has_holes(X, image_shape, n_channels=1) -> np.ndarray:
@@ -351,8 +324,32 @@ class LeftOut(NamedTuple):
         )
 
 
-def images_and_copies(models, parts, units, rng, n_jobs=None):
-    """Return images and new copies of them, their classes, weights and sources.
+class Rows(NamedTuple):
+    """Images, class by class, and copies of them.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_channels * n_pixels)
+        Images and copies, standardised.
+    labels : ndarray of int of shape (n_rows,)
+        Classes.
+    sources : ndarray of int of shape (n_rows,)
+        Rows of the images that they are copies of.
+    weights : ndarray of shape (n_rows,)
+        Weights with a mean of one in each class.
+    noise : ndarray of shape (n_channels,)
+        Standard deviations of the pixels' noise.
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    sources: np.ndarray
+    weights: np.ndarray
+    noise: np.ndarray
+
+
+def images_and_copies(models, parts, units, rng, n_jobs=None) -> Rows:
+    """Return images and new copies of them.
 
     Images are first, as they are, with their missing pixels filled with the deformed
     template. Every class gets as many rows.
@@ -372,12 +369,8 @@ def images_and_copies(models, parts, units, rng, n_jobs=None):
 
     Returns
     -------
-    X : ndarray of shape (n_rows, n_pixels)
-        Images, class by class, and copies, standardised by given units.
-    labels, sources : ndarray of int of shape (n_rows,)
-        Classes, and the rows of the images that they are copies of.
-    weights : ndarray of shape (n_rows,)
-        Weights with a mean of one in each class.
+    Rows
+        Images and copies, standardised by the given units.
     """
     images, weights = [], []
     for model, (X, own) in zip(models, parts, strict=True):
@@ -402,9 +395,12 @@ def images_and_copies(models, parts, units, rng, n_jobs=None):
         sources.append(np.flatnonzero(labels == label)[turns])
     rows = np.concatenate(sources)
     covariance = pooled_covariance(models, parts, n_jobs)
-    deformations = PooledDeformations(models[0].grid_, covariance)
-    copies = deformations.copies(originals[rows[len(originals) :]], rng)
-    return np.concatenate([originals, copies]), labels[rows], rows, masses[rows]
+    grid = models[0].grid_
+    deformations = PooledDeformations(grid, covariance)
+    noise = pixel_noise(originals, grid.image_shape, grid.n_channels)
+    copies = deformations.copies(originals[rows[len(originals) :]], noise, rng)
+    X = np.concatenate([originals, copies])
+    return Rows(X, labels[rows], rows, masses[rows], noise)
 
 
 def learn_samples(models, parts, rng, n_jobs=None):
@@ -432,8 +428,10 @@ def learn_samples(models, parts, rng, n_jobs=None):
     offset = np.mean([model.offset_ for model in models], axis=0)
     frame = Frame(grid, offset, np.mean([model.scale_ for model in models], axis=0))
     units = frame.at_pixels(frame.offset), frame.at_pixels(frame.scale)
-    X, labels, sources, weights = images_and_copies(models, parts, units, rng, n_jobs)
-    likeness = Likeness(grid.image_shape, grid.n_channels)
+    X, labels, sources, weights, noise = images_and_copies(
+        models, parts, units, rng, n_jobs
+    )
+    likeness = Likeness(grid.image_shape, grid.n_channels, noise)
     rows = likeness.features(X)
     targets = np.eye(len(models))[labels]
     shares = targets.mean(axis=0)

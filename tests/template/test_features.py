@@ -14,6 +14,7 @@ from sktem.template.features import (
     GRADIENT_SD,
     GRADIENT_SD_OF_SIGNALS,
     LEAST_GRADIENT_SD,
+    NOISE_VARIANCES,
     REACH,
     SHARPNESS,
     OrientationFeatures,
@@ -31,8 +32,8 @@ def cells_of(shape):
 OF_SHAPE = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
 
-def by_loops(image):
-    """Return the features of one image, from their definition."""
+def slopes_of(image):
+    """Return the derivatives of a smoothed image along each axis."""
     shape, n_axes = image.shape, image.ndim
     sixteenths = GRADIENT_SD_OF_SIGNALS if n_axes == 1 else GRADIENT_SD
     sd = max(sixteenths * max(shape) / 16, LEAST_GRADIENT_SD)
@@ -47,7 +48,17 @@ def by_loops(image):
                 weights = weights * x / (weights * x**2).sum()
             part = correlate1d(part, weights, axis=axis, mode="nearest")
         slopes.append(part)
-    slopes = np.stack(slopes, axis=-1)
+    return np.stack(slopes, axis=-1)
+
+
+def by_loops(image, noise=0.0):
+    """Return the features of one image, from their definition."""
+    shape, n_axes = image.shape, image.ndim
+    slopes, variances = slopes_of(image), np.zeros(shape)
+    for pixel in np.ndindex(*shape) if noise else ():
+        impulse = np.zeros(shape)
+        impulse[pixel] = noise
+        variances += (slopes_of(impulse) ** 2).mean(axis=-1)
     directions = [np.array(d) - 1.0 for d in np.ndindex(*[3] * n_axes)]
     directions = [d / np.linalg.norm(d) for d in directions if d.any()]
     counts = cells_of(shape)
@@ -66,6 +77,7 @@ def by_loops(image):
                 size = np.linalg.norm(slopes[pixel])
                 if size > 0:
                     cosine = max(slopes[pixel] @ direction / size, 0.0)
+                    size *= size**2 / (size**2 + NOISE_VARIANCES * variances[pixel])
                     amount += window[pixel] * size * cosine**SHARPNESS
             found.append(amount**power)
     brightness = np.array(brightness)
@@ -82,6 +94,32 @@ def test_features(shape):
     found = OrientationFeatures(shape).transform(images.reshape(3, -1))
     expected = [by_loops(image) for image in images]
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("shape", [(9,), (6, 5), (2, 3, 4)], ids=str)
+def test_noise_makes_gradients_smaller(shape):
+    images = np.random.default_rng(0).normal(size=(3, *shape))
+    rows = images.reshape(3, -1)
+    found = OrientationFeatures(shape, noise=0.3).transform(rows)
+    expected = [by_loops(image, 0.3) for image in images]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    clean = OrientationFeatures(shape).transform(rows)
+    assert np.abs(found - clean).max() > 0.01
+    none = OrientationFeatures(shape, noise=1e-9).transform(rows)
+    np.testing.assert_allclose(none, clean, atol=1e-9)
+
+
+def test_noise_of_each_channel():
+    """Two channels, of which only the clean one counts."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3, 60))
+    both = OrientationFeatures((6, 5), 2, [0.0, 1e9]).transform(rows)
+    one = OrientationFeatures((6, 5)).transform(rows[:, :30])
+    n = one.shape[1] - 25
+    np.testing.assert_allclose(both[:, :n], one[:, :n], atol=1e-4)
+    with pytest.raises(AssertionError):
+        other = OrientationFeatures((6, 5), 2, [1e9, 0.0]).transform(rows)
+        np.testing.assert_allclose(other[:, :n], one[:, :n], atol=1e-4)
 
 
 @OF_SHAPE

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from scipy.linalg import block_diag
-from scipy.ndimage import gaussian_filter, zoom
+from scipy.ndimage import gaussian_filter, map_coordinates, zoom
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -16,7 +16,7 @@ from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.models import ImageGrid
 from sktem.template import copies, likeness, predictors
 from sktem.template.copies import PooledDeformations, pooled_covariance
-from sktem.template.predictors import Likelihoods, has_holes, noise_share
+from sktem.template.predictors import Likelihoods, has_holes
 from tests.oracles import LIMIT
 from tests.template.oracles import SMALL, grid_of, two_kinds
 
@@ -78,7 +78,7 @@ def test_copies_show_the_image_elsewhere(monkeypatch):
     grid = ImageGrid((12, 12), (6, 6), (3, 3), 2.0, 4.0)
     law = PooledDeformations(grid, 0.01 * np.eye(18))
     ramp = np.add.outer(np.arange(12.0), np.zeros(12)).ravel()
-    found = law.copies(np.stack([ramp] * 5), np.random.default_rng(1))
+    found = law.copies(np.stack([ramp] * 5), [0.0], np.random.default_rng(1))
     shift = law.fields(5, np.random.default_rng(1))[:, 0]
     inner = np.zeros((12, 12), dtype=bool)
     inner[4:8, 4:8] = True
@@ -89,8 +89,40 @@ def test_copies_show_the_image_elsewhere(monkeypatch):
     still = PooledDeformations(grid, 1e-20 * np.eye(18))
     images = np.random.default_rng(0).normal(size=(300, 144))
     np.testing.assert_allclose(
-        still.copies(images, np.random.default_rng(0)), images, atol=1e-6
+        still.copies(images, [0.0], np.random.default_rng(0)), images, atol=1e-6
     )
+
+
+@OF_SHAPE
+def test_variance_that_interpolation_keeps(shape):
+    """Against the weight that each pixel has at each position."""
+    sides = np.array(shape)[:, None]
+    positions = np.random.default_rng(0).uniform(-2.0, sides + 1.0, (len(shape), 200))
+    positions[:, :2] = 0.0, sides[0, 0] - 1.0  # on pixels of corners
+    mode = "nearest" if len(shape) == 1 else "grid-constant"
+    weights = []
+    for pixel in np.ndindex(*shape):
+        impulse = np.zeros(shape)
+        impulse[pixel] = 1.0
+        weights.append(map_coordinates(impulse, positions, order=1, mode=mode))
+    expected = np.square(weights).sum(axis=0)
+    np.testing.assert_allclose(
+        copies.kept_variance(positions, shape), expected, atol=1e-12
+    )
+
+
+@OF_SHAPE
+def test_copies_are_as_noisy_as_images(shape):
+    grid, rng = grid_of(shape), np.random.default_rng(0)
+    law = PooledDeformations(grid, 0.01 * np.eye(grid.n_latents))
+    n, size = 3000, np.prod(shape)
+    noise = 2.0 * rng.normal(size=(n, size))
+    variances, error = [], np.sqrt(2 / n)
+    for given in (2.0, 0.0):
+        found = law.copies(noise, [given], np.random.default_rng(1))
+        variances.append(np.mean(found**2, axis=0) / 4)
+    assert np.abs(variances[0] - 1).max() < LIMIT * error
+    assert variances[1].mean() < 0.8
 
 
 def simulated(n, covariance_scale, seed=0):
@@ -167,7 +199,7 @@ def test_machine_is_kernel_ridge_regression(data, exact):
     machine, _ = predictors.learn_samples(
         fitted.estimators_, parts, np.random.default_rng(3)
     )
-    X, labels, sources, weights = predictors.images_and_copies(
+    X, labels, sources, weights, _ = predictors.images_and_copies(
         fitted.estimators_, parts, machine.units, np.random.default_rng(3)
     )
     assert (np.bincount(labels) == 40).all() and (weights == 1).all()
@@ -187,7 +219,7 @@ def test_left_out_scores_are_those_without_the_image(data, exact):
     fitted, parts = machine_of(data)
     args = fitted.estimators_, parts
     machine, left_out = predictors.learn_samples(*args, np.random.default_rng(3))
-    X, labels, sources, _ = predictors.images_and_copies(
+    X, labels, sources, *_ = predictors.images_and_copies(
         *args, machine.units, np.random.default_rng(3)
     )
     offset, scale = machine.units
@@ -423,39 +455,19 @@ def test_threads_and_units(data):
     np.testing.assert_allclose(found[0], found[2], atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(400,), (20, 20), (8, 8, 8)], ids=str)
-def test_noise_share(shape):
-    """Of noise, of what is smooth or has few edges, and of their sum."""
-    rng = np.random.default_rng(0)
-    noise = rng.normal(size=(20, *shape))
-    flat = np.zeros_like(noise)
-    flat[:, : shape[0] // 2] = 1.0
-    smooth = np.broadcast_to(np.sin(np.linspace(0, 3, shape[-1])), noise.shape)
-
-    def share(X, lost=0.0):
-        rows = X.reshape(len(X), -1).copy()
-        rows[rng.random(rows.shape) < lost] = np.nan
-        return noise_share(rows, shape)
-
-    assert share(flat) < 0.01 and share(smooth) < 0.05
-    for size in (0.1, 1.0):
-        X = 1e3 * (flat + size * noise)
-        expected = size / np.sqrt(size**2 + 0.25)
-        assert share(X) == pytest.approx(expected, rel=0.1)
-        assert share(X, lost=0.05) == pytest.approx(expected, rel=0.1)
-    assert noise_share(np.zeros((3, flat[0].size)), shape) == 0
-    assert noise_share(np.full((3, flat[0].size), np.nan), shape) == 0
-
-
 def test_predictor_by_noise(data):
     X, y = data
     found = []
-    for size in (0.0, 1.0):
+    for size in (0.0, 0.2, 2.0):
         noise = np.random.default_rng(0).normal(size=X[:20].shape)
         smooth = gaussian_filter(X[:20].reshape(-1, 6, 6), (0, 1, 1)).reshape(20, -1)
         settings = {"predictor": "auto", "temperature": 1.0}
         found.append(classifier(**settings).fit(smooth + size * noise, y[:20]))
-    assert [one.predictor_ for one in found] == ["samples", "likelihood"]
+    assert [one.predictor_ for one in found] == [
+        "samples",
+        "samples",
+        "likelihood",
+    ]
 
 
 def test_wrong_predictor(data):

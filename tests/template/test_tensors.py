@@ -386,9 +386,10 @@ def test_labels_that_are_text(xp):
         assert one.score(given, names) == np.mean(found == names) > 0.9
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.5])
 @pytest.mark.parametrize(("shape", "n_channels"), [((40,), 2), ((6, 5), 3)], ids=str)
-def test_features_are_those_of_numpy(shape, n_channels, xp):
-    alike = Likeness(shape, n_channels)
+def test_features_are_those_of_numpy(shape, n_channels, noise, xp):
+    alike = Likeness(shape, n_channels, noise)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4, n_channels * int(np.prod(shape))))
     X[1] = 2.0
