@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
+from sktem.mixed_effects.residual_errors import ProportionalError
+from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
 
 __all__ = ["unusual"]
+
+#: Share of predictions that are zero, as they should, from which these matter.
+MOST_ZEROS = 0.01
 
 
 def unusual(model, rows, state):
@@ -51,6 +58,13 @@ def unusual(model, rows, state):
             f'residual_error="{simpler}", or take estimates and standard errors of the '
             "others as conditional on that."
         )
+    zeros, impossible = _without_error(model, rows, params)
+    if zeros > MOST_ZEROS * rows.n_rows or impossible:
+        messages.append(
+            f"{zeros} of {rows.n_rows} predictions are zero, where a proportional "
+            "error is none, and the estimates follow these rows: leave them out (such "
+            'as those at the time of a dose), or pass residual_error="combined".'
+        )
     if count := state.history.events.get("infeasible", 0):
         messages.append(
             f"{count} steps of the variance reduction led to statistics that no data "
@@ -58,3 +72,22 @@ def unusual(model, rows, state):
             "step_size or a larger batch_size may help."
         )
     return messages
+
+
+def _without_error(model, rows, params):
+    """Return how many rows have no proportional error, and how many of them need one.
+
+    Predictions are zero there, and for the second number the observations are not.
+    """
+    if not isinstance(model.error, ProportionalError):
+        return 0, 0
+    found = each_block(rows, partial(_zeros, model, params), lambda subjects: ())
+    return np.sum(found, axis=0)
+
+
+def _zeros(model, params, rows):
+    """Return how many predictions of a block are zero, and not the observations."""
+    means = model.prior_moments(rows, params)[0]
+    f = model.predict_rows(rows, means, params.numeric)
+    zero = np.abs(f) <= model.least_prediction
+    return int(zero.sum()), int((np.abs(rows.y[zero]) > model.least_prediction).sum())

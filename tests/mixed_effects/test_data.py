@@ -17,6 +17,7 @@ from sktem.mixed_effects.inference.node_numbers import (
     covariance_of,
     log_likelihood_by_nodes,
 )
+from sktem.mixed_effects.structural import STRUCTURAL_MODELS
 from tests.mixed_effects.fits import bolus_rows
 
 N, M = 20, 5
@@ -422,3 +423,32 @@ def test_covariance_where_information_is_singular():
     found = covariance_of(information, np.array([False, False, True]))
     np.testing.assert_allclose(np.diag(found)[:2], [0.25, 1.0])
     assert np.isnan(covariance_of(-np.eye(2), np.zeros(2, dtype=bool))).all()
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_proportional_errors_where_the_model_is_zero(noise):
+    """At the time of the dose an oral model has no proportional error to estimate."""
+    rng = np.random.default_rng(5)
+    X = np.column_stack([np.full(180, 100.0), np.tile([0, 1, 2, 4, 8, 12], 30)])
+    groups = np.repeat(np.arange(30), 6)
+    psi = [1.5, 10, 2] * np.exp([0.4, 0.2, 0.3] * rng.normal(size=(30, 3)))[groups]
+    parameters = dict(zip(("ka", "V", "CL"), psi.T, strict=True))
+    f = STRUCTURAL_MODELS["one_compartment_oral"].function(parameters, X)
+    y = f * (1 + 0.1 * rng.normal(size=180))
+    first = X[:, 1] == 0
+    y[first] = noise * rng.random(first.sum())
+    fit = NonlinearMixedEffectsRegressor(
+        "one_compartment_oral", parameters={"ka": 1.0, "V": 5.0, "CL": 1.0},
+        residual_error="proportional", random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        with pytest.warns(FitWarning, match="of 180 predictions are zero, where a pro"):
+            fit.fit(X, y, groups=groups)
+    fit.fit(X[~first], y[~first], groups=groups[~first])  # without a warning
+    known, error = fit.residual_error_["b"], fit.standard_errors()["b"]
+    assert abs(known - 0.1) < 3 * error
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # a at its bound
+        fit.set_params(residual_error="combined").fit(X, y, groups=groups)
+    assert abs(fit.residual_error_["b"] - known) < 0.1 * error
