@@ -23,7 +23,7 @@ from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
 from sktem.loop.state import RunState
 from sktem.regression.feature_scaling import Scaling
-from sktem.regression.robust_poisson_ascent import ascend, best_start
+from sktem.regression.robust_poisson_ascent import ascend, best_start, has_maximum
 from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
@@ -39,6 +39,12 @@ __all__ = ["RobustPoissonRegressor"]
 
 #: The unadjusted sampler by name: its bias at this step is negligible.
 ULA_OPTIONS = {"step": 0.02, "n_steps": 5}
+#: What is said where coefficients have run off.
+NO_MAXIMUM = (
+    "The likelihood has no maximum: features tell rows apart whose counts are all "
+    "zero, and their rates run off to zero. Leave these rows or features out, or take "
+    "a penalty (scikit-learn's PoissonRegressor)."
+)
 
 
 @dataclass(kw_only=True)
@@ -105,7 +111,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         Passes over the data.
     converged_ : bool
         Whether the maximum has been reached: with "exact" moments by the gain of a
-        Newton step, else by the progress of the solver.
+        Newton step, else by the progress of the solver. False, with a warning, where
+        there is none, since features tell rows apart that have only counts of zero.
     n_features_in_ : int
         Number of features.
 
@@ -253,6 +260,8 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             if state.converged or not state.stopped:
                 state.params, left = ascend(rows, state.params, weights)
                 state.converged = bool(left <= self.tol * weights.sum())
+                if state.converged and not has_maximum(rows, state.params, weights):
+                    state.converged, state.failure = False, NO_MAXIMUM
 
         state = self._fit(settings, rows, sample_weight, new_run, finish=finish)
         self._warn(state, settings)

@@ -14,12 +14,14 @@ from sktem.regression.robust_poisson_model import (
 )
 from sktem.rows.checked import joined, share_of, summed
 
-__all__ = ["ascend", "best_start"]
+__all__ = ["ascend", "best_start", "has_maximum"]
 
 #: Newton steps, and the longest of the linear predictor and of the log-variance.
 N_STEPS, LONGEST_STEP = 100, 2.0
 #: Curvature of a direction, relative to the largest, below which it is noise.
 FLAT = 1e-12
+#: Standard error of the logarithm of rates from which it has run off.
+RUN_OFF = 100.0
 
 
 def _derivatives(rows, params, weights):
@@ -91,6 +93,26 @@ def ascend(rows, params, weights):
             break
         params, (value, gradient, hessian) = trial, found
     return params, left
+
+
+def has_maximum(rows, params, weights):
+    """Return whether no rates run off to zero, where only counts of zero are."""
+    found = partial(_information, params=params)
+    information, gram = summed(found, rows, weights)
+    values, vectors = np.linalg.eigh(gram / weights.sum())
+    # Columns that depend on others leave the likelihood as it is.
+    kept = values > FLAT * values[-1]
+    units = vectors[:, kept] / np.sqrt(values[kept])
+    least = np.linalg.eigvalsh(units.T @ information @ units)[0]
+    return bool(least > RUN_OFF**-2)
+
+
+def _information(rows, weights, params):
+    """Return the part of a block in the information, roughly, and in products."""
+    D = rows[:, 1:]
+    rate = np.exp(np.minimum(D @ params.coefficients + params.variance / 2, 300.0))
+    shares = weights * rate / (1 + params.variance * rate)
+    return (D.T * shares) @ D, (D.T * weights) @ D
 
 
 def _largest_move(rows, weights, step):

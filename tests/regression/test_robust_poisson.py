@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import PoissonRegressor
 
 from sktem import RobustPoissonRegressor
+from sktem.exceptions import FitWarning
 from sktem.regression.robust_poisson_ascent import _derivatives
 from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
@@ -199,10 +200,41 @@ def test_derivatives_are_those_of_the_likelihood():
         )
 
 
-def test_nothing_but_zeros():
-    X = np.random.default_rng(0).normal(size=(30, 1))
-    fit = RobustPoissonRegressor().fit(X, np.zeros(30))
-    assert (fit.predict(X) < 1e-3).all() and np.isfinite(fit.coef_).all()
+@pytest.mark.parametrize(
+    "among", ["all", "a group", "no excess", "many features", "blocks"]
+)
+def test_rates_that_run_off_to_zero_are_said(among):
+    X, y = make_data()
+    group = np.arange(len(y)) < 40
+    if among == "all":
+        y = np.zeros(len(y))
+    elif among == "many features":
+        X = np.random.default_rng(1).normal(size=(len(y), len(y) + 50))
+    else:
+        y = np.round(np.exp(0.7 + X @ [0.5, -0.3])) if among == "no excess" else y
+        X, y = np.column_stack([X, group]), np.where(group, 0.0, y)
+    rows = [X[:90], X[90:]] if among == "blocks" else X
+    with pytest.warns(FitWarning, match="has no maximum: features tell rows apart"):
+        fit = RobustPoissonRegressor().fit(rows, y)
+    assert not fit.converged_ and np.isfinite(fit.coef_).all()
+    if among != "many features":
+        assert (fit.predict(X)[y == 0 if among == "all" else group] < 1e-3).all()
+
+
+@pytest.mark.parametrize("kind", ["one event", "collinear", "low rates", "leverage"])
+def test_a_maximum_that_is_there_is_not_denied(kind):
+    X, y = make_data()
+    group = np.arange(len(y)) < 40
+    if kind == "one event":
+        X, y = np.column_stack([X, group]), np.where(group, 0.0, y)
+        y[0] = 1.0
+    elif kind == "collinear":
+        X = np.column_stack([X, X[:, 0], np.ones(len(y))])
+    elif kind == "low rates":
+        y = y * 1e-5
+    else:
+        X[0, 0] = 1e6
+    assert RobustPoissonRegressor().fit(X, y).converged_  # without a warning
 
 
 def test_passes_that_are_used_up_are_said():
