@@ -26,6 +26,7 @@ from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns, subjects_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
+from sktem.mixed_effects.labels import are_of_one_kind
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
@@ -532,6 +533,14 @@ default="constant"
             raise ValueError("model is None: there is no function to predict with")
         if (source := rows_by_blocks(X)) is not None:
             return predicted_blocks(self, source, groups)
+        problem = self.fitted_.problem
+        if groups is not None and problem.grouped:
+            if not are_of_one_kind(groups, problem.labels):
+                warn_user(
+                    "groups has text where those of the fit are numbers, or the other "
+                    "way round: all subjects count as new ones.",
+                    UserWarning,
+                )
         return self.fitted_.predict(self._checked(X), groups)
 
     def score(self, X, y, groups=None, sample_weight=None):

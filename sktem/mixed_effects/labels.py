@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.mixed_effects.columns import subjects_of
 
-__all__ = ["LabelCodes", "codes_in_partition", "known_codes"]
+__all__ = ["LabelCodes", "are_of_one_kind", "codes_in_partition", "known_codes"]
 
 
 class LabelCodes:
@@ -55,6 +55,11 @@ def known_codes(known, labels):
     """Return the places of labels among known ones, -1 for others."""
     place = {label: float(k) for k, label in enumerate(known.tolist())}
     return np.array([place.get(label, -1.0) for label in np.asarray(labels).tolist()])
+
+
+def are_of_one_kind(one, other) -> bool:
+    """Return whether labels are numbers in both cases, or in none: "3" is not 3."""
+    return _are_numbers(np.asarray(one)) == _are_numbers(np.asarray(other))
 
 
 def _are_numbers(labels):

@@ -140,8 +140,9 @@ class PooledRegression:
         for j, step in enumerate(1e-5 * reach):
             shift = np.zeros(len(vector))
             shift[j] = step
-            change = self.terms(vector + shift) - self.terms(vector - shift)
-            found[:, j] = change / (2 * step)
+            with np.errstate(over="ignore", invalid="ignore"):
+                change = self.terms(vector + shift) - self.terms(vector - shift)
+                found[:, j] = change / (2 * step)
         return np.where(np.isfinite(found), found, 0.0)
 
     def descend(self, vector, chosen=None):
@@ -159,7 +160,8 @@ class PooledRegression:
         for _ in range(MOST_STEPS if np.isfinite(value) and chosen.any() else 0):
             J = self.slopes(vector, reach)[:, chosen]
             slope = sign * (J.sum(axis=0) if self.model.error is None else J.T @ terms)
-            size = np.sqrt((J**2).sum(axis=0))
+            with np.errstate(over="ignore"):
+                size = np.sqrt((J**2).sum(axis=0))
             size = np.where((size > 0) & np.isfinite(size), size, np.inf)
             scaled = J / size
             curvature, before = scaled.T @ scaled, value

@@ -25,6 +25,11 @@ class Scaling(NamedTuple):
         (centre,) = summed(partial(_average, total), X, weights)
         (squares,) = summed(partial(_average, total, centre=centre), X, weights)
         scale = np.sqrt(squares)
+        if len(large := np.flatnonzero(~np.isfinite(scale))):
+            raise ValueError(
+                f"X has values whose squares overflow, in columns {large.tolist()}: "
+                "divide these columns by their size"
+            )
         constant = scale <= 1e-12 * np.abs(centre)
         return cls(centre, np.where(constant, np.inf, scale))
 
@@ -42,5 +47,6 @@ class Scaling(NamedTuple):
 
 def _average(total, X, weights, centre=None):
     """Return the part of a block in the average of X, or of squares around it."""
-    values = X if centre is None else (X - centre) ** 2
-    return (share_of(X, weights, total) * np.average(values, 0, weights),)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = X if centre is None else (X - centre) ** 2
+        return (share_of(X, weights, total) * np.average(values, 0, weights),)

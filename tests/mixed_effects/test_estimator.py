@@ -589,6 +589,10 @@ def test_prediction_of_known_and_unknown_subjects(bolus):
     assert bolus.score(X, y, groups=groups) > bolus.score(X, y)
     with pytest.raises(ValueError, match="groups must have one label per row"):
         bolus.predict(X, groups[:3])
+    with pytest.warns(UserWarning, match="all subjects count as new ones"):
+        text = bolus.predict(X, groups.astype(str))
+    np.testing.assert_array_equal(text, population)
+    np.testing.assert_array_equal(bolus.predict(X, groups.astype(float)), individual)
 
 
 def test_criteria(bolus):

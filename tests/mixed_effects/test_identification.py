@@ -117,3 +117,18 @@ def test_an_offset_of_the_response_does_not_matter(offset):
     np.testing.assert_allclose(fit.omega_, known, rtol=1e-5)
     for name, error in fit.standard_errors().items():
         np.testing.assert_allclose(error, errors[name], rtol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e6])
+def test_units_of_a_covariate_do_not_matter(unit):
+    y, weight = decays(), np.random.default_rng(3).normal(70, 10, 30)[GROUPS]
+    options = {"covariates": {"A": [1]}, "random_state": 0}
+    fit = NonlinearMixedEffectsRegressor(
+        decay, parameters={"A": 5.0, "k": 1.0}, **options
+    )
+    fit.fit(np.column_stack([X, weight]), y, groups=GROUPS)
+    known, best = fit.covariate_effects_["A", "x1"], fit.log_likelihood()
+    fit.fit(np.column_stack([X, unit * weight]), y, groups=GROUPS)  # no warning
+    found = fit.covariate_effects_["A", "x1"] * unit
+    np.testing.assert_allclose(found, known, rtol=1e-4)
+    np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-5)

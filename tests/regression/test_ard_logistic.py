@@ -6,7 +6,7 @@ from scipy import optimize
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem import ARDLogisticClassifier
+from sktem import ARDLogisticClassifier, RobustPoissonRegressor
 from sktem.e_step.random import spawn_generators
 from sktem.regression.ard_logistic_ascent import ascent_from, without_negligible
 from sktem.regression.ard_logistic_model import (
@@ -229,3 +229,11 @@ def test_too_small_a_tolerance_is_said():
     assert not fit.converged_
     fit = ARDLogisticClassifier(random_state=0, tol=0, max_iter=10).fit(X, y)
     assert not fit.converged_ and fit.n_iter_ == 10
+
+
+@pytest.mark.parametrize("kind", [ARDLogisticClassifier, RobustPoissonRegressor])
+def test_values_whose_squares_overflow_are_refused(kind):
+    X, y = make_data(n=60, p=4)
+    X[:, 1] *= 1e200
+    with pytest.raises(ValueError, match=r"squares overflow, in columns \[1\]"):
+        kind().fit(X, y)
