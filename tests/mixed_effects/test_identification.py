@@ -8,7 +8,8 @@ from scipy.special import gammaln
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import NonlinearMixedEffectsRegressor
-from tests.mixed_effects.test_estimator import NORMAL, linear_data
+from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from tests.mixed_effects.test_estimator import NORMAL, linear_data, linear_deviance
 
 TIMES = np.arange(6.0)
 GROUPS = np.repeat(np.arange(30), len(TIMES))
@@ -132,3 +133,29 @@ def test_units_of_a_covariate_do_not_matter(unit):
     found = fit.covariate_effects_["A", "x1"] * unit
     np.testing.assert_allclose(found, known, rtol=1e-4)
     np.testing.assert_allclose(fit.log_likelihood(), best, atol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [1e2, 3e2, 7e2])
+def test_standard_errors_from_another_origin(offset):
+    """Those of a line follow from its marginal law about the middle."""
+    rows, y, groups = linear_data(seed=2)
+    fit = NonlinearMixedEffectsRegressor(**NORMAL, omega="full", random_state=0)
+    fit.fit(rows + offset, y, groups=groups)
+    found = fit.standard_errors()
+    # The same line about the middle, where the deviance has a Hessian.
+    middle = fit.set_params(random_state=1).fit(rows, y, groups=groups)
+    (a, b), omega = middle.population_parameters_.values(), middle.omega_
+    log_a = np.log(middle.residual_error_["a"])
+    theta = np.array([a, b, omega[0, 0], omega[1, 1], omega[0, 1], log_a])
+    hessian = numerical_hessian(
+        lambda t: 0.5 * linear_deviance(t, rows, y, groups, True), theta, 1e-3 * theta
+    )
+    # a' = a - offset b, and so for the covariance.
+    turned = np.eye(6)
+    turned[0, 1] = turned[4, 3] = -offset
+    turned[2, 3:5] = offset**2, -2 * offset
+    expected = np.sqrt(np.diag(turned @ np.linalg.inv(hessian) @ turned.T))
+    names = ["intercept", "slope", "omega2_intercept", "omega2_slope",
+             "cov_intercept_slope"]  # fmt: skip
+    for name, error in zip(names, expected, strict=False):
+        np.testing.assert_allclose(found[name], error, rtol=5e-3, err_msg=name)

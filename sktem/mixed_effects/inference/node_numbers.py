@@ -14,6 +14,7 @@ __all__ = [
     "covariance_of",
     "information_by_nodes",
     "log_likelihood_by_nodes",
+    "uncorrelated",
 ]
 
 #: Numbers of nodes per random effect that are tried, for log-likelihoods and for
@@ -27,6 +28,8 @@ SAME_LIKELIHOOD, SAME_ERROR = 1e-3, 3e-3
 #: Eigenvalue of the scaled information below which a direction is not identified, and
 #: the share of a parameter in it that counts.
 SINGULAR, INVOLVED = 1e-9, 1e-4
+#: Least eigenvalue of correlations where rounding leaves digits of the information.
+LEAST_OWN_PART = 1e-6
 
 
 class NodeInformation(NamedTuple):
@@ -67,14 +70,14 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     return values, error
 
 
-def information_by_nodes(model, X, params, modes, covariances, held):
+def information_by_nodes(model, X, params, modes, covariances, held, basis=None):
     """Return the information, with nodes doubled until standard errors are stable."""
     found, errors = None, np.full(len(held), np.nan)
     for n_nodes in _numbers(INFORMATION_NODES, *modes.shape):
         draws = quadrature_draws(modes, covariances, n_nodes)
         information = louis_information(model, X, params, draws)
         before = errors
-        errors = np.sqrt(np.diag(covariance_of(information.observed, held)))
+        errors = np.sqrt(np.diag(covariance_of(information.observed, held, basis)))
         with np.errstate(invalid="ignore", divide="ignore"):
             change = np.abs(errors / before - 1)
         # A parameter without a standard error in both results has not changed.
@@ -86,16 +89,27 @@ def information_by_nodes(model, X, params, modes, covariances, held):
     return found
 
 
-def covariance_of(information, held):
-    """Return the inverse of an information matrix, NaN where it has none."""
+def covariance_of(information, held, basis=None):
+    """Return the inverse of an information matrix, NaN where it has none.
+
+    The columns of a basis are directions in which the parameters are less correlated.
+    """
     covariance = np.full(information.shape, np.nan)
     free = np.flatnonzero(~held)
     inner = information[np.ix_(free, free)]
     if len(free) == 0 or not np.isfinite(inner).all():
         return covariance
+    if basis is not None:
+        basis = basis[np.ix_(free, free)]
+        inner = basis.T @ inner @ basis
     scale = np.sqrt(np.abs(np.diag(inner)))
     scale = np.where(scale > 0, scale, 1.0)
     values, vectors = np.linalg.eigh(inner / scale[:, None] / scale)
+    if basis is not None:
+        vectors = basis @ (vectors / scale[:, None])
+        scale = np.sqrt((vectors**2).sum(axis=1))
+        vectors = vectors / scale[:, None]
+        scale = 1 / scale
     singular = values <= SINGULAR
     kept = vectors[:, ~singular]
     inverse = (kept / values[~singular]) @ kept.T / scale[:, None] / scale
@@ -103,3 +117,32 @@ def covariance_of(information, held):
     inverse[involved], inverse[:, involved] = np.nan, np.nan
     covariance[np.ix_(free, free)] = inverse
     return covariance
+
+
+def uncorrelated(vector, params):
+    """Return a basis of the parameters where random effects correlate closely, or None.
+
+    Its directions are those of random effects that are standard normal and do not
+    correlate: coefficients, and entries of the covariance, in the Cholesky factor T of
+    the covariance, since ``d omega = T E T'``.
+    """
+    design = vector.design
+    if vector.model.wide is None:
+        return None
+    widths = np.sqrt(np.diag(params.omega))
+    correlations = params.omega / widths[:, None] / widths
+    if np.linalg.eigvalsh(correlations)[0] < LEAST_OWN_PART:
+        return None
+    root = np.linalg.cholesky(params.omega)
+    basis = np.eye(len(vector))
+    places = np.arange(len(vector))[vector.coefficients]
+    positions, columns = design.positions[design.free], design.columns[design.free]
+    same = columns[:, None] == columns
+    basis[np.ix_(places, places)] = np.where(
+        same, root[positions[:, None], positions], 0.0
+    )
+    j, k = vector.lower.T
+    turned = root[j[:, None], j] * root[k[:, None], k]
+    turned += np.where(j == k, 0.0, root[j[:, None], k] * root[k[:, None], j])
+    basis[vector.omega, vector.omega] = turned
+    return basis

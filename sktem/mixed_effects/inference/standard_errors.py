@@ -11,6 +11,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import single_point
 from sktem.mixed_effects.inference.node_numbers import (
     covariance_of,
     information_by_nodes,
+    uncorrelated,
 )
 from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
@@ -35,6 +36,11 @@ def standard_errors(fitted, method, n_draws):
     """Return standard errors by name, their errors, and unusual findings."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     vector, held = fitted.vector, at_bounds(fitted.vector, params)
+    basis = None
+    # Directions would mix a variance at its bound with others; differences of the
+    # likelihood have too few digits for them.
+    if method == "louis" and not held[vector.omega].any():
+        basis = uncorrelated(vector, params)
     values = vector.of(params)
     relative, promise = np.zeros(len(vector)), 0.0
     if method == "linearized":
@@ -48,12 +54,12 @@ def standard_errors(fitted, method, n_draws):
         draws = _draws(fitted, n_draws)
         information = observed_information(model, rows, params, draws)
     else:
-        found, relative = _louis(fitted, n_draws, held)
+        found, relative = _louis(fitted, n_draws, held, basis)
         information = found.observed
-        covariance = np.nan_to_num(covariance_of(information, held))
+        covariance = np.nan_to_num(covariance_of(information, held, basis))
         promise = 0.5 * float(found.slope @ covariance @ found.slope)
     with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.diag(covariance_of(information, held)))
+        errors = np.sqrt(np.diag(covariance_of(information, held, basis)))
     names = np.array(vector.names)
     unusual = _unusual(names, held, errors, relative, promise)
     errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
@@ -99,17 +105,19 @@ def _draws(fitted, n_draws):
     return fitted.draws(n_draws)[0]
 
 
-def _louis(fitted, n_draws, held):
+def _louis(fitted, n_draws, held, basis):
     """Return the information, and relative errors of the standard errors."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     if n_draws == "auto" and model.design.random.size:
         modes, covariances = fitted.modes()
-        found = information_by_nodes(model, rows, params, modes, covariances, held)
+        found = information_by_nodes(
+            model, rows, params, modes, covariances, held, basis
+        )
         if found is not None and np.isfinite(found.change).all():
             return found
     draws = _draws(fitted, n_draws)
     found = louis_information(model, rows, params, draws)
-    covariance = covariance_of(found.observed, held)
+    covariance = covariance_of(found.observed, held, basis)
     noise = np.zeros(len(held))
     if draws.random:
         noise = _noise(model, rows, params, draws, covariance)
