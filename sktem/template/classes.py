@@ -10,6 +10,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn import config_context, get_config
 
+from sktem.arrays import numpy_of
 from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
@@ -22,7 +23,11 @@ __all__ = [
     "resolved_prior",
     "share_noise",
     "warn_of_classes",
+    "warn_of_copies",
 ]
+
+#: Share of exact copies from which on leaving images out shows little.
+MOST_COPIES = 0.25
 
 #: Temperatures among which the best is sought, as logarithms.
 TEMPERATURES = (0.0, 7.0)
@@ -110,6 +115,22 @@ def warn_of_classes(classes, models, pooled):
             f"Fits of {names(found)} recovered from numerical problems (see "
             "history_.events of estimators_). Inspect the result; more images, fewer "
             "components or a larger prior_strength may help.",
+            FitWarning,
+        )
+
+
+def warn_of_copies(X, labels):
+    """Warn where images that are left out have copies among those that are not."""
+    rows = numpy_of(X)
+    own = {(k, row.tobytes()) for k, row in zip(labels.tolist(), rows, strict=True)}
+    n_copies = len(rows) - len(own)
+    if n_copies > MOST_COPIES * len(rows):
+        warn_user(
+            f"{n_copies} of {len(rows)} images are exact copies of others of their "
+            "class. Copies show no noise and cannot be left out, by which "
+            "probabilities and outlier_proba are judged: new images may look like "
+            "outliers. Pass every image once, and class_prior for how often the "
+            "classes come.",
             FitWarning,
         )
 

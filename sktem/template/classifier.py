@@ -30,6 +30,7 @@ from sktem.template.classes import (
     resolved_prior,
     share_noise,
     warn_of_classes,
+    warn_of_copies,
 )
 from sktem.template.estimator import DeformableTemplateEstimator
 from sktem.template.pixel_noise import noise_share
@@ -363,13 +364,14 @@ class DeformableTemplateClassifier(
                 temperature = TEMPERATURE
         else:
             self._predictor = Likelihoods(self.estimators_)
-        self.temperature_ = temperature
-        self._typical = typical
+        self.temperature_, self._typical = temperature, typical
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
         pooled = self._shares_noise & (masses <= self.n_components)
         warn_of_classes(self.classes_, self.estimators_, pooled)
+        if typical is not None:
+            warn_of_copies(X, labels)
         return self
 
     @property
@@ -393,8 +395,7 @@ class DeformableTemplateClassifier(
                 model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
             models.append(model)
             images = X[own]
-            images = getattr(images, "values", images)
-            images = self._layout.stack_of(images, flat=True)
+            images = self._layout.stack_of(getattr(images, "values", images), flat=True)
             parts.append((images, weights[own], units))
         learn_all(models, parts, self.n_jobs, context)
         if self._shares_noise:
@@ -423,8 +424,7 @@ class DeformableTemplateClassifier(
         folds = StratifiedKFold(3, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            found = Likelihoods(models).judge(X[left_out])
-            logs[left_out], distances[left_out] = found
+            logs[left_out], distances[left_out] = Likelihoods(models).judge(X[left_out])
         temperature = best_temperature(logs, _log(self.class_prior_), labels, weights)
         return temperature, Typical.of(distances, weights, LEAST_SD_OF_PIXEL)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sktem.arrays import input_arrays, numpy_of
+from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import in_memory
@@ -834,8 +836,7 @@ class DeformableTemplateEstimator(
         Y = self._standardised(X)
         Z, labels = self._best_modes(Y)
         nuisances = self._reported.table(self._columns(Y, Z, labels))
-        means = self.mean_deformations_[labels]
-        return Registration(self.grid_, Z, means, nuisances)
+        return Registration(self.grid_, Z, self.mean_deformations_[labels], nuisances)
 
     def register(self, X, *, order=1):
         """Carry each image back to the template.
@@ -927,8 +928,8 @@ class DeformableTemplateEstimator(
         check_is_fitted(self, "coefficients_")
         self._check_components(component, 1)
         n_latents = self.grid_.n_latents
-        if not 1 <= k <= n_latents:
-            raise ValueError(f"k must be in 1, ..., {n_latents}, got {k!r}")
+        if not isinstance(k, Integral) or not 1 <= int(k) <= n_latents:
+            raise ValueError(f"k must be an integer in 1, ..., {n_latents}, got {k!r}")
         count = self._mass * self.weights_[component]
         share = count / (count + self._strength)
         mean = self.mean_deformations_[component]
@@ -955,8 +956,7 @@ class DeformableTemplateEstimator(
             Their components.
         """
         check_is_fitted(self, "coefficients_")
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be >= 1, got {n_samples!r}")
+        check_number("n_samples", n_samples, Integral, 1)
         seed = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(seed_sequence(seed))
         T = len(self.weights_)

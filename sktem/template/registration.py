@@ -172,6 +172,12 @@ class Registration(NamedTuple):
         if channel_axis is None:
             stack = other[..., None]
         else:
+            check_number("channel_axis", channel_axis, Integral, -other.ndim)
+            if channel_axis >= other.ndim:
+                raise ValueError(
+                    f"channel_axis={channel_axis} is no axis of other, which has "
+                    f"{other.ndim}"
+                )
             axis = channel_axis % other.ndim
             stack = np.moveaxis(other, axis, -1)
         lead, n_pixels = stack.shape[:-1], int(np.prod(shape))

@@ -302,3 +302,18 @@ def test_one_image_of_a_class_is_no_problem():
     assert any(one.history_.events["degenerate"] for one in one.estimators_)
     with pytest.warns(FitWarning, match=r"Fits of the class(es)? .* recovered"):
         one.set_params(noise_prior_strength=0.0).fit(X[first], y[first])
+
+
+@pytest.mark.parametrize("predictor", ["samples", "likelihood"])
+def test_many_copies_of_images_are_named(predictor):
+    """A copy that is left out looks like nothing that will come."""
+    X, y = two_kinds(8)
+    few = np.concatenate([np.flatnonzero(y == k)[:3] for k in (0, 1)])
+    one = classifier(predictor=predictor, temperature="auto", max_iter=3)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        one.fit(X[few], y[few])
+    assert not any("exact copies" in str(one.message) for one in told)
+    again = np.repeat(few, 3)
+    with pytest.warns(FitWarning, match="12 of 18 images are exact copies"):
+        one.fit(X[again], y[again])

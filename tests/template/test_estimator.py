@@ -307,7 +307,7 @@ def test_modes(fitted, images):
     # A blob that moves: the first two modes are translations.
     assert some[:2].sum() > 0.3
     for k in (0, 19):
-        with pytest.raises(ValueError, match=r"k must be in 1, ..., 18"):
+        with pytest.raises(ValueError, match=r"k must be an integer in 1, ..., 18"):
             fitted.principal_deformations(k)
     with pytest.raises(ValueError, match="component must be in"):
         fitted.principal_deformations(2, component=1)

@@ -261,3 +261,23 @@ def test_no_points_and_no_images(registration, fitted, images):
         fitted.transform(images[:0])
     with pytest.raises(ValueError, match=r"single image: pass X\[np.newaxis\]"):
         fitted.transform(images[0])
+
+
+def test_axis_of_channels_has_to_exist(registration, fitted):
+    image = fitted.templates_[0]
+    two = np.stack([image, 2 * image], axis=-1)
+    expected = registration.warp(two, channel_axis=2)
+    np.testing.assert_array_equal(registration.warp(two, channel_axis=-1), expected)
+    for axis in (3, 5):
+        with pytest.raises(ValueError, match=f"channel_axis={axis} is no axis"):
+            registration.warp(two, channel_axis=axis)
+    with pytest.raises(ValueError, match="channel_axis must be"):
+        registration.warp(two, channel_axis=-4)
+
+
+def test_numbers_of_draws_and_directions_are_integers(fitted):
+    for count in (0, 2.5):
+        with pytest.raises(ValueError, match="n_samples must be an integer >= 1"):
+            fitted.sample(count)
+        with pytest.raises(ValueError, match="k must be an integer in 1"):
+            fitted.principal_deformations(count)
