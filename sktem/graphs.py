@@ -235,6 +235,11 @@ def as_graph(graph):
         isinstance(edge, tuple) and len(edge) == 2 for edge in graph
     )
     pairs = np.asarray(graph)
+    if not pairs.ndim:
+        raise ValueError(
+            "graph must be a graph, edges or an adjacency matrix, got "
+            f"{graph!r}; numbers of hidden units are hidden_layer_sizes"
+        )
     listed = pairs.ndim == 2 and pairs.shape[1] == 2 and len(pairs) != 2
     if not len(pairs) or not (tuples or listed) or pairs.dtype.kind not in "iu":
         return Graph(pairs)

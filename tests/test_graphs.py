@@ -123,6 +123,12 @@ def test_two_edges_are_not_a_matrix():
     assert as_graph(same) is same
 
 
+@pytest.mark.parametrize("given", [4, 2.5, "star", object()])
+def test_what_is_no_graph(given):
+    with pytest.raises(ValueError, match="numbers of hidden units are"):
+        as_graph(given)
+
+
 def test_graphs_of_networkx():
     networkx = pytest.importorskip("networkx")
     grid = networkx.grid_2d_graph(3, 4)

@@ -76,34 +76,34 @@ def warn_of_fit(settings, state, n_rows) -> None:
     if settings.tol is not None and settings.n_epochs:
         values = [measure.value for measure in state.measures]
         best = max(values) if settings.adaptive else values[-1]
-        _warn_of_likelihood(settings, state, best)
-        if state.converged:  # else it has just been told
-            _warn_of_chance(settings, state, best, n_rows)
+        chance = _chance(settings, state, best, n_rows)
+        _warn_of_likelihood(settings, state, best, chance)
+        if state.converged and chance is not None:
+            warnings.warn(chance, FitWarning, stacklevel=users_frame())
     warn_of_events(state.history.events)
 
 
-def _warn_of_chance(settings, state, best, n_rows):
-    """Warn if so many parameters gain as much on rows of independent units.
+def _chance(settings, state, best, n_rows):
+    """Return what to say if so many parameters gain as much on independent units.
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
     Weights that decay gain less.
     """
     gain = n_rows * (best - state.base)
     n_more = len(state.params) - settings.model.n_visible
-    if settings.weight_decay == 0 and 0 < gain < n_more / 2:
-        warnings.warn(
-            f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
-            f"independent units, where {n_more} more parameters can gain about "
-            f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
-            "independent units. Compare the score of rows left out, and use fewer "
-            "hidden units, weight_decay, or more rows.",
-            FitWarning,
-            stacklevel=users_frame(),
-        )
+    if settings.weight_decay or not 0 < gain < n_more / 2:
+        return None
+    return (
+        f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
+        f"independent units, where {n_more} more parameters can gain about "
+        f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
+        "independent units. Compare the score of rows left out, and use fewer "
+        "hidden units, weight_decay, or more rows."
+    )
 
 
-def _warn_of_likelihood(settings, state, best):
-    """Warn if the likelihood is too low, or still rises."""
+def _warn_of_likelihood(settings, state, best, chance):
+    """Warn if the likelihood is too low, or still rises, which may be by chance."""
     if has_fallen(best, state.base, settings.tol, settings.model.n_visible):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
@@ -114,11 +114,14 @@ def _warn_of_likelihood(settings, state, best):
         )
     elif not state.converged and state.epoch - state.begin >= settings.n_epochs:
         last = "round" if settings.adaptive else "half of the epochs"
+        advice = "Increase max_iter, or tol to accept it."
+        if chance is not None:
+            advice = f"{advice} But more epochs may fit noise alone. {chance}"
         warnings.warn(
             f"The fit has not converged after {settings.n_epochs} epochs: the last "
             f"{last} changed the log-likelihood by {rise(state.measures):.3g} per "
             f"row and left it at {best:.4g} ({state.base:.4g} for independent "
-            "units). Increase max_iter, or tol to accept it.",
+            f"units). {advice}",
             ConvergenceWarning,
             stacklevel=users_frame(),
         )

@@ -877,6 +877,19 @@ def test_gains_by_chance_are_told(n_rows, n_columns):
     assert machine.score(new) < alone.mean()
 
 
+def test_fits_that_stop_early_tell_gains_by_chance():
+    """More epochs alone would be bad advice for rows of independent units."""
+    train = (np.random.default_rng(0).random((30, 10)) < 0.4).astype(float)
+    with pytest.warns(ConvergenceWarning, match="has not converged") as told:
+        LatentBoltzmannMachine(max_iter=30, random_state=0).fit(train)
+    assert "may fit noise alone" in str(told[0].message)
+    with pytest.warns(ConvergenceWarning, match="has not converged") as told:
+        LatentBoltzmannMachine(hidden_layer_sizes=4, max_iter=30, random_state=0).fit(
+            of_four_patterns(600, 0)
+        )
+    assert "noise alone" not in str(told[0].message)
+
+
 def test_gains_beyond_chance_are_not_told():
     train, new = of_four_patterns(600, 0), of_four_patterns(2000, 1)
     machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(train)
