@@ -96,7 +96,11 @@ def ascend(rows, params, weights):
 
 
 def has_maximum(rows, params, weights):
-    """Return whether no rates run off to zero, where only counts of zero are."""
+    """Return whether no rates run off to zero, where only counts of zero are.
+
+    Weights count in proportion only: theirs may be any unit.
+    """
+    weights = weights / weights.mean()
     found = partial(_information, params=params)
     information, gram = summed(found, rows, weights)
     values, vectors = np.linalg.eigh(gram / weights.sum())

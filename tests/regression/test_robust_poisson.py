@@ -221,20 +221,24 @@ def test_rates_that_run_off_to_zero_are_said(among):
         assert (fit.predict(X)[y == 0 if among == "all" else group] < 1e-3).all()
 
 
-@pytest.mark.parametrize("kind", ["one event", "collinear", "low rates", "leverage"])
+@pytest.mark.parametrize(
+    "kind", ["one event", "small weights", "collinear", "low rates", "leverage"]
+)
 def test_a_maximum_that_is_there_is_not_denied(kind):
     X, y = make_data()
-    group = np.arange(len(y)) < 40
-    if kind == "one event":
+    group, weights = np.arange(len(y)) < 40, np.ones(len(y))
+    if kind in ("one event", "small weights"):
         X, y = np.column_stack([X, group]), np.where(group, 0.0, y)
         y[0] = 1.0
+        weights *= 1.0 if kind == "one event" else 1e-5
     elif kind == "collinear":
         X = np.column_stack([X, X[:, 0], np.ones(len(y))])
     elif kind == "low rates":
         y = y * 1e-5
     else:
         X[0, 0] = 1e6
-    assert RobustPoissonRegressor().fit(X, y).converged_  # without a warning
+    fit = RobustPoissonRegressor().fit(X, y, sample_weight=weights)
+    assert fit.converged_  # without a warning
 
 
 def test_passes_that_are_used_up_are_said():
