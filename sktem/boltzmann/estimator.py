@@ -152,7 +152,9 @@ class LatentBoltzmannMachine(
     momentum : float or "auto", default="auto"
         In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
     weight_decay : float, default=0.0
-        Strength of the L2 penalty on weights, not on biases.
+        Strength of the L2 penalty on weights, not on biases. One over the number of
+        rows is a standard normal prior for every weight, and a good first value where
+        rows are few.
     centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and
@@ -252,7 +254,8 @@ class LatentBoltzmannMachine(
     although the fit has converged. A :class:`~sktem.exceptions.FitWarning` says so
     where the gain over independent columns is no more than so many parameters have by
     chance, and :meth:`score` of rows that are left out shows how it is; fewer hidden
-    units, `weight_decay` or a smaller `max_iter` help.
+    units, `weight_decay`, such as one over the number of rows, or a smaller `max_iter`
+    help.
 
     References
     ----------

@@ -97,8 +97,9 @@ def _chance(settings, state, best, n_rows):
         f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
         f"independent units, where {n_more} more parameters can gain about "
         f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
-        "independent units. Compare the score of rows left out, and use fewer "
-        "hidden units, weight_decay, or more rows."
+        "independent units. Compare the score of rows left out, and use "
+        f"weight_decay (such as {1 / n_rows:.1g}, one over the rows), fewer hidden "
+        "units, or more rows."
     )
 
 
