@@ -370,7 +370,7 @@ class DeformableTemplateClassifier(
             context.call_on_fit_task_end(estimator=self, X=X)
         pooled = self._shares_noise & (masses <= self.n_components)
         warn_of_classes(self.classes_, self.estimators_, pooled)
-        if typical is not None:
+        if typical is not None and self.predictor_ == "likelihood":
             warn_of_copies(X, labels)
         return self
 

@@ -304,12 +304,15 @@ def test_one_image_of_a_class_is_no_problem():
         one.set_params(noise_prior_strength=0.0).fit(X[first], y[first])
 
 
-@pytest.mark.parametrize("predictor", ["samples", "likelihood"])
-def test_many_copies_of_images_are_named(predictor):
-    """A copy that is left out looks like nothing that will come."""
+def test_many_copies_of_images_are_named():
+    """A copy that is left out looks like nothing that will come.
+
+    Classifiers by samples bear it: of all copies, as of all images, they have many more
+    under new deformations.
+    """
     X, y = two_kinds(8)
     few = np.concatenate([np.flatnonzero(y == k)[:3] for k in (0, 1)])
-    one = classifier(predictor=predictor, temperature="auto", max_iter=3)
+    one = classifier(predictor="likelihood", temperature="auto", max_iter=3)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         one.fit(X[few], y[few])
