@@ -354,7 +354,7 @@ def restricted(X):
     X = X[:6000]
     ours = LatentBoltzmannMachine(
         hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, step_size_m=0.05,
-        max_iter=1, centering=False, tol=None, random_state=0,
+        max_iter=1, centering=False, weight_decay=0.0, tol=None, random_state=0,
     )  # fmt: skip
     centred = clone(ours).set_params(centering=True)
     theirs = BernoulliRBM(500, learning_rate=0.05, batch_size=100, n_iter=1)
@@ -386,7 +386,7 @@ def restricted(X):
 def importance(X):
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=500, solver="pcd", n_gibbs_m=1, max_iter=2, random_state=0,
-        step_size_m=(0.05, 0.0005), centering=False, tol=None,
+        step_size_m=(0.05, 0.0005), centering=False, weight_decay=0.0, tol=None,
     ).fit(X[:20000])  # fmt: skip
     model = machine.fitted_.model
     for schedule in ("linear", "adaptive"):

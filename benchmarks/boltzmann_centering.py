@@ -65,7 +65,8 @@ def images(case, n_rows, seeds):
         machine = LatentBoltzmannMachine(
             hidden_layer_sizes=layers, solver=solver, n_mean_field=10,
             step_size_m=(step, step / 100), pretrain=pretrain, max_iter=epochs,
-            centering=centering, tol=None, random_state=seed, n_jobs=1,
+            centering=centering, weight_decay=0.0, tol=None, random_state=seed,
+            n_jobs=1,
         )  # fmt: skip
         start = time.process_time()
         machine.fit(train)
@@ -90,7 +91,7 @@ def grids(key, epochs, seeds):
         machine = LatentBoltzmannMachine(
             graph, hidden, solver="pcd", e_step="exact", n_gibbs_m=10,
             step_size_m=(step, step / 100), max_iter=epochs, centering=centering,
-            tol=None, random_state=seed, n_jobs=1,
+            weight_decay=0.0, tol=None, random_state=seed, n_jobs=1,
         )  # fmt: skip
         start = time.process_time()
         machine.fit(X[:2000])

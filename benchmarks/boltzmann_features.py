@@ -65,7 +65,7 @@ def main():
             machine = LatentBoltzmannMachine(
                 hidden_layer_sizes=100, solver="pcd", n_gibbs_m=1, max_iter=12,
                 step_size_m=(0.1, 0.005), batch_size=10, n_chains=10,
-                centering=centering, tol=None, random_state=seed,
+                centering=centering, weight_decay=0.0, tol=None, random_state=seed,
             )  # fmt: skip
             start = time.process_time()
             machine.fit(X[inside])

@@ -142,7 +142,8 @@ def pretrained(key, plan, train, arguments):
         hidden_layer_sizes=plan.sizes, n_gibbs_m=plan.n_gibbs_m,
         n_gibbs_e=plan.n_gibbs_e, n_mean_field=plan.n_mean_field,
         step_size_m=plan.steps, pretrain=plan.pretrain, max_iter=0,
-        centering=plan.centering, tol=None, random_state=arguments.seed, n_jobs=1,
+        centering=plan.centering, weight_decay=0.0, tol=None,
+        random_state=arguments.seed, n_jobs=1,
     ).fit(train)  # fmt: skip
     result = machine, time.process_time() - start
     if path is not None:
@@ -268,7 +269,8 @@ def faces(arguments):
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=200, visible="gaussian", solver="pcd", n_gibbs_m=5,
         step_size_m=(0.01, 0.0002), max_iter=arguments.face_epochs, batch_size=50,
-        centering=False, tol=None, random_state=arguments.seed, n_jobs=1,
+        centering=False, weight_decay=0.0, tol=None, random_state=arguments.seed,
+        n_jobs=1,
     )  # fmt: skip
     start = time.process_time()
     machine.fit(train)

@@ -59,7 +59,7 @@ def draw(fields, couplings, n_rows, seed):
 
 def likelihood(S):
     """Return the couplings at the maximum of the likelihood."""
-    machine = LatentBoltzmannMachine(GRID, visible="spin").fit(S)
+    machine = LatentBoltzmannMachine(GRID, visible="spin", weight_decay=0.0).fit(S)
     assert machine.converged_
     return machine.couplings_.toarray()[GRID.first, GRID.second]
 

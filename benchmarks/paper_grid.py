@@ -147,8 +147,8 @@ def compare(part, share, seed, side):
     for name, settings in SOLVERS.items():
         machine = LatentBoltzmannMachine(
             graph, hidden, n_chains=100, n_gibbs_m=10, step_size_m=part.steps,
-            max_iter=part.epochs, centering=False, tol=None, random_state=seed,
-            n_jobs=1,
+            max_iter=part.epochs, centering=False, weight_decay=0.0, tol=None,
+            random_state=seed, n_jobs=1,
             **settings,
         )  # fmt: skip
         start = time.process_time()

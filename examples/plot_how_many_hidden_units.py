@@ -29,7 +29,7 @@ for size in sizes:
         step_size_m=(0.2, 0.005),
         batch_size=50,
         max_iter=100,
-        centering=True,
+        tol=None,
         random_state=0,
     ).fit(train)
     log_z = machines[size].log_partition("exact").value
