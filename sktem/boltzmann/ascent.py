@@ -89,7 +89,7 @@ class ExactAscent:
             value, positive = model.rows_exact(params, self.X, self.shares)
         value, gradient = value - log_partition, positive - negative
         if self.weight_decay:
-            value -= 0.5 * self.weight_decay * float(params[weights] @ params[weights])
+            value -= self.weight_decay * model.penalty(params)
             gradient[weights] -= self.weight_decay * params[weights]
         return value, gradient
 

@@ -151,10 +151,14 @@ class LatentBoltzmannMachine(
         ascents: the fit takes all epochs and says nothing about convergence.
     momentum : float or "auto", default="auto"
         In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
-    weight_decay : float, default=0.0
-        Strength of the L2 penalty on weights, not on biases. One over the number of
-        rows is a standard normal prior for every weight, and a good first value where
-        rows are few.
+    weight_decay : float or "auto", default="auto"
+        Strength of the L2 penalty on weights, not on biases, in the mean
+        log-likelihood of a row. "auto" is one over the number of rows (the sum of their
+        weights, on a stream the rows so far), which is a standard normal prior for
+        every weight, as that of :class:`~sklearn.linear_model.LogisticRegression`: it
+        matters where rows are few, and hardly where they are many. 0 is maximum
+        likelihood; real-valued columns in tight clusters need large weights, for which
+        it can be better.
     centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and
@@ -224,9 +228,11 @@ class LatentBoltzmannMachine(
     fitted_ : FittedMachine
         The machine itself (``model``), what it sees of the columns of X (``units``) and
         its log Z; the methods of the estimator are answered by it.
+    weight_decay_ : float
+        Strength of the penalty, on a stream that of the last batch (0 before one).
     history_ : History
-        The record of the fit; ``gradient_norm`` is the norm of the difference of the
-        statistics at the end of each epoch, ``objective`` the log-likelihood as it was
+        The record of the fit; ``gradient_norm`` is the norm of the gradient at the end
+        of each epoch, ``objective`` the mean log-likelihood less the penalty as it was
         last measured, see `tol`.
     log_partition_ : AISResult or PartitionBracket
         log Z with its standard error and effective sample size, as :meth:`score` and
@@ -248,14 +254,13 @@ class LatentBoltzmannMachine(
 
     Notes
     -----
-    The likelihood that a fit maximises and measures is that of its own rows, with no
-    penalty by default. With fewer rows than parameters, as some tens of rows and a
-    hundred hidden units, new rows can be less likely than under independent columns
-    although the fit has converged. A :class:`~sktem.exceptions.FitWarning` says so
-    where the gain over independent columns is no more than so many parameters have by
-    chance, and :meth:`score` of rows that are left out shows how it is; fewer hidden
-    units, `weight_decay`, such as one over the number of rows, or a smaller `max_iter`
-    help.
+    With ``weight_decay=0`` a fit maximises the likelihood of its own rows. With fewer
+    rows than parameters, as some tens of rows and a hundred hidden units, new rows are
+    then often less likely than under independent columns although the fit has
+    converged; a :class:`~sktem.exceptions.FitWarning` says so where the gain over
+    independent columns is no more than so many parameters have by chance. The default
+    prior prevents that for the most part; :meth:`score` of rows that are left out shows
+    whether more `weight_decay` or fewer hidden units are better.
 
     References
     ----------
@@ -303,7 +308,7 @@ class LatentBoltzmannMachine(
         max_iter="auto",
         tol=0.02,
         momentum="auto",
-        weight_decay=0.0,
+        weight_decay="auto",
         centering=True,
         averaging=False,
         rao_blackwell=True,
@@ -410,7 +415,8 @@ class LatentBoltzmannMachine(
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
         model = new_model(self, X.shape[1], arrays, units.table)
-        settings = new_settings(self, model, has_missing(X), X.shape[0])
+        mass = X.shape[0] if weights is None else float(weights.sum())
+        settings = new_settings(self, model, has_missing(X), X.shape[0], mass)
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
                 f"warm_start needs the same machine: it has {model.n_parameters} "
@@ -437,14 +443,13 @@ class LatentBoltzmannMachine(
         def finish(state):
             self._forget()
             self.__dict__.pop("n_samples_seen_", None)
-            self._stream = BoltzmannStream.after_fit(model, units, state)
+            self._stream = BoltzmannStream.after_fit(settings, units, state, mass)
 
         fit = MachineFit(
             settings, units, inputs, self.n_mean_field, shares, self.verbose
         )
         state = self._fit(fit, X, weights, new_run, finish=finish)
-        n_rows = X.shape[0] if weights is None else weights.sum()
-        warn_of_fit(settings, state, n_rows)
+        warn_of_fit(settings, state, mass)
         return self
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
@@ -456,6 +461,7 @@ class LatentBoltzmannMachine(
     def _fitted_attributes(self, fit, state, X):
         return {
             **self._machine_attributes(fit.settings.model, fit.units, state),
+            "weight_decay_": fit.settings.weight_decay,
             "history_": state.history,
             "n_iter_": state.epoch,
             "converged_": state.converged,

@@ -92,11 +92,11 @@ class GraphMachine(BoltzmannModel):
             raise ValueError("the hidden units of this machine cannot be summed out")
         return self.plan
 
-    def initial_params(self, logits, rng) -> np.ndarray:
+    def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
         """Return visible biases at the base rates and small weights of hidden units."""
         params = np.zeros(self.n_parameters)
         degrees = self.graph.degrees()
-        scale = 0.5 / np.sqrt(np.maximum(degrees[self.first], degrees[self.second]))
+        scale = size / np.sqrt(np.maximum(degrees[self.first], degrees[self.second]))
         latent = self.is_hidden[self.first] | self.is_hidden[self.second]
         weights = np.where(latent, scale * rng.standard_normal(len(scale)), 0.0)
         params[self.n_units :] = weights

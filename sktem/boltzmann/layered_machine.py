@@ -104,12 +104,12 @@ class LayeredMachine(BoltzmannModel):
             raise ValueError("the hidden units of this machine cannot be summed out")
         return self.plan
 
-    def initial_params(self, logits, rng) -> np.ndarray:
+    def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
         """Return visible biases at the base rates and small weights."""
         start = np.zeros(self.n_parameters, self.dtype)
         for lower in range(len(self.sizes) - 1):
             a, b = self.sizes[lower], self.sizes[lower + 1]
-            scale = 0.5 / np.sqrt(max(a, b))
+            scale = size / np.sqrt(max(a, b))
             draws = scale * rng.standard_normal((a, b))
             self.layout.weights_between(start, lower)[:] = draws
         if self.gaussian:

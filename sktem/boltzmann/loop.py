@@ -20,6 +20,7 @@ from sktem.boltzmann.rounds import (
     FEWEST_UPDATES,
     Measure,
     has_converged,
+    has_learned_nothing,
     is_worse,
     rise,
     round_ends,
@@ -48,6 +49,8 @@ SHORTEST_WAY = 16.0
 #: a concave one, and the chains' transitions from fair coins to there.
 ARRIVED = 1e-7
 TRANSITIONS = 1000
+#: Size of the weights of a second start, that of the first being 0.5.
+FURTHER = 4.0
 #: Factor of the adapted steps after a round that has lost likelihood.
 SHORTER = 0.3
 
@@ -248,6 +251,7 @@ def _measure(state, watch):
         copy = arrays_of(state.params).copy
         chains = None if state.chains is None else copy(state.chains)
         state.best = (value, copy(state.params), chains)
+        state.anchor = None if state.track is None else state.track.copy()
 
 
 def _close_epoch(settings, state, watch, ends):
@@ -277,12 +281,31 @@ def _close_epoch(settings, state, watch, ends):
     state.converged = state.converged and not few
     if not settings.adaptive:
         return
+    may_start = epoch < settings.n_epochs and not state.started_further
+    if state.converged and may_start:
+        if has_learned_nothing(state.measures, watch.base, settings.model.n_visible):
+            state.converged = False
+            _start_further(state, watch)
+            return
     if is_worse(*outcome):
         # The steps were too long: the next round is from the best one, by shorter ones.
         state.shortened *= SHORTER
         _take_best(state)
     elif state.converged or epoch == settings.n_epochs:
         _take_best(state)
+
+
+def _start_further(state, watch):
+    """Start anew from larger weights, as where units are independent they stay zero.
+
+    The gradient vanishes there, up to the third order of the weights, if no two columns
+    are dependent, though three may be, or single ones have several modes.
+    """
+    rng = state.generators.initialisation
+    state.started_further = True
+    state.params[...] = watch.model.initial_params(watch.units.logits, rng, FURTHER)
+    state.first = state.second = None
+    state.reach = float("inf")
 
 
 def _climb_and_measure(state, watch):

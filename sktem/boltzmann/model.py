@@ -110,7 +110,7 @@ class BoltzmannModel(ABC):
         """Whether the hidden units can be summed out at little cost."""
 
     @abstractmethod
-    def initial_params(self, logits, rng) -> np.ndarray:
+    def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
         """Return visible biases at the base rates and small random weights.
 
         Parameters
@@ -119,6 +119,9 @@ class BoltzmannModel(ABC):
             Logits of the means of binary visible units; of Gaussian ones, the means.
         rng : numpy.random.Generator
             Source of randomness.
+        size : float, default=0.5
+            Standard deviation of the weights times the root of the larger of the two
+            numbers of neighbours.
 
         Returns
         -------
@@ -618,6 +621,22 @@ class BoltzmannModel(ABC):
         """
         self.centre_weights(step, centre)
         self.centre_biases(step, centre)
+
+    def penalty(self, params) -> float:
+        """Return half the sum of the squares of the weights.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        float
+            What weight decay multiplies; its gradient is the weights.
+        """
+        weights = params[self.weights_from :]
+        return 0.5 * float(weights @ weights)
 
     def fuses(self, params) -> bool:
         """Return whether steps in one pass take parameters of this kind."""

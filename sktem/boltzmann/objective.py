@@ -26,7 +26,7 @@ TEMPERATURES = (250, 1000)
 ROW_RUNS, ROW_TEMPERATURES = 10, 50
 #: Steps of the states that follow the parameters, as a share of the transitions of the
 #: chains of the model and at least, and their error from which on they begin anew.
-STEPS_SHARE, FEWEST_STEPS = 0.04, 10
+STEPS_SHARE, FEWEST_STEPS, MOST_STEPS = 0.04, 10, 1000
 LARGEST_ERROR = 0.25
 #: Updates after which the likelihood is measured in mid-round: where the hidden units
 #: are summed, and where they are sampled for each row.
@@ -79,7 +79,7 @@ class Objective:
         self, settings, units, X, seed, n_mean_field, shares=None, verbose=0
     ):  # fmt: skip
         self.model, self.units, self.seed = settings.model, units, seed
-        self.verbose = verbose
+        self.verbose, self.weight_decay = verbose, settings.weight_decay
         rng = np.random.default_rng(seed)
         self.is_exact = False
         self.sweeps = settings.n_gibbs_m
@@ -145,7 +145,7 @@ class Objective:
         return value - self.units.log_scale if np.isfinite(value) else None
 
     def measure(self, params, number, state=None, ends=True) -> tuple[float, float]:
-        """Return the mean log-likelihood and the standard error of log Z.
+        """Return the penalised mean log-likelihood and the standard error of log Z.
 
         Where the hidden units are sampled, log Z is found anew at the end of a round.
 
@@ -173,20 +173,26 @@ class Objective:
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
         if log_partition is None:
-            anew = ends and not self.model.has_exact_posterior
-            log_partition, error = self._tracked(params, number, state, anew, rng)
+            log_partition, error = self._tracked(params, number, state, ends, rng)
         values = self._unnormalised(params, rng)
-        mean = mean_of(values, self.shares)
-        return float(mean - log_partition - self.units.log_scale), error
+        value = float(
+            mean_of(values, self.shares) - log_partition - self.units.log_scale
+        )
+        if self.weight_decay:
+            value -= self.weight_decay * self.model.penalty(params)
+        return value, error
 
-    def _tracked(self, params, number, state, anew, rng):
+    def _tracked(self, params, number, state, ends, rng):
         """Return log Z and its error, by the track or, where that is lost, anew."""
         model, track = self.model, None if state is None else state.track
+        anew = ends and not model.has_exact_posterior
         if track is not None and not anew:
             sweeps = self.sweeps * (number - track.number)
             n_steps = max(round(STEPS_SHARE * sweeps), FEWEST_STEPS)
             track.follow(model, params, n_steps, rng)
             track.number = number
+            if ends and state.anchor is not None:
+                track = state.track = self._shorter(params, number, state, rng)
             if track.standard_error <= LARGEST_ERROR:
                 return track.value, track.standard_error
         found = reliable_log_partition(
@@ -203,6 +209,21 @@ class Objective:
                 model, params, chains, value, error, rng, number, every
             )
         return value, error
+
+    def _shorter(self, params, number, state, rng):
+        """Return the track, or the straight one from the best round if that is better.
+
+        As a run converges, the way from one round to the next gets short, and the error
+        that both have in common does not count.
+        """
+        direct = state.anchor.copy()
+        sweeps = self.sweeps * (number - direct.number)
+        n_steps = round(STEPS_SHARE * sweeps)
+        n_steps = min(max(n_steps, FEWEST_STEPS), MOST_STEPS)
+        direct.follow(self.model, params, n_steps, rng)
+        direct.number = number
+        better = direct.standard_error < state.track.standard_error
+        return direct if better else state.track
 
     def _unnormalised(self, params, rng):
         """Return the log-likelihood plus log Z of each row."""

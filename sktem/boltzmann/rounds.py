@@ -13,6 +13,7 @@ __all__ = [
     "Measure",
     "has_converged",
     "has_fallen",
+    "has_learned_nothing",
     "is_worse",
     "rise",
     "round_ends",
@@ -76,6 +77,11 @@ def is_worse(measures, base, tol, n_visible) -> bool:
 def rise(measures) -> float:
     """Return the gain of the last round over the best likelihood before it."""
     return measures[-1].value - max(measure.value for measure in measures[:-1])
+
+
+def has_learned_nothing(measures, base, n_visible) -> bool:
+    """Return whether the likelihood is still about that of independent units."""
+    return max(measure.value for measure in measures) - base < SMALL_RISE * n_visible
 
 
 def _small(measures, base, tol, n_visible):

@@ -76,9 +76,12 @@ def warn_of_fit(settings, state, n_rows) -> None:
     if settings.tol is not None and settings.n_epochs:
         values = [measure.value for measure in state.measures]
         best = max(values) if settings.adaptive else values[-1]
+        # The log-likelihood alone.
+        best += settings.weight_decay * settings.model.penalty(state.estimate)
         chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
-        if state.converged and chance is not None:
+        # The maximum under a prior gains less by chance than without one.
+        if state.converged and chance is not None and not settings.weight_decay:
             warnings.warn(chance, FitWarning, stacklevel=users_frame())
     warn_of_events(state.history.events)
 
@@ -87,19 +90,21 @@ def _chance(settings, state, best, n_rows):
     """Return what to say if so many parameters gain as much on independent units.
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
-    Weights that decay gain less.
     """
     gain = n_rows * (best - state.base)
     n_more = len(state.params) - settings.model.n_visible
-    if settings.weight_decay or not 0 < gain < n_more / 2:
+    if not 0 < gain < n_more / 2:
         return None
+    decay = settings.weight_decay
+    stronger = (
+        f"more weight_decay (now {decay:.1g})" if decay else "weight_decay='auto'"
+    )
     return (
         f"On these {n_rows:.0f} rows the machine gains {gain:.3g} nats over "
         f"independent units, where {n_more} more parameters can gain about "
         f"{n_more / 2:.3g} by chance: new rows may be less likely than under "
-        "independent units. Compare the score of rows left out, and use "
-        f"weight_decay (such as {1 / n_rows:.1g}, one over the rows), fewer hidden "
-        "units, or more rows."
+        f"independent units. Compare the score of rows left out, and use {stronger}, "
+        "fewer hidden units, or more rows."
     )
 
 

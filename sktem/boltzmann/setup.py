@@ -20,7 +20,7 @@ from sktem.boltzmann.state import ContrastiveSettings
 from sktem.boltzmann.tables import is_tabular
 from sktem.graphs import as_graph
 
-__all__ = ["new_model", "new_settings"]
+__all__ = ["new_model", "new_settings", "weight_decay_of"]
 
 #: Defaults of the steps: a_t where posterior draws are averaged, and b_t, which is
 #: adapted, over the root of the largest number of neighbours of a unit.
@@ -141,8 +141,19 @@ def _n_epochs(machine, model, n_rows):
     return max(round(updates / per_epoch), 7)
 
 
-def new_settings(machine, model, missing, n_rows=None):
-    """Return the settings of a run that the parameters of an estimator mean."""
+def weight_decay_of(machine, mass) -> float:
+    """Return the weight decay for rows whose weights add up to `mass`."""
+    if isinstance(machine.weight_decay, str):
+        return float(1 / mass)  # the mean log-density of a standard normal prior
+    return float(machine.weight_decay)
+
+
+def new_settings(machine, model, missing, n_rows=None, mass=None):
+    """Return the settings of a run that the parameters of an estimator mean.
+
+    `mass` is the sum of the weights of the rows, None for their number or, on streams,
+    one batch.
+    """
     if machine.pretrain and is_tabular(machine.visible):
         raise ValueError("pretrain needs visible='binary', 'spin' or 'gaussian'")
     if machine.pretrain and (machine.graph is not None or len(model.sizes) < 3):
@@ -189,7 +200,7 @@ def new_settings(machine, model, missing, n_rows=None):
         n_gibbs_e=int(machine.n_gibbs_e),
         n_gibbs_m=int(machine.n_gibbs_m),
         momentum=float(momentum),
-        weight_decay=float(machine.weight_decay),
+        weight_decay=weight_decay_of(machine, mass or n_rows or machine.batch_size),
         adaptive=adaptive,
         tol=None if machine.tol is None else float(machine.tol),
         centering=bool(machine.centering),

@@ -123,6 +123,8 @@ class ContrastiveState:
         Sum of the given steps.
     track : PartitionTrack or None
         States that follow the parameters, and log Z.
+    anchor : PartitionTrack or None
+        The same as it was at the best of the measured parameters.
     seen : float
         The log-likelihood when it was last measured.
     measures : list of Measure
@@ -132,6 +134,8 @@ class ContrastiveState:
         covariances where it is known.
     best : tuple or None
         Value, parameters and chains of the best of them.
+    started_further : bool
+        Whether this fit has started anew from larger weights.
     converged : bool
         Whether the last round has added too little for another one.
     finished : tuple or None
@@ -174,11 +178,13 @@ class ContrastiveState:
     shortened: float = 1.0
     travelled: float = 0.0
     track: PartitionTrack | None = None
+    anchor: PartitionTrack | None = None
     seen: float = float("nan")
     measures: list[Measure] = field(default_factory=list)
     base: float | None = None
     normal: float | None = None
     best: tuple | None = None
+    started_further: bool = False
     converged: bool = False
     finished: tuple | None = None
     stopped: bool = False

@@ -13,7 +13,7 @@ from scipy import sparse
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.loop import update
 from sktem.boltzmann.positive_phase import Batches, has_missing
-from sktem.boltzmann.setup import new_model, new_settings
+from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
@@ -45,14 +45,16 @@ class BoltzmannStream(StreamRunner):
             of_repeats = np.random.SeedSequence(seed.entropy, spawn_key=key)
             self.repeats = np.random.default_rng(of_repeats)
         self.waiting: list = []
+        self.n_learned, self.weight_decay = 0.0, 0.0
         self.after_whole_fit = False
         self.events: Counter = Counter()
 
     @classmethod
-    def after_fit(cls, model, units, state):
-        """Return a stream that continues a fit."""
+    def after_fit(cls, settings, units, state, mass):
+        """Return a stream that continues a fit to rows of this weight."""
         stream = cls(None)
-        stream.model, stream.units = model, units
+        stream.model, stream.units = settings.model, units
+        stream.n_learned, stream.weight_decay = mass, settings.weight_decay
         stream.repeats = copy.deepcopy(state.generators.indices)
         arrays = arrays_of(state.params)
 
@@ -67,6 +69,7 @@ class BoltzmannStream(StreamRunner):
             progress=1.0,
             best=None,
             track=None,
+            anchor=None,
             replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
@@ -134,9 +137,16 @@ class BoltzmannStream(StreamRunner):
             for begin in range(0, full, size):
                 rows = data[begin : begin + size, :]
                 batch = self.units.inputs(rows, arrays.xp.float32)
-                update(settings, self.state, Batches(batch))
+                self._count(estimator, size)
+                now = replace(settings, weight_decay=self.weight_decay)
+                update(now, self.state, Batches(batch))
                 on_step()
         self.events.update(self.state.history.events)
+
+    def _count(self, estimator, n_rows):
+        """Count rows that are learned from."""
+        self.n_learned += n_rows
+        self.weight_decay = weight_decay_of(estimator, self.n_learned)
 
     def _repeated(self, weights):
         """Return indices of rows, each as often as its weight; fractions are drawn."""
@@ -170,7 +180,7 @@ class BoltzmannStream(StreamRunner):
             state, **found, started=started, history=history, begin=state.epoch,
             replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
             begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
-            converged=False, stopped=False, seen=float("nan"),
+            started_further=False, converged=False, stopped=False, seen=float("nan"),
             interrupted=None,
         )  # fmt: skip
 
@@ -181,7 +191,11 @@ class BoltzmannStream(StreamRunner):
             waiting = arrays_of(self.waiting[0]).concat(self.waiting)
             units, state = self._start(estimator, waiting)
         attributes = estimator._machine_attributes(self.model, units, state)
-        return {**attributes, "n_samples_seen_": self.n_rows}
+        return {
+            **attributes,
+            "weight_decay_": self.weight_decay,
+            "n_samples_seen_": self.n_rows,
+        }
 
 
 def _arrays_of(X):

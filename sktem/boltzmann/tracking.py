@@ -9,7 +9,7 @@ follow the parameters of restricted machines in this way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,11 @@ class PartitionTrack:
         moved = model.moved(params, started, BURN_IN, draw_seed(rng))
         copy = arrays_of(params).copy(params)
         return cls(copy, moved, np.zeros(RUNS), value, error**2, number, every)
+
+    def copy(self) -> PartitionTrack:
+        """Return a track that goes on by itself."""
+        # The other arrays are replaced and never changed.
+        return replace(self, chains=arrays_of(self.chains).copy(self.chains))
 
     def is_due(self, n_updates) -> bool:
         """Return whether to measure after some updates, though no round has ended."""

@@ -80,7 +80,9 @@ def test_a_fit_leaves_a_plateau_behind(solver):
     """Four coupled hidden units, where the steps alone stay 12 % short for long."""
     rng = np.random.default_rng(1)
     graph, hidden, X, settings = random_graph(rng, 8, 20, 4, 200, 2.0)
-    fitted = LatentBoltzmannMachine(**settings, solver=solver, random_state=1).fit(X)
+    fitted = LatentBoltzmannMachine(
+        **settings, solver=solver, weight_decay=0.0, random_state=1
+    ).fit(X)
     p = X.mean(axis=0)
     base = np.sum(p * np.log(p) + (1 - p) * np.log(1 - p))
     best = maximum(graph, hidden, X)
@@ -101,7 +103,9 @@ def test_a_fit_without_hidden_units_ends_at_the_maximum(kind, solver):
     n = graph.shape[0]
     X = (rng.random((60, n)) < 0.5).astype(float)
     X[:, 1:] = np.where(rng.random((60, n - 1)) < 0.6, X[:, :-1], X[:, 1:])
-    fitted = LatentBoltzmannMachine(graph, solver=solver, random_state=0).fit(X)
+    fitted = LatentBoltzmannMachine(
+        graph, solver=solver, weight_decay=0.0, random_state=0
+    ).fit(X)
     assert fitted.converged_ and fitted.n_iter_ <= 5
     edges = Graph(graph)
     weights = fitted.params_[n:]
@@ -120,7 +124,9 @@ def test_a_fit_without_hidden_units_ends_at_the_maximum(kind, solver):
 def test_without_hidden_units_separable_rows_end_near_their_bound():
     """Two units that are always equal: the likelihood rises to -log 2 for ever."""
     X = np.repeat([[0.0, 0.0], [1.0, 1.0]], 20, axis=0)
-    fitted = LatentBoltzmannMachine(1 - np.eye(2), random_state=0).fit(X)
+    fitted = LatentBoltzmannMachine(
+        1 - np.eye(2), weight_decay=0.0, random_state=0
+    ).fit(X)
     assert fitted.converged_ and np.abs(fitted.params_).max() < 100
     assert fitted.score(X) == pytest.approx(-np.log(2), abs=1e-5)
 

@@ -89,7 +89,7 @@ def test_reaches_the_maximum_of_the_enumerated_likelihood(solver, e_step, center
     fitted = LatentBoltzmannMachine(
         STAR, [2], solver=solver, e_step=e_step, max_iter=150, step_size_m=(0.5, 0.003),
         n_chains=400, n_gibbs_m=5, n_gibbs_e=10, centering=centering, random_state=0,
-        tol=None,
+        tol=None, weight_decay=0.0,
     ).fit(STAR_DATA)  # fmt: skip
     # The estimate itself misses the truth by half a parameter per row, in nats.
     allowed = 0.1 * len(fitted.params_) / (2 * len(STAR_DATA))
@@ -545,6 +545,7 @@ def test_steps_that_are_too_long():
         ({"n_gibbs_m": 1.5}, X, "n_gibbs_m must be an integer"),
         ({"momentum": 1.0}, X, "below 1"),
         ({"weight_decay": -1}, X, "weight_decay"),
+        ({"weight_decay": "none"}, X, "weight_decay"),
         ({"centering": "yes"}, X, "centering"),
         ({"centering": 1}, X, "centering"),
         ({"variance_floor": 0}, X, "variance_floor"),
@@ -786,7 +787,12 @@ def test_defaults_converge_and_say_so():
     values = fitted.history_.objective
     assert np.isfinite(values).all() and len(values) == fitted.n_iter_
     # Exact, and of all rows: there are no more than 1,000.
-    assert values[-1] == pytest.approx(fitted.score(STAR_DATA), abs=1e-3)
+    n, weights = len(STAR_DATA), fitted.weights_.data
+    assert fitted.weight_decay_ == 1 / n
+    penalty = 0.25 * (weights @ weights) / n  # each edge is there twice
+    score = fitted.score(STAR_DATA)
+    assert values[-1] == pytest.approx(score - penalty, abs=1e-6)
+    assert penalty > 1e-3
     with pytest.warns(ConvergenceWarning, match="has not converged after 3 epochs"):
         short = LatentBoltzmannMachine(STAR, [2], max_iter=3).fit(STAR_DATA)
     assert not short.converged_
@@ -869,13 +875,13 @@ def test_gains_by_chance_are_told(n_rows, n_columns):
         (rng.random((n, n_columns)) < shares).astype(float) for n in (n_rows, 2000)
     )
     with pytest.warns(FitWarning, match="by chance"):
-        machine = LatentBoltzmannMachine(random_state=0).fit(train)
+        machine = LatentBoltzmannMachine(weight_decay=0.0, random_state=0).fit(train)
     assert machine.converged_
     share = np.clip(train.mean(axis=0), 0.5 / n_rows, 1 - 0.5 / n_rows)
     alone = (new * np.log(share) + (1 - new) * np.log(1 - share)).sum(axis=1)
     # What the warning says is so, and what it advises helps.
     assert machine.score(new) < alone.mean()
-    cured = LatentBoltzmannMachine(weight_decay=1 / n_rows, random_state=0).fit(train)
+    cured = LatentBoltzmannMachine(random_state=0).fit(train)
     assert cured.score(new) > machine.score(new) + 0.1
 
 
@@ -883,16 +889,30 @@ def test_fits_that_stop_early_tell_gains_by_chance():
     """More epochs alone would be bad advice for rows of independent units."""
     train = (np.random.default_rng(0).random((30, 10)) < 0.4).astype(float)
     with pytest.warns(ConvergenceWarning, match="has not converged") as told:
-        LatentBoltzmannMachine(max_iter=30, random_state=0).fit(train)
+        LatentBoltzmannMachine(max_iter=30, weight_decay=0, random_state=0).fit(train)
     assert "may fit noise alone" in str(told[0].message)
+    assert "use weight_decay='auto'" in str(told[0].message)
+    # Under a prior that converges.
+    LatentBoltzmannMachine(random_state=0).fit(train)
+    # A hundred hidden units of many independent columns are too much for the default.
+    wide, new = (np.random.default_rng(1).random((2, 300, 40)) < 0.4).astype(float)
     with pytest.warns(ConvergenceWarning, match="has not converged") as told:
-        LatentBoltzmannMachine(hidden_layer_sizes=4, max_iter=30, random_state=0).fit(
-            of_four_patterns(600, 0)
-        )
+        machine = LatentBoltzmannMachine(max_iter=1000, random_state=0).fit(wide)
+    assert "may fit noise alone" in str(told[0].message)
+    assert "use more weight_decay (now 0.003)" in str(told[0].message)
+    share = wide.mean(axis=0)
+    alone = (new * np.log(share) + (1 - new) * np.log(1 - share)).sum(axis=1)
+    assert machine.score(new) < alone.mean() - 0.2
+    with pytest.warns(ConvergenceWarning, match="has not converged") as told:
+        LatentBoltzmannMachine(
+            hidden_layer_sizes=4, max_iter=30, weight_decay=0, random_state=0
+        ).fit(of_four_patterns(600, 0))
     assert "noise alone" not in str(told[0].message)
 
 
 def test_gains_beyond_chance_are_not_told():
     train, new = of_four_patterns(600, 0), of_four_patterns(2000, 1)
-    machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(train)
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=4, weight_decay=0.0, random_state=0
+    ).fit(train)
     assert machine.score(new) > machine.score(train) - 0.5

@@ -103,7 +103,7 @@ def test_a_fit_by_mean_field_climbs_the_bound_only():
         machine = LatentBoltzmannMachine(
             GRAPH, HIDDEN, solver="mfpcd", e_step="mean_field", warm_start=True,
             batch_size=len(X), max_iter=1, step_size_m=1e-9, tol=None, random_state=0,
-            n_mean_field=200,
+            n_mean_field=200, weight_decay=0.0,
         ).fit(X)  # fmt: skip
         machine.params_ = start.copy()
         machine.set_params(max_iter=600, step_size_m=0.05, n_chains=2000).fit(X)

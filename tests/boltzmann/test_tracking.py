@@ -1,10 +1,13 @@
 """Log Z along the path of the parameters against exact sums and long runs."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
 from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.objective import Objective
 from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.tracking import PartitionTrack
 from sktem.evaluation import annealed_importance_sampling
@@ -52,7 +55,7 @@ def test_the_objective_along_a_run_of_digits(averaging, monkeypatch):
     def machine(n_epochs, tol):
         return LatentBoltzmannMachine(
             hidden_layer_sizes=10, solver="pcd", step_size_m=0.1, max_iter=n_epochs,
-            tol=tol, averaging=averaging, random_state=0,
+            tol=tol, averaging=averaging, weight_decay=0.0, random_state=0,
         )  # fmt: skip
 
     ends = [10, 20, 40, 60]
@@ -72,7 +75,7 @@ def test_the_objective_of_a_larger_machine():
     X = digits()[:1000]
     fitted = LatentBoltzmannMachine(
         hidden_layer_sizes=40, solver="pcd", step_size_m=0.1, max_iter=40, tol=1.0,
-        random_state=0,
+        weight_decay=0.0, random_state=0,
     ).fit(X)  # fmt: skip
     found = annealed_importance_sampling(
         fitted.fitted_.model, fitted.params_, np.random.default_rng(0), 100, 3000
@@ -92,7 +95,7 @@ def test_the_objective_of_a_deep_machine(monkeypatch, capsys):
     def machine(n_epochs, **options):
         return LatentBoltzmannMachine(
             hidden_layer_sizes=(10, 4), solver="pcd", step_size_m=0.1, batch_size=20,
-            max_iter=n_epochs, random_state=0, **options,
+            max_iter=n_epochs, weight_decay=0.0, random_state=0, **options,
         ).fit(X)  # fmt: skip
 
     ends = [60, 180]
@@ -114,3 +117,45 @@ def test_the_objective_of_a_deep_machine(monkeypatch, capsys):
     assert np.abs(differences).max() < 0.5
     # What they were measured for matters.
     assert abs(found[59] - values[1]) > 1.0
+
+
+def errors_of_rounds(seed, monkeypatch):
+    """Return the errors of the objective at the ends of rounds, by exact sums."""
+    rng = np.random.default_rng(seed)
+    means = np.random.default_rng(9).random((4, 12)) < 0.5
+    X = (means[rng.integers(4, size=50)] ^ (rng.random((50, 12)) < 0.1)).astype(float)
+    measure, errors = Objective.measure, []
+
+    def measured(self, params, number, state=None, ends=True):
+        value, error = measure(self, params, number, state, ends)
+        if ends:
+            wide = params.astype(np.float64)
+            exact = self.model.log_unnormalised(wide, self.X).mean()
+            exact -= ExactPartition(self.model).value(wide)
+            errors.append(value + self.weight_decay * self.model.penalty(wide) - exact)
+        return value, error
+
+    with monkeypatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(Objective, "measure", measured)
+        patch.setattr("sktem.boltzmann.objective.OPERATIONS", 0.0)
+        patch.setattr("sktem.boltzmann.ascent.NANOSECONDS", 0.0)
+        LatentBoltzmannMachine(
+            hidden_layer_sizes=50, max_iter=3300, random_state=seed
+        ).fit(X)
+    return np.array(errors)
+
+
+def test_rounds_are_compared_along_the_way_between_them(monkeypatch):
+    """The error that two rounds have in common does not count."""
+
+    def changes():
+        found = [errors_of_rounds(seed, monkeypatch) for seed in range(4)]
+        assert all(3 <= len(errors) <= 4 for errors in found)
+        return np.abs([errors[-1] - errors[-2] for errors in found])
+
+    straight = changes()
+    assert straight.max() < 0.03
+    # Along the path of all updates, which is longer, it grows.
+    monkeypatch.setattr(Objective, "_shorter", lambda self, *rest: rest[2].track)
+    assert np.mean(changes() ** 2) > 9 * np.mean(straight**2)
