@@ -49,8 +49,9 @@ SHORTEST_WAY = 16.0
 #: a concave one, and the chains' transitions from fair coins to there.
 ARRIVED = 1e-7
 TRANSITIONS = 1000
-#: Size of the weights of a second start, that of the first being 0.5.
-FURTHER = 4.0
+#: Size of the weights of a second start, that of the first being 0.5, and from how many
+#: of them there are ascents.
+FURTHER, STARTS = 4.0, 4
 #: Factor of the adapted steps after a round that has lost likelihood.
 SHORTER = 0.3
 
@@ -282,11 +283,9 @@ def _close_epoch(settings, state, watch, ends):
     if not settings.adaptive:
         return
     may_start = epoch < settings.n_epochs and not state.started_further
-    if state.converged and may_start:
-        if has_learned_nothing(state.measures, watch.base, settings.model.n_visible):
-            state.converged = False
-            _start_further(state, watch)
-            return
+    if state.converged and may_start and _starts_further(settings, state, watch):
+        state.converged = False
+        return
     if is_worse(*outcome):
         # The steps were too long: the next round is from the best one, by shorter ones.
         state.shortened *= SHORTER
@@ -295,17 +294,35 @@ def _close_epoch(settings, state, watch, ends):
         _take_best(state)
 
 
-def _start_further(state, watch):
-    """Start anew from larger weights, as where units are independent they stay zero.
+def _starts_further(settings, state, watch) -> bool:
+    """Start anew from larger weights if that may be better, and return whether it may.
 
-    The gradient vanishes there, up to the third order of the weights, if no two columns
-    are dependent, though three may be, or single ones have several modes.
+    Where units are independent the gradient vanishes, up to the third order of the
+    weights, if no two columns are dependent, though three may be, or single ones have
+    several modes. Ascents, where they are, show whether there is a higher maximum.
     """
-    rng = state.generators.initialisation
     state.started_further = True
-    state.params[...] = watch.model.initial_params(watch.units.logits, rng, FURTHER)
+    logits, rng = watch.units.logits, state.generators.initialisation
+    outcome = watch.base, settings.tol, settings.model.n_visible
+    if watch.ascent is None:
+        if not has_learned_nothing(state.measures, watch.base, outcome[-1]):
+            return False
+        params = watch.model.initial_params(logits, rng, FURTHER)
+    else:
+        starts = [
+            watch.model.initial_params(logits, rng, FURTHER) for _ in range(STARTS)
+        ]
+        tops = [watch.ascent.climb(start) for start in starts]
+        values = [watch.measure(top, state.n_updates)[0] for top in tops]
+        best = values.index(max(values))
+        with_it = [*state.measures, Measure(0, values[best], 0.0)]
+        if is_worse(with_it, *outcome) or has_converged(with_it, *outcome):
+            return False
+        params = tops[best]
+    state.params[...] = params
     state.first = state.second = None
     state.reach = float("inf")
+    return True
 
 
 def _climb_and_measure(state, watch):

@@ -90,6 +90,15 @@ def test_a_fit_leaves_a_plateau_behind(solver):
     assert best - fitted.score(X) < 0.1 * (best - base)
 
 
+def test_a_fit_leaves_a_local_maximum_behind():
+    """One at half of the gain of the truth, where a fit from the first start ends."""
+    coins = np.random.default_rng(2).integers(0, 2, (1000, 3))
+    X = np.column_stack([coins, coins[:, 0] ^ coins[:, 1]]).astype(float)
+    fitted = LatentBoltzmannMachine(hidden_layer_sizes=3, random_state=2).fit(X)
+    assert fitted.converged_
+    assert fitted.score(X) > -3.2 * np.log(2)
+
+
 @pytest.mark.parametrize("solver", ["apcd", "cd"])
 @pytest.mark.parametrize("kind", ["dense", "grid", "chain"])
 def test_a_fit_without_hidden_units_ends_at_the_maximum(kind, solver):

@@ -126,13 +126,13 @@ def maximum(graph, hidden, X, n_starts=4, decay=0.0):
     found = [
         optimize.minimize(
             enumerated.loss,
-            rng.normal(0, 0.5, n_parameters),
+            rng.normal(0, (0.5, 2.0)[start % 2], n_parameters),
             jac=True,
             method="L-BFGS-B",
             bounds=bounds,
             options={"maxiter": 2000},
         )  # fmt: skip
-        for _ in range(n_starts)
+        for start in range(n_starts)
     ]
     return -min(result.fun for result in found)
 
