@@ -23,6 +23,8 @@ MOST_EVALUATIONS = 400
 FEWEST_EVALUATIONS = 40
 NANOSECONDS = 1e9
 OVERHEAD = 5e5
+#: Other starts from which an ascent is tried, at most, in about that time.
+MOST_STARTS = 4
 #: No parameter moves further in one ascent: of separable rows the maximum is infinite.
 LARGEST_MOVE = 4.0
 #: Relative change of the likelihood at which an ascent ends: with hidden units, and
@@ -35,10 +37,10 @@ CONCAVE_TIMES = 10
 class ExactAscent:
     """The exact mean log-likelihood of all rows and its gradient, and the climb."""
 
-    def __init__(self, model, X, shares, weight_decay, n_evaluations):
+    def __init__(self, model, X, shares, weight_decay, n_evaluations, n_starts=1):
         self.model, self.X, self.shares = model, X, shares
         self.weight_decay = weight_decay
-        self.n_evaluations = n_evaluations
+        self.n_evaluations, self.n_starts = n_evaluations, n_starts
         self.is_concave = model.n_hidden == 0
         self.mean = None
         if self.is_concave:
@@ -77,7 +79,9 @@ class ExactAscent:
         if n_evaluations < FEWEST_EVALUATIONS:
             return None
         X = X.astype(np.float64)
-        return cls(model, X, shares, settings.weight_decay, n_evaluations)
+        n_starts = int(NANOSECONDS / (cost * MOST_EVALUATIONS))
+        n_starts = min(max(n_starts, 1), MOST_STARTS)
+        return cls(model, X, shares, settings.weight_decay, n_evaluations, n_starts)
 
     def evaluate(self, params):
         """Return the penalised mean log-likelihood of the rows, and its gradient."""

@@ -49,9 +49,8 @@ SHORTEST_WAY = 16.0
 #: a concave one, and the chains' transitions from fair coins to there.
 ARRIVED = 1e-7
 TRANSITIONS = 1000
-#: Size of the weights of a second start, that of the first being 0.5, and from how many
-#: of them there are ascents.
-FURTHER, STARTS = 4.0, 4
+#: Size of the weights of a second start, that of the first being 0.5.
+FURTHER = 4.0
 #: Factor of the adapted steps after a round that has lost likelihood.
 SHORTER = 0.3
 
@@ -310,7 +309,8 @@ def _starts_further(settings, state, watch) -> bool:
         params = watch.model.initial_params(logits, rng, FURTHER)
     else:
         starts = [
-            watch.model.initial_params(logits, rng, FURTHER) for _ in range(STARTS)
+            watch.model.initial_params(logits, rng, FURTHER)
+            for _ in range(watch.ascent.n_starts)
         ]
         tops = [watch.ascent.climb(start) for start in starts]
         values = [watch.measure(top, state.n_updates)[0] for top in tops]
