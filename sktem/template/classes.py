@@ -122,7 +122,10 @@ def warn_of_classes(classes, models, pooled):
 def warn_of_copies(X, labels):
     """Warn where images that are left out have copies among those that are not."""
     rows = numpy_of(X)
-    own = {(k, row.tobytes()) for k, row in zip(labels.tolist(), rows, strict=True)}
+    # Hashes, since copies of all images may be too much for the memory.
+    own = {
+        hash((k, row.tobytes())) for k, row in zip(labels.tolist(), rows, strict=True)
+    }
     n_copies = len(rows) - len(own)
     if n_copies > MOST_COPIES * len(rows):
         warn_user(
