@@ -81,13 +81,17 @@ def rise(measures) -> float:
 
 def has_learned_nothing(measures, base, n_visible) -> bool:
     """Return whether the likelihood is still about that of independent units."""
-    return max(measure.value for measure in measures) - base < SMALL_RISE * n_visible
+    return _gain(measures, base) < SMALL_RISE * n_visible
 
 
 def _small(measures, base, tol, n_visible):
     """Return the rise that is not worth a longer run."""
-    best = max(measure.value for measure in measures)
-    return tol * max(best - base, SMALL_RISE * n_visible)
+    return tol * max(_gain(measures, base), SMALL_RISE * n_visible)
+
+
+def _gain(measures, base):
+    """Return the largest gain over independent units."""
+    return max(measure.value for measure in measures) - base
 
 
 def has_fallen(value, base, tol, n_visible) -> bool:
