@@ -21,12 +21,18 @@ from sktem.boltzmann.positive_phase import has_missing
 from sktem.boltzmann.pretraining import pretrained
 from sktem.boltzmann.row_weights import (
     check_weights,
+    mass_of,
     mean_of,
     shares_of,
     weighted_rows,
 )
 from sktem.boltzmann.rows import answer, each_checked, rows_of_fit
-from sktem.boltzmann.run import MachineFit, warn_of_events, warn_of_fit
+from sktem.boltzmann.run import (
+    MachineFit,
+    warn_of_events,
+    warn_of_fit,
+    warn_of_small_weights,
+)
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.spins import spin_parameters
 from sktem.boltzmann.state import ContrastiveState
@@ -385,7 +391,8 @@ class LatentBoltzmannMachine(
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows: 2 counts as two equal rows. An epoch has as many visits
             as there are rows of positive weight, and a row is visited in proportion to
-            its weight; likelihoods and their exact gradients are weighted.
+            its weight; likelihoods and their exact gradients are weighted. Their size
+            matters to a `weight_decay` of "auto", which counts rows by them.
 
         Returns
         -------
@@ -404,6 +411,7 @@ class LatentBoltzmannMachine(
             table, X = table_of_fit(self, X)
         else:
             X = rows_of_fit(self, X, reset=not warm)
+        mass = mass_of(sample_weight, X.shape[0])
         X, weights = weighted_rows(X, sample_weight)
         if warm:
             units = self.fitted_.units
@@ -415,7 +423,6 @@ class LatentBoltzmannMachine(
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
         model = new_model(self, X.shape[1], arrays, units.table)
-        mass = X.shape[0] if weights is None else float(weights.sum())
         settings = new_settings(self, model, has_missing(X), X.shape[0], mass)
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
@@ -450,6 +457,8 @@ class LatentBoltzmannMachine(
         )
         state = self._fit(fit, X, weights, new_run, finish=finish)
         warn_of_fit(settings, state, mass)
+        if self.weight_decay == "auto":
+            warn_of_small_weights(X.shape[0], mass)
         return self
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):

@@ -16,6 +16,7 @@ __all__ = [
     "mean_of",
     "shares_of",
     "thinned",
+    "mass_of",
     "weighted_rows",
 ]
 
@@ -50,6 +51,12 @@ def weighted_rows(X, sample_weight):
         X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
         weights = weights[positive]
     return X, None if (weights == weights[0]).all() else weights
+
+
+def mass_of(sample_weight, n_rows) -> float:
+    """Return how many rows all rows together count as: the sum of their weights."""
+    weights = check_weights(sample_weight, n_rows)
+    return float(n_rows if weights is None else weights.sum())
 
 
 def shares_of(weights):

@@ -16,12 +16,16 @@ from sktem.boltzmann.state import ContrastiveSettings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.exceptions import FitWarning
 
-__all__ = ["MachineFit", "warn_of_events", "warn_of_fit"]
+__all__ = ["MachineFit", "warn_of_events", "warn_of_fit", "warn_of_small_weights"]
 
 #: How far below one normal density Gaussian units may end, as a share of what that is
 #: above independent columns, and in nats for each column.
 FAR = 0.1
 FAR_BY_COLUMN = 0.02
+
+
+#: Mean weight of the rows below which they are hardly meant as numbers of rows.
+SMALL_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
@@ -151,6 +155,19 @@ def warn_of_events(events) -> None:
             f"The parameters ran away {events['diverged']} times and were held at "
             "+-1000 (see history_.events): the steps are too long. Decrease "
             "step_size_m.",
+            FitWarning,
+            stacklevel=users_frame(),
+        )
+
+
+def warn_of_small_weights(n_rows, mass) -> None:
+    """Warn if weights, such as shares, make many rows count as few to the prior."""
+    if n_rows > 1 and mass < SMALL_WEIGHT * n_rows:
+        warnings.warn(
+            f"The weights of {n_rows} rows add up to {mass:.3g}, and as so many rows "
+            "they count to the prior of the machine's weights, which may hold these "
+            "back too much. Pass weights that are about 1 on average, or a number as "
+            f"weight_decay (such as {1 / n_rows:.1g}, one over the rows).",
             FitWarning,
             stacklevel=users_frame(),
         )

@@ -8,6 +8,7 @@ from scipy import optimize
 
 from sktem import LatentBoltzmannMachine
 from sktem.evaluation import enumerate_moments
+from sktem.exceptions import FitWarning
 from sktem.graphs import Graph, complete_graph
 
 RNG = np.random.default_rng(0)
@@ -55,6 +56,23 @@ def test_weights_of_rows_are_rows(options):
     if options:
         repeated = machine(**options).fit(np.repeat(X, weights, axis=0))
         np.testing.assert_allclose(weighted.params_, repeated.params_, atol=1e-4)
+
+
+def test_equal_weights_are_rows_too():
+    fitted = machine(graph=complete_graph(5)).fit(X, sample_weight=np.full(60, 3.0))
+    assert fitted.weight_decay_ == 1 / 180
+    np.testing.assert_allclose(fitted.params_, posterior_mode(X, 180), atol=1e-5)
+
+
+def test_shares_of_rows_are_told():
+    """Weights whose sum is 1 are one row, whose prior is all that counts."""
+    shares = np.random.default_rng(1).dirichlet(np.full(60, 5.0))
+    with pytest.warns(FitWarning, match="add up to 1, and as so many rows"):
+        held = machine(graph=complete_graph(5)).fit(X, sample_weight=shares)
+    free = machine(graph=complete_graph(5), weight_decay=1 / 60)
+    free.fit(X, sample_weight=shares)
+    assert 5 * np.abs(held.params_[5:]).max() < np.abs(free.params_[5:]).max()
+    machine(graph=complete_graph(5)).fit(X, sample_weight=60 * shares)
 
 
 @pytest.mark.parametrize("visible", ["binary", "spin", "gaussian"])
