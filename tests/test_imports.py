@@ -114,7 +114,14 @@ def imports_of(source, module, is_package, modules, lazy):
     return {name for name in found if name == "sktem" or name.startswith("sktem.")}
 
 
-FAMILIES = {"boltzmann", "mixed_effects", "mixture", "regression", "template"}
+FAMILIES = {
+    "boltzmann",
+    "hidden_markov",
+    "mixed_effects",
+    "mixture",
+    "regression",
+    "template",
+}
 # The floors of the core, from the ground up: imports go down, never across.
 FLOORS = [
     {
@@ -129,7 +136,7 @@ FLOORS = [
         "versions",
     },
     {"callbacks", "graphs", "history", "rows", "schedules"},
-    {"models"},
+    {"models", "sequences"},
     {"e_step"},
     {"samplers", "solvers"},
     {"loop"},

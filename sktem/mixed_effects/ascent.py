@@ -18,8 +18,8 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
 )
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
-from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
+from sktem.sequences.rows import each_block
 
 __all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
 

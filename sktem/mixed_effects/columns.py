@@ -1,29 +1,12 @@
-"""Roles of the columns of X, and subjects of the rows."""
+"""Roles of the columns of X."""
 
 from __future__ import annotations
 
 from numbers import Integral
 
-import numpy as np
+from sktem.sequences.labels import column_of
 
-from sktem.choices import did_you_mean
-
-__all__ = ["blank_columns", "column_of", "columns_used", "input_columns", "subjects_of"]
-
-
-def column_of(key, names, n_columns, what):
-    """Return the position of a column given by name or index."""
-    if isinstance(key, Integral) and not isinstance(key, bool):
-        if not 0 <= int(key) < n_columns:
-            raise ValueError(f"{what}: X has {n_columns} columns, got {key!r}")
-        return int(key)
-    if names is None or key not in names:
-        known = "numbers (X has no column names)" if names is None else list(names)
-        raise ValueError(
-            f"{what} must name columns of X: {known}, got {key!r}"
-            f"{did_you_mean(key, names or ())}"
-        )
-    return list(names).index(key)
+__all__ = ["blank_columns", "columns_used", "input_columns", "listed"]
 
 
 def listed(columns):
@@ -89,33 +72,3 @@ def blank_columns(estimator, X):
         return X
     others = [name for name in X.columns if name not in used]
     return X.assign(**dict.fromkeys(others, 0.0)) if others else X
-
-
-def subjects_of(groups, n_rows):
-    """Return the labels of the subjects and the index of each row's subject."""
-    labels = np.asarray(groups)
-    if labels.shape != (n_rows,):
-        raise ValueError(
-            f"groups must have one label per row, shape ({n_rows},), got {labels.shape}"
-        )
-    missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
-    if missing.any():
-        raise ValueError(
-            f"groups has no label in {missing.sum()} of {n_rows} rows (None or NaN): "
-            "leave these rows out, or give them a subject"
-        )
-    try:
-        return np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise ValueError(
-            "the labels of groups must be of one type, such as all strings or all "
-            "integers"
-        ) from error
-
-
-def _is_missing(label):
-    """Return whether a label is None or differs from itself, as NaN, NaT and NA do."""
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas.NA is neither equal nor different
-        return True

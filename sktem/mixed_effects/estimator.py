@@ -23,10 +23,9 @@ from sktem.estimators.base import (
 )
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.mixed_effects.columns import blank_columns, subjects_of
+from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
-from sktem.mixed_effects.labels import are_of_one_kind
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
@@ -36,6 +35,7 @@ from sktem.mixed_effects.unusual_fits import unusual
 from sktem.rows.sources import rows_by_blocks
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
+from sktem.sequences.labels import are_of_one_kind, labelled
 from sktem.validation import validate_data
 
 __all__ = ["NonlinearMixedEffectsRegressor"]
@@ -319,7 +319,7 @@ default="constant"
             self, X, y, dtype=np.float64, y_numeric=True, order="C", reset=reset
         )
         y = np.asarray(y, dtype=np.float64)
-        return X, y, None if groups is None else subjects_of(groups, len(y))
+        return X, y, None if groups is None else labelled(groups, len(y))
 
     def _best_sampler(self, model, solver):
         return "rwm"

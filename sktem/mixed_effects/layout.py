@@ -9,11 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_choice, check_names, did_you_mean
-from sktem.mixed_effects.columns import (
-    column_of,
-    input_columns,
-    listed,
-)
+from sktem.mixed_effects.columns import input_columns, listed
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     NumericEntry,
@@ -23,6 +19,7 @@ from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.sequences.labels import column_of
 
 __all__ = [
     "Coefficient",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from sktem.mixed_effects.layout import (
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
-from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.start import start_from_data, starting_params
-from sktem.mixed_effects.subject_blocks import SubjectBlocks
 
 __all__ = ["Problem"]
 
@@ -43,7 +41,7 @@ class Problem(NamedTuple):
         The model, with the start.
     layout : Layout
         How columns of X are used.
-    rows : GroupedRows
+    rows : GroupedRows or SequenceBlocks
         Rows of the subjects.
     labels : ndarray of shape (n_subjects,)
         Labels of the subjects.
@@ -53,7 +51,7 @@ class Problem(NamedTuple):
 
     model: NonlinearMixedEffectsModel
     layout: Layout
-    rows: GroupedRows | SubjectBlocks
+    rows: Any
     labels: np.ndarray
     grouped: bool
 
@@ -78,12 +76,12 @@ class Problem(NamedTuple):
         return cls(model, layout, rows, labels, grouped)
 
     @classmethod
-    def of_blocks(cls, estimator, blocks: SubjectBlocks) -> Problem:
+    def of_blocks(cls, estimator, blocks: Any) -> Problem:
         """Check the settings of an estimator on subjects that are read by blocks."""
         structure, layout = _structure_and_layout(
             estimator, blocks.shape[1], True, lambda column: not blocks.varies[column]
         )
-        rows = blocks.laid_out(layout)
+        rows = blocks.with_roles(blocks.roles.laid_out(layout))
         model = _new_model(estimator, structure, layout, rows)
         return cls(model, layout, rows, blocks.labels, True)
 
@@ -98,10 +96,10 @@ class Problem(NamedTuple):
         rows = group_rows(self.layout, X, y, subjects)
         return self._replace(rows=rows, labels=labels, grouped=groups is not None)
 
-    def on_blocks(self, blocks: SubjectBlocks) -> Problem:
+    def on_blocks(self, blocks: Any) -> Problem:
         """Return the same model and layout with subjects that are read by blocks."""
         self._check_constant(lambda column: not blocks.varies[column])
-        rows = blocks.laid_out(self.layout)
+        rows = blocks.with_roles(blocks.roles.laid_out(self.layout))
         return self._replace(rows=rows, labels=blocks.labels, grouped=True)
 
     def _check_constant(self, is_constant):

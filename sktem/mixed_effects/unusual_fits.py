@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from sktem.mixed_effects.residual_errors import ProportionalError
-from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
+from sktem.sequences.rows import each_block
 
 __all__ = ["unusual"]
 

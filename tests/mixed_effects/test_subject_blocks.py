@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.mixed_effects import subject_blocks
-from sktem.mixed_effects.subject_blocks import SubjectBlocks
+from sktem.mixed_effects.subject_blocks import SubjectRoles
 from sktem.rows import Rows, as_rows
 from sktem.rows.base import ChangedRowsError
+from sktem.sequences import blocks as sequence_blocks
+from sktem.sequences.blocks import SequenceBlocks
 from tests.mixed_effects.fits import bolus_rows
 
 pytestmark = [
@@ -44,8 +45,8 @@ def vector(fit):
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks of few subjects, which are read again on every pass."""
-    monkeypatch.setattr(subject_blocks, "rows_per_block", lambda n_columns: 32)
-    monkeypatch.setattr(subject_blocks, "MOST_KEPT", 0)
+    monkeypatch.setattr(sequence_blocks, "rows_per_block", lambda n_columns: 32)
+    monkeypatch.setattr(sequence_blocks, "MOST_KEPT", 0)
 
 
 def parquet(path):
@@ -219,7 +220,8 @@ class Changing(Rows):
 
 def test_subjects_that_change(small_blocks):
     layout = in_memory().fitted_.problem.layout
-    blocks = SubjectBlocks(Changing(), 2, 3).laid_out(layout)
+    roles = SubjectRoles(2, 3, np.arange(2), layout)
+    blocks = SequenceBlocks(Changing(), roles)
     with pytest.raises(ChangedRowsError, match="subjects of the rows have changed"):
         for _ in range(3):
             list(blocks.blocks())
@@ -243,9 +245,9 @@ def test_columns_must_be_named():
 
 
 def test_the_start_is_of_some_subjects():
-    blocks = SubjectBlocks(as_rows(TABLE), 2, 3)
+    blocks = SequenceBlocks(as_rows(TABLE), SubjectRoles(2, 3, np.arange(2)))
     whole = in_memory().fitted_
-    laid_out = blocks.laid_out(whole.problem.layout)
+    laid_out = blocks.with_roles(blocks.roles.laid_out(whole.problem.layout))
     for rows in (laid_out, whole.rows):
         few = rows.few(30)
         assert len(few) == 6 and few.n_rows == 30

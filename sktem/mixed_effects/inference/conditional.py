@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.mixed_effects.rows import each_block
+from sktem.sequences.rows import each_block
 
 __all__ = ["ConditionalModes", "conditional_modes"]
 

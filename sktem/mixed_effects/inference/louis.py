@@ -12,9 +12,9 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
 )
-from sktem.mixed_effects.rows import each_block
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
+from sktem.sequences.rows import each_block
 
 __all__ = ["LouisInformation", "louis_information"]
 

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from sktem.mixed_effects.rows import each_block
 from sktem.progress import counted
+from sktem.sequences.rows import each_block
 
 __all__ = [
     "ImportanceDraws",

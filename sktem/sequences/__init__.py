@@ -1,0 +1,1 @@
+"""Rows that belong together: sequences in time, or the subjects of a study."""
