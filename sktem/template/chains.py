@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from sktem.arrays import TensorRows, arrays_of
 from sktem.kernels.blocks import iterate_blocks
 from sktem.progress import bar
 from sktem.template.grid import ImageGrid
@@ -15,8 +14,7 @@ from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, pull_of, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
 from sktem.template.states import ChainStates, state_size
-from sktem.template.tensor_kernels import deformed_images, function_of, rss_and_pulls
-from sktem.template.tensors import images_at_once, observed_counts
+from sktem.template.statistics import observed_counts
 
 __all__ = ["Chains", "Component", "over_images"]
 
@@ -37,15 +35,15 @@ class Component(NamedTuple):
         Lower Cholesky factor of the covariance.
     log_det : float
         Log-determinant of the covariance.
-    noise_variance : float or ndarray of shape (n,)
-        Noise variance, for tensors possibly that of each image.
+    noise_variance : float
+        Noise variance.
     """
 
     table: np.ndarray
     precision: np.ndarray
     factor: np.ndarray
     log_det: float
-    noise_variance: Any
+    noise_variance: float
 
     @classmethod
     def of(cls, grid, params, t, wide=None) -> Component:
@@ -63,21 +61,15 @@ class Component(NamedTuple):
             float(params.noise_variances[t]),
         )
 
-    def of_images(self, rows) -> Component:
-        """Return the component for some of the images."""
-        if np.ndim(self.noise_variance) == 0:
-            return self
-        return self._replace(noise_variance=self.noise_variance[rows])
-
     def constant(self, X) -> np.ndarray:
         """Return the constant of the logarithm of an integral over deformations."""
         noise = observed_counts(X) * np.log(2 * np.pi * self.noise_variance)
         return -0.5 * (noise + self.log_det)
 
 
-def over_images(function, X, grid, n_jobs):
+def over_images(function, X, n_jobs):
     """Call ``function(rows)`` for blocks of images, on threads."""
-    size = images_at_once(X, grid, IMAGES_PER_BLOCK)
+    size = IMAGES_PER_BLOCK
 
     def block(start, stop):
         return function(slice(start, stop))
@@ -155,7 +147,7 @@ class Chains(NamedTuple):
             return transition(X[rows], states[rows], numbers[rows], np.uint64(seed))
 
         accepted, restored = 0.0, 0
-        for result in over_images(block, X, self.grid, self.n_jobs):
+        for result in over_images(block, X, self.n_jobs):
             accepted += result[0]
             restored += result[1]
         return accepted, restored
@@ -165,7 +157,7 @@ class Chains(NamedTuple):
         grid = self.grid.compiled
 
         def transition(Y, Z, numbers, seed):
-            return function_of(Y, langevin_chains)(
+            return langevin_chains(
                 Y, Z, numbers, seed, target, grid, n_steps, adjusted, adapt
             )
 
@@ -178,7 +170,7 @@ class Chains(NamedTuple):
         if kernel == "gibbs":
 
             def gibbs(Y, Z, numbers, seed):
-                return function_of(Y, prior_gibbs)(
+                return prior_gibbs(
                     Y, Z, numbers, seed, part.table, precision, variance, grid, n_steps
                 ), 0  # fmt: skip
 
@@ -190,7 +182,7 @@ class Chains(NamedTuple):
         )
 
         def walks(Y, Z, numbers, seed):
-            return function_of(Y, walk)(
+            return walk(
                 Y, Z, numbers, seed, part.table, precision, spread, variance, grid,
                 n_steps, adapt,
             ), 0  # fmt: skip
@@ -220,16 +212,9 @@ class Chains(NamedTuple):
 
     # -------------------------------------------------------------------- densities
 
-    def images(self, X, Z, part):
-        """Return deformed templates at the pixels, of the kind of images X."""
+    def images(self, Z, part) -> np.ndarray:
+        """Return deformed templates at the pixels."""
         grid = self.grid.compiled
-        if isinstance(X, TensorRows):
-
-            def block(rows):
-                return deformed_images(X[rows], Z[rows], part.table, grid)
-
-            parts = over_images(block, X, self.grid, self.n_jobs)
-            return TensorRows(arrays_of(X.values).concat(parts))
         work = new_work(grid)
         found = np.empty((len(Z), self.grid.n_pixels))
         for z, image in zip(Z, found, strict=True):
@@ -253,14 +238,6 @@ class Chains(NamedTuple):
     def _slow(self, X, Z, part, with_pull):
         """Yield sums of squared residuals and pulls, image by image."""
         grid = self.grid.compiled
-        if isinstance(X, TensorRows):
-
-            def block(rows):
-                return rss_and_pulls(X[rows], Z[rows], part.table, grid)
-
-            for found in over_images(block, X, self.grid, self.n_jobs):
-                yield from zip(*found, strict=True)
-            return
         work = new_work(grid)
         for y, z in zip(X, Z, strict=True):
             work.z[:], work.image[:] = z, y

@@ -10,7 +10,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from sklearn import config_context, get_config
 
-from sktem.arrays import numpy_of
 from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
@@ -121,15 +120,12 @@ def warn_of_classes(classes, models, pooled):
 
 def warn_of_copies(X, labels):
     """Warn where images that are left out have copies among those that are not."""
-    rows = numpy_of(X)
     # Hashes, since copies of all images may be too much for the memory.
-    own = {
-        hash((k, row.tobytes())) for k, row in zip(labels.tolist(), rows, strict=True)
-    }
-    n_copies = len(rows) - len(own)
-    if n_copies > MOST_COPIES * len(rows):
+    own = {hash((k, row.tobytes())) for k, row in zip(labels.tolist(), X, strict=True)}
+    n_copies = len(X) - len(own)
+    if n_copies > MOST_COPIES * len(X):
         warn_user(
-            f"{n_copies} of {len(rows)} images are exact copies of others of their "
+            f"{n_copies} of {len(X)} images are exact copies of others of their "
             "class. Copies show no noise and cannot be left out, by which "
             "probabilities and outlier_proba are judged: new images may look like "
             "outliers. Pass every image once, and class_prior for how often the "

@@ -14,7 +14,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 from threadpoolctl import threadpool_limits
 
-from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import (
@@ -45,8 +44,8 @@ from sktem.template.predictors import (
     has_holes,
     learn_samples,
 )
-from sktem.template.rows import answer, found_images, images_of_start
-from sktem.template.setup import checked_weights, floating, units_of
+from sktem.template.rows import answer, found_images
+from sktem.template.setup import checked_weights, units_of
 from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -166,12 +165,6 @@ class DeformableTemplateClassifier(
     n_features_in_ : int
         Number of pixels, of all channels together.
 
-    Notes
-    -----
-    Arrays of other namespaces, such as tensors of torch, are taken under scikit-learn's
-    ``array_api_dispatch``; answers about images are of their kind, unless labels are
-    text. The copies and the equations of "samples" are computed on the host.
-
     References
     ----------
     S. Allassonniere, Y. Amit and A. Trouve, Towards a coherent statistical framework
@@ -250,29 +243,23 @@ class DeformableTemplateClassifier(
 
     def _validate(self, X, y="no_validation", *, reset):
         """Return images as rows, and labels if given."""
-        X = X.values if isinstance(X, TensorRows) else X  # of a callback
-        arrays, given = (
-            input_arrays(X),
-            self.image_shape if reset else self.image_shape_,
-        )
+        given = self.image_shape if reset else self.image_shape_
         X, shape, n_channels = rows_of(X, given, self.channel_axis)
         if not reset:
             self._layout.check_channels(n_channels)
         checked = validate_data(
             self,
             X,
-            input_arrays(y).to_numpy(y),
+            y,
             reset=reset,
-            dtype=floating(arrays),
-            order="C" if arrays.is_numpy else None,
+            dtype=np.float64,
+            order="C",
             ensure_all_finite="allow-nan",
         )
         X, y = checked if reset else (checked, None)
-        X = X if arrays.is_numpy else TensorRows(X)
         if reset:
             # Of all classes, so that each of them takes rows for the same.
-            few, _ = images_of_start(X, None, np.random.default_rng(0))
-            self.image_shape_: tuple = resolved_shape(few, given, shape)
+            self.image_shape_: tuple = resolved_shape(X, given, shape)
             self._layout: Layout = Layout(
                 self.image_shape_, n_channels, self.channel_axis
             )
@@ -331,8 +318,7 @@ class DeformableTemplateClassifier(
         check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
         self.predictor_ = self.predictor
         if self.predictor == "auto":
-            few, _ = images_of_start(X, None, np.random.default_rng(0))
-            share = noise_share(few, self.image_shape_, self._layout.n_channels)
+            share = noise_share(X, self.image_shape_, self._layout.n_channels)
             self.predictor_ = "likelihood" if share > MOST_NOISE else "samples"
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
@@ -348,10 +334,8 @@ class DeformableTemplateClassifier(
             X, labels, weights, seed, context, verbose=self.verbose
         )
         if self.predictor_ == "samples":
-            # Copies and equations are NumPy's, for images on tensors, too.
-            rows = np.asarray(X, dtype=np.float64)
             owns = [labels == k for k in range(len(masses))]
-            parts = [(rows[own], weights[own]) for own in owns]
+            parts = [(X[own], weights[own]) for own in owns]
             with threadpool_limits(1, "blas"):
                 self._predictor, left_out = learn_samples(
                     self.estimators_, parts, np.random.default_rng(seed), self.n_jobs
@@ -385,8 +369,7 @@ class DeformableTemplateClassifier(
         units = None
         if self._layout.n_channels > 1:
             # A class may lack a colour that another one has.
-            few, own = images_of_start(X, weights, np.random.default_rng(0))
-            units = units_of(few, own, self._layout)
+            units = units_of(X, weights, self._layout)
         for label, mass in enumerate(masses):
             own = labels == label
             model = self._model().set_params(random_state=seed, verbose=verbose)
@@ -394,8 +377,7 @@ class DeformableTemplateClassifier(
                 strength = STRENGTH * mass / self.n_components
                 model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
             models.append(model)
-            images = X[own]
-            images = self._layout.stack_of(getattr(images, "values", images), flat=True)
+            images = self._layout.stack_of(X[own], flat=True)
             parts.append((images, weights[own], units))
         learn_all(models, parts, self.n_jobs, context)
         if self._shares_noise:
@@ -554,9 +536,8 @@ class DeformableTemplateClassifier(
         float
             Mean accuracy.
         """
-        y, predicted = numpy_of(y), numpy_of(in_memory(self.predict(X)))
-        weights = None if sample_weight is None else numpy_of(sample_weight)
-        return float(accuracy_score(y, predicted, sample_weight=weights))
+        predicted = in_memory(self.predict(X))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _checked(self, X):
         return self._validate(X, reset=False)

@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from sktem.arrays import input_arrays, numpy_of
 from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
@@ -50,7 +49,6 @@ from sktem.template.setup import (
 )
 from sktem.template.shapes import is_flat
 from sktem.template.stream import JUDGED, TemplateStream, params_of
-from sktem.template.tensors import clipped, deformed_templates, in_light
 
 __all__ = ["DeformableTemplateEstimator"]
 
@@ -265,9 +263,6 @@ class DeformableTemplateEstimator(
 
     Notes
     -----
-    Arrays of other namespaces, such as tensors of torch, are taken under scikit-learn's
-    ``array_api_dispatch``; methods that say something about each image answer in kind.
-
     A pixel that is NaN was not observed; it drops out of the likelihood and of the
     statistics. Intensities are standardised by the standard deviation of all pixels,
     about the median of those along the border.
@@ -645,7 +640,8 @@ class DeformableTemplateEstimator(
     def _in_range(self, X):
         """Return checked images standardised."""
         with np.errstate(over="ignore"):
-            return clipped(Frame.fitted(self).standardised(X))
+            # Whose squares do not overflow.
+            return np.clip(Frame.fitted(self).standardised(X), -1e100, 1e100)
 
     def _best_modes(self, Y):
         """Return modes under the most probable component, and the components."""
@@ -746,7 +742,7 @@ class DeformableTemplateEstimator(
 
     def _check_deformations(self, Z):
         check_is_fitted(self, "coefficients_")
-        Z = check_array(input_arrays(Z).to_numpy(Z), dtype=np.float64)
+        Z = check_array(Z, dtype=np.float64)
         widths = sorted({self.grid_.n_latents, self._n_features_out})
         if Z.shape[1] not in widths:
             text = " or ".join(map(str, widths))
@@ -775,16 +771,19 @@ class DeformableTemplateEstimator(
         ndarray of shape (n_samples, n_pixels) or (n_samples, ...)
             Images, as rows if those of the fit were rows.
         """
-        given, Z = Z, self._check_deformations(Z)
+        Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
         Z, lights = self._reported.whole(Z, components)
-        images = self._deformed(Z, components, lights, given)
+        images = self._deformed(Z, components, lights)
         return self._layout.stack_of(images, self._flat)
 
-    def _deformed(self, Z, components, lights=None, like=None):
+    def _deformed(self, Z, components, lights=None):
         """Return deformed templates as rows of the model, in units of the images."""
-        given = self.grid_, self.coefficients_, Z, components
-        images = in_light(deformed_templates(*given, like), lights)
+        images = np.empty((len(Z), self.grid_.n_pixels))
+        for row, t in enumerate(components):
+            images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
+        if lights is not None:
+            images = lights[:, :1] * images + lights[:, 1:]
         return Frame.fitted(self).restored(images)
 
     def deformation_fields(self, X):
@@ -857,8 +856,6 @@ class DeformableTemplateEstimator(
         Y = self._standardised(X)
         Z, labels = self._best_modes(Y)
         rows, _ = validated(self, X, reset=False)
-        arrays, dtype = input_arrays(X), rows.dtype
-        rows = arrays.to_numpy(getattr(rows, "values", rows))  # splines are SciPy's
         missing = np.isnan(rows)
         if missing.any():
             filled = self._deformed(Z, labels, self._lights(Y, Z))
@@ -870,8 +867,7 @@ class DeformableTemplateEstimator(
             order=order,
             channel_axis=1,
         )
-        found = self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
-        return arrays.asarray(found.astype(dtype, copy=False))
+        return self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
         """Carry masks, labels or other channels along with deformations.
@@ -1089,7 +1085,7 @@ class DeformableTemplateEstimator(
         float
             Mean of ``score_samples``.
         """
-        values = numpy_of(in_memory(self.score_samples(X)), float)
+        values = in_memory(self.score_samples(X))
         return float(np.average(values, weights=sample_weight))
 
     def predict_proba(self, X, *, out=None):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from math import sqrt
 
 import numpy as np
-
-from sktem.arrays import arrays_of
 
 __all__ = ["LEAST_GRADIENT", "OrientationFeatures", "of_unit_norm"]
 
@@ -117,77 +115,70 @@ class OrientationFeatures:
         return np.multiply.outer(self.noise**2, variances.ravel())
 
     def transform(self, images):
-        """Return the features of images, as an array of their kind."""
+        """Return the features of images."""
         n, parts = images.shape[0], []
         for start in range(0, n, IMAGES_AT_ONCE):
-            block = images[start : min(start + IMAGES_AT_ONCE, n), ...]
-            parts.append(self._transform(block))
-        return arrays_of(images).concat(parts)
+            parts.append(self._transform(images[start : start + IMAGES_AT_ONCE]))
+        return np.concatenate(parts)
 
     def _transform(self, rows):
-        arrays = arrays_of(rows)
-        xp, send = arrays.xp, partial(arrays.asarray, dtype=rows.dtype)
-        images = xp.reshape(rows, (-1, *self.image_shape))
+        images = rows.reshape(-1, *self.image_shape)
         n = images.shape[0] // self.n_channels
         n_axes = len(self.image_shape)
         gradient = []
         for along in range(n_axes):
             part = images
             for axis, (smooth, slope, _) in enumerate(self._matrices):
-                matrix = send(slope if axis == along else smooth)
-                part = xp.tensordot(part, matrix, axes=((axis + 1,), (1,)))
-                part = xp.moveaxis(part, -1, axis + 1)
+                matrix = slope if axis == along else smooth
+                part = np.tensordot(part, matrix, axes=((axis + 1,), (1,)))
+                part = np.moveaxis(part, -1, axis + 1)
             gradient.append(part)
-        slopes = xp.stack(gradient, axis=-1)
+        slopes = np.stack(gradient, axis=-1)
         size = _norms(slopes)
         axes = tuple(range(1, n_axes + 1))
-        largest = xp.max(xp.abs(images), axis=axes, keepdims=True)
-        none, one = xp.zeros_like(size), xp.ones_like(size)
-        size = xp.where(size > LEAST_GRADIENT * largest[..., None], size, none)
-        cosines = slopes @ send(self.directions).T / xp.where(size > 0, size, one)
+        largest = np.max(np.abs(images), axis=axes, keepdims=True)
+        none, one = np.zeros_like(size), np.ones_like(size)
+        size = np.where(size > LEAST_GRADIENT * largest[..., None], size, none)
+        cosines = slopes @ self.directions.T / np.where(size > 0, size, one)
         if self.noise.any():
-            limit = send(np.tile(NOISE_VARIANCES * self._noise_of_gradients, (n, 1)))
+            limit = np.tile(NOISE_VARIANCES * self._noise_of_gradients, (n, 1))
             squares = size**2
-            rest = xp.reshape(limit, size.shape) + squares
-            size = size * squares / xp.where(squares > 0, rest, one)
-        channels = size * xp.clip(cosines, 0.0, None) ** SHARPNESS
+            rest = np.reshape(limit, size.shape) + squares
+            size = size * squares / np.where(squares > 0, rest, one)
+        channels = size * np.clip(cosines, 0.0, None) ** SHARPNESS
         cells, amounts = self._in_cells(images), self._in_cells(channels)
         if self.is_signal:
-            values = cells - xp.mean(cells, axis=1, keepdims=True)
-            spread = xp.max(images, axis=1) - xp.min(images, axis=1)
+            values = cells - np.mean(cells, axis=1, keepdims=True)
+            spread = np.max(images, axis=1) - np.min(images, axis=1)
             flat = spread <= LEAST_GRADIENT * largest[:, 0]
-            values = xp.where(flat[:, None], xp.zeros_like(values), values)
-            edges = xp.reshape(amounts**COMPRESSION_OF_SIGNALS, (n, -1))
-            parts = [edges, xp.reshape(values, (n, -1))]
+            values = np.where(flat[:, None], np.zeros_like(values), values)
+            edges = np.reshape(amounts**COMPRESSION_OF_SIGNALS, (n, -1))
+            parts = [edges, np.reshape(values, (n, -1))]
             features = [of_unit_norm(part) / sqrt(2) for part in parts]
         else:
-            total = xp.sum(xp.reshape(amounts, (n, self.n_channels, -1)), axis=1)
+            total = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
             features = [of_unit_norm(total**COMPRESSION)]
-        cells = xp.reshape(cells, (n, -1))
+        cells = np.reshape(cells, (n, -1))
         brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
-        return arrays.concat([*features, brightness], axis=1)
+        return np.concatenate([*features, brightness], axis=1)
 
     def _in_cells(self, values):
         """Return averages in the cells, one row for each image."""
-        arrays = arrays_of(values)
-        xp = arrays.xp
         for axis, (_, _, window) in enumerate(self._matrices):
-            window = arrays.asarray(window, values.dtype)
-            values = xp.tensordot(values, window, axes=((axis + 1,), (1,)))
-            values = xp.moveaxis(values, -1, axis + 1)
-        return xp.reshape(values, (values.shape[0], -1))
+            values = np.tensordot(values, window, axes=((axis + 1,), (1,)))
+            values = np.moveaxis(values, -1, axis + 1)
+        return np.reshape(values, (values.shape[0], -1))
 
 
 def _norms(rows):
     """Return the norms along the last axis, which is kept."""
-    xp = arrays_of(rows).xp
-    return xp.sqrt(xp.sum(rows * rows, axis=-1, keepdims=True))
+    return np.sqrt(np.sum(rows * rows, axis=-1, keepdims=True))
 
 
 def of_unit_norm(rows):
     """Return rows of norm one, or zero."""
-    xp, norms = arrays_of(rows).xp, _norms(rows)
-    return rows / xp.where(norms > 0, norms, xp.ones_like(norms))
+    norms = _norms(rows)
+    return rows / np.where(norms > 0, norms, np.ones_like(norms))
 
 
 def _at_the_border(matrix, beyond):

@@ -42,12 +42,6 @@ class FlowGrid(ImageGrid):
             bool(longest <= CHAINED * self.deformation_width),
         )
 
-    @property
-    def values_per_pixel(self) -> int:
-        """Most values of a pixel that images on tensors need at once."""
-        own = max(self.n_latents, self.n_axes * self.n_steps)
-        return max(super().values_per_pixel, own)
-
     def field(self, Z, points=None) -> np.ndarray:
         """Return displacement fields, as :meth:`ImageGrid.field` does."""
         axes = self.pixel_axes if points is None else points

@@ -155,11 +155,6 @@ class ImageGrid:
         """Cells of the spline in one pixel."""
         return NODES_PER_SCALE / self.template_scale
 
-    @property
-    def values_per_pixel(self) -> int:
-        """Most values of a pixel that images on tensors need at once."""
-        return 2 * max(self.template_landmarks) - 1
-
     @cached_property
     def compiled(self) -> Grid:
         """The geometry as compiled kernels want it."""

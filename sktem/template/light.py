@@ -8,12 +8,7 @@ import numpy as np
 
 from sktem.template.chains import Chains, Component
 from sktem.template.modes import ModeFinder
-from sktem.template.tensors import (
-    images_at_once,
-    in_unit_light,
-    observed_arrays,
-    observed_counts,
-)
+from sktem.template.statistics import observed_counts
 
 __all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages", "in_own_light"]
 
@@ -40,14 +35,13 @@ class Light(NamedTuple):
 
     def start(self, Y, image) -> np.ndarray:
         """Return gains and offsets by the moments of images, (n, 2)."""
-        arrays, seen, *own = observed_arrays(Y, image)
-        xp, count = arrays.xp, np.maximum(observed_counts(Y), 1)
-        means = [arrays.to_numpy(xp.sum(part, axis=1)) / count for part in own]
-        squares = []
-        for part, mean in zip(own, means, strict=True):
-            gaps = part - arrays.asarray(mean[:, None], part.dtype)
-            gaps = xp.where(seen, gaps, xp.zeros_like(gaps))
-            squares.append(arrays.to_numpy(xp.sum(gaps**2, axis=1)))
+        seen, count = ~np.isnan(Y), np.maximum(observed_counts(Y), 1)
+        own = [np.where(seen, part, 0.0) for part in (Y, image)]
+        means = [part.sum(axis=1) / count for part in own]
+        squares = [
+            np.where(seen, (part - mean[:, None]) ** 2, 0.0).sum(axis=1)
+            for part, mean in zip(own, means, strict=True)
+        ]
         gains = np.ones(len(Y))
         if self.variances[0] > NO_VARIANCE:
             ratio = np.sqrt(squares[0] / np.where(squares[1] > 0, squares[1], 1.0))
@@ -64,7 +58,7 @@ class Light(NamedTuple):
 
         Parameters
         ----------
-        Y, images : ndarray or TensorRows of shape (n, n_pixels)
+        Y, images : ndarray of shape (n, n_pixels)
             Images and what they are without noise, gain and offset.
         variance : float
             Variance of the noise.
@@ -76,10 +70,10 @@ class Light(NamedTuple):
         covariances : ndarray of shape (n, 2, 2)
             Covariances.
         """
-        arrays, _, y, image = observed_arrays(Y, images)
+        seen = ~np.isnan(Y)
+        y, image = np.where(seen, Y, 0.0), np.where(seen, images, 0.0)
         squares, first, cross, second = (
-            arrays.to_numpy(arrays.xp.sum(part, axis=1))
-            for part in (image**2, image, image * y, y)
+            part.sum(axis=1) for part in (image**2, image, image * y, y)
         )
         matrix = np.empty((len(Y), 2, 2))
         matrix[:, 0, 0], matrix[:, 1, 1] = squares, observed_counts(Y)
@@ -98,27 +92,23 @@ class Light(NamedTuple):
         return 0.5 * (np.linalg.slogdet(covariances)[1] - log_prior)
 
 
-def under_unit_light(X, lights, part, grid):
-    """Yield rows, images and component or target of images with gains and offsets.
+def under_unit_light(X, lights, part):
+    """Yield row, image and component or target of images with gains and offsets.
 
     An image with gain and offset is one without, whose noise is divided by the gain.
-    Kernels for tensors take images of different noise, the compiled ones do not.
     """
-    size = images_at_once(X, grid, 1)
-    for start in range(0, len(X), size):
-        rows = slice(start, start + size)
-        gain, offset = lights[rows].T
-        variance = part.noise_variance / (gain**2 if len(gain) > 1 else gain[0] ** 2)
-        images = in_unit_light(X[rows], gain, offset)
-        yield rows, images, part._replace(noise_variance=variance)
+    for row, (gain, offset) in enumerate(lights):
+        rows = slice(row, row + 1)
+        own = part._replace(noise_variance=part.noise_variance / gain**2)
+        yield rows, (X[rows] - offset) / gain, own
 
 
-def in_own_light(start_of, part, grid, n_steps, adapt):
+def in_own_light(start_of, part, n_steps, adapt):
     """Return a transition of chains whose states end with gain and offset."""
 
     def transition(Y, Z, numbers, seed):
         accepted, restored = 0.0, 0
-        for rows, images, own in under_unit_light(Y, Z[:, -2:], part, grid):
+        for rows, images, own in under_unit_light(Y, Z[:, -2:], part):
             move = start_of(own, n_steps=n_steps, adapt=adapt)
             found = move(images, Z[rows], numbers[rows], seed)
             accepted, restored = accepted + found[0], restored + found[1]
@@ -149,7 +139,7 @@ class LitImages(NamedTuple):
 
     def posterior(self, X, Z):
         """Return means and covariances of gains and offsets given deformations."""
-        images = self.chains.images(X, Z, self.part)
+        images = self.chains.images(Z, self.part)
         return self.light.posterior(X, images, self.part.noise_variance)
 
     def draw(self, X, Z, seed, numbers) -> np.ndarray:
@@ -170,7 +160,7 @@ class LitImages(NamedTuple):
         lights = self.light.start(X, image)
         Z, logs = np.zeros((len(X), self.modes.grid.n_latents)), np.empty(len(X))
         for turn in range(TURNS):
-            for rows, Y, own in under_unit_light(X, lights, self.part, self.modes.grid):
+            for rows, Y, own in under_unit_light(X, lights, self.part):
                 if turn == 0:
                     Z[rows], logs[rows] = self.modes.search(Y, own, principal)
                 else:
@@ -186,6 +176,6 @@ class LitImages(NamedTuple):
     def means(self, X, target, modes, *counts) -> np.ndarray:
         """Return means of Langevin chains from modes: see ``Chains.mean``."""
         found, lights = np.empty_like(modes), self.posterior(X, modes)[0]
-        for rows, Y, own in under_unit_light(X, lights, target, self.modes.grid):
+        for rows, Y, own in under_unit_light(X, lights, target):
             found[rows] = self.chains.mean(Y, own, modes[rows], *counts)
         return found

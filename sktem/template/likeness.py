@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from sktem.arrays import arrays_of
 from sktem.template.features import OrientationFeatures
 from sktem.template.patterns import PatternFeatures
 
@@ -46,9 +45,9 @@ class Likeness:
             self.parts.append(PatternFeatures(self.image_shape[0], n_channels))
 
     def features(self, images):
-        """Return the features of images, as an array of their kind."""
+        """Return the features of images."""
         found = [part.transform(images) for part in self.parts]
-        return arrays_of(images).concat(found, axis=1) if len(found) > 1 else found[0]
+        return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
 
     def kernel(self, rows, others=None):
         """Return the kernel between features of images and of others, or themselves."""
@@ -67,6 +66,5 @@ class Likeness:
 
         They are between features by place, if these alone made the kernel.
         """
-        arrays = arrays_of(kernel)
-        nearest = arrays.to_numpy(arrays.xp.max(kernel, axis=1)).astype(float)
+        nearest = kernel.max(axis=1).astype(float)
         return -np.log(np.maximum(nearest, 1e-300)) / GAMMA

@@ -18,7 +18,6 @@ from sktem.template.params import TemplateParams
 from sktem.template.priors import posterior_template
 from sktem.template.states import ChainStates, state_size
 from sktem.template.statistics import feasible, split, sum_statistics
-from sktem.template.tensors import square_gaps
 
 __all__ = ["DeformableTemplateModel", "TemplateParams"]
 
@@ -341,7 +340,7 @@ class DeformableTemplateModel(LatentModel):
         errors = []
         for t in range(self.n_components):
             image = self.grid.template_at(params.coefficients[t])
-            errors.append(square_gaps(X, image))
+            errors.append(np.nansum((X - image) ** 2, axis=1))
         return np.eye(self.n_components)[np.argmin(errors, axis=0)]
 
     def move_chains(
@@ -397,7 +396,7 @@ class DeformableTemplateModel(LatentModel):
                 start_of = partial(chains.walk, kernel)
             transition = start_of(part, n_steps=n_steps, adapt=adapt)
             if self.light is not None:
-                transition = in_own_light(start_of, part, self.grid, n_steps, adapt)
+                transition = in_own_light(start_of, part, n_steps, adapt)
             found = chains.move(transition, X, own, numbers + t * 2**32, seed)
             accepted, restored = accepted + found[0], restored + found[1]
             Z.reshape(len(Z), T, -1)[:, t] = own

@@ -10,8 +10,7 @@ from scipy.special import gammaln
 from sktem.template.chains import over_images
 from sktem.template.grid import ImageGrid
 from sktem.template.kernels.modes import importance_terms, modes
-from sktem.template.tensor_kernels import function_of
-from sktem.template.tensors import observed_counts
+from sktem.template.statistics import observed_counts
 
 __all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 
@@ -84,7 +83,7 @@ class ModeFinder(NamedTuple):
             Share of the expected gain of a step for its matrix to serve the next one.
         expanded : ndarray or None, default=None
             `expansions` of the template that take the place of its spline, for images
-            in memory with one or two axes.
+            with one or two axes.
 
         Returns
         -------
@@ -107,15 +106,14 @@ class ModeFinder(NamedTuple):
         table, roughly = (part.table, ()) if expanded is None else (expanded, (True,))
 
         def find(rows):
-            noise_variance = part.of_images(rows).noise_variance
-            function_of(X, modes)(
-                X[rows], Z[rows], table, part.precision, noise_variance,
+            modes(
+                X[rows], Z[rows], table, part.precision, part.noise_variance,
                 np.asarray(levels, dtype=float), max_steps, least, hold,
                 grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
                 *roughly,
             )  # fmt: skip
 
-        over_images(find, X, grid, self.n_jobs)
+        over_images(find, X, self.n_jobs)
         energies = rss / part.noise_variance + np.einsum(
             "ij,jk,ik->i", Z, part.precision, Z
         )
@@ -156,8 +154,7 @@ class ModeFinder(NamedTuple):
                 starts.append((sign * deformation, LEVELS_FROM_PRINCIPAL))
         for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
-            own = part.of_images(poor)
-            new, found, *_ = self.find(X[poor], own, many, levels=levels)
+            new, found, *_ = self.find(X[poor], part, many, levels=levels)
             better = found > np.nan_to_num(logs[poor], nan=-np.inf) + ANOTHER
             Z[poor[better]], logs[poor[better]] = new[better], found[better]
         return Z, logs
@@ -200,13 +197,13 @@ class ModeFinder(NamedTuple):
         numbers = np.zeros(len(X), dtype=np.int64)
 
         def draw(rows):
-            function_of(X, importance_terms)(
+            importance_terms(
                 X[rows], Z[rows], lowers[rows], numbers[rows], np.uint64(seed), freedom,
                 part.table, part.precision, part.noise_variance, grid.compiled,
                 terms[rows],
             )  # fmt: skip
 
-        over_images(draw, X, grid, self.n_jobs)
+        over_images(draw, X, self.n_jobs)
         half = np.log(np.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)
         constant = part.constant(X) - half
         constant += _proposal_constant(grid.n_latents, freedom)

@@ -8,7 +8,6 @@ from math import sqrt
 
 import numpy as np
 
-from sktem.arrays import arrays_of
 from sktem.template.features import LEAST_GRADIENT, of_unit_norm
 
 __all__ = ["PatternFeatures"]
@@ -61,47 +60,42 @@ class PatternFeatures:
         return responses * (len(BOUNDS) + 2)
 
     def transform(self, signals):
-        """Return the features of signals, as an array of their kind."""
+        """Return the features of signals."""
         n, parts = signals.shape[0], []
         for start in range(0, n, SIGNALS_AT_ONCE):
-            block = signals[start : min(start + SIGNALS_AT_ONCE, n), ...]
-            parts.append(self._transform(block))
-        return arrays_of(signals).concat(parts)
+            parts.append(self._transform(signals[start : start + SIGNALS_AT_ONCE]))
+        return np.concatenate(parts)
 
     def _transform(self, rows):
-        arrays = arrays_of(rows)
-        xp = arrays.xp
-        signals = xp.reshape(rows, (-1, 1, self.n_points))
+        signals = rows.reshape(-1, 1, self.n_points)
         n = signals.shape[0] // self.n_channels
-        filters = arrays.asarray(self.filters, rows.dtype)
-        least = LEAST_GRADIENT * xp.max(xp.abs(signals), axis=2)
+        least = LEAST_GRADIENT * np.max(np.abs(signals), axis=2)
         shares, sizes = [], []
         for distance in self.distances:
-            responses = filters @ self._neighbours(signals, distance)
-            size = xp.sqrt(xp.mean(responses * responses, axis=2))
+            responses = self.filters @ self._neighbours(signals, distance)
+            size = np.sqrt(np.mean(responses * responses, axis=2))
             flat = size <= least
-            sizes.append(xp.where(flat, xp.zeros_like(size), size))
+            sizes.append(np.where(flat, np.zeros_like(size), size))
             # Responses that are rounding errors are in the range about zero.
-            size = xp.where(flat, xp.full_like(size, xp.inf), size)[:, :, None]
-            above = [xp.ones_like(flat, dtype=rows.dtype)]
+            size = np.where(flat, np.full_like(size, np.inf), size)[:, :, None]
+            above = [np.ones(flat.shape)]
             for bound in BOUNDS:
-                beyond = arrays.astype(responses > bound * size, rows.dtype)
-                above.append(xp.mean(beyond, axis=2))
-            above.append(xp.zeros_like(above[0]))
-            shares += [xp.sqrt(a - b) for a, b in itertools.pairwise(above)]
-        parts = [xp.reshape(arrays.concat(p, axis=1), (n, -1)) for p in (shares, sizes)]
+                above.append((responses > bound * size).mean(axis=2))
+            above.append(np.zeros_like(above[0]))
+            shares += [np.sqrt(a - b) for a, b in itertools.pairwise(above)]
+        parts = [np.concatenate(p, axis=1).reshape(n, -1) for p in (shares, sizes)]
         features = [of_unit_norm(part) / sqrt(2) for part in parts]
-        return arrays.concat(features, axis=1)
+        return np.concatenate(features, axis=1)
 
     def _neighbours(self, signals, distance):
         """Return what the taps of the filters see, of shape (n, n_taps, n_points)."""
-        arrays, beyond = arrays_of(signals), distance * (TAPS // 2)
-        xp, shape = arrays.xp, (signals.shape[0], 1, beyond)
+        beyond = distance * (TAPS // 2)
+        shape = (signals.shape[0], 1, beyond)
         ends = [
-            xp.broadcast_to(end, shape)
+            np.broadcast_to(end, shape)
             for end in (signals[:, :, :1], signals[:, :, -1:])
         ]
-        longer = arrays.concat([ends[0], signals, ends[1]], axis=2)
+        longer = np.concatenate([ends[0], signals, ends[1]], axis=2)
         starts = range(0, TAPS * distance, distance)
         seen = [longer[:, :, start : start + self.n_points] for start in starts]
-        return arrays.concat(seen, axis=1)
+        return np.concatenate(seen, axis=1)

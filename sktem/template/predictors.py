@@ -9,7 +9,6 @@ from scipy.linalg import cho_solve, cholesky, get_lapack_funcs
 from scipy.ndimage import binary_erosion, gaussian_filter
 from scipy.special import logsumexp
 
-from sktem.arrays import arrays_of
 from sktem.progress import counted
 from sktem.template.classes import best_temperature
 from sktem.template.copies import PooledDeformations, pooled_covariance
@@ -17,7 +16,7 @@ from sktem.template.likeness import Likeness
 from sktem.template.modes import ANNEALING
 from sktem.template.pixel_noise import pixel_noise
 from sktem.template.setup import Frame
-from sktem.template.tensors import in_units, observed_counts, rows_with_gaps
+from sktem.template.statistics import observed_counts
 
 __all__ = [
     "Likelihoods",
@@ -76,13 +75,18 @@ TEMPERATURE_OF_PIXEL = 0.5
 
 def has_holes(X, image_shape, n_channels=1) -> np.ndarray:
     """Return for each image whether a pixel and all of its neighbours are missing."""
-    found, rows = np.zeros(len(X), dtype=bool), rows_with_gaps(X)
+    found, rows = np.zeros(len(X), dtype=bool), _rows_with_gaps(X)
     if len(rows):
-        missing = np.isnan(np.asarray(X[rows])).reshape(-1, n_channels, *image_shape)
+        missing = np.isnan(X[rows]).reshape(-1, n_channels, *image_shape)
         window = np.ones((1, 1, *[3] * len(image_shape)), dtype=bool)
         holes = binary_erosion(missing, window).reshape(len(rows), -1)
         found[rows] = holes.any(axis=1)
     return found
+
+
+def _rows_with_gaps(X) -> np.ndarray:
+    """Return the indices of images with pixels that were not observed."""
+    return np.flatnonzero(np.isnan(X).any(axis=1))
 
 
 class Typical(NamedTuple):
@@ -260,9 +264,8 @@ class Samples(NamedTuple):
 
     def _filled(self, X):
         """Fill missing pixels by the mean image and how those around depart from it."""
-        rows = rows_with_gaps(X)
-        images = np.asarray(X[rows], dtype=np.float64)
-        for row, image in enumerate(images):
+        for row in _rows_with_gaps(X):
+            image = X[row]
             seen = ~np.isnan(image)
             excess = np.where(seen, image - self.mean_image, 0.0)
             shape = self.likeness.image_shape
@@ -270,11 +273,8 @@ class Samples(NamedTuple):
             sds = (0.0, 0.0, *[NEIGHBOURS] * len(shape))
             excess, mass = gaussian_filter(pair, sds, mode="constant").reshape(2, -1)
             near = self.mean_image + excess / (mass + LEAST_MASS)
-            images[row] = np.where(seen, image, near)
-        values = getattr(X, "values", X)
-        arrays = arrays_of(values)
-        arrays.put(values, rows, arrays.asarray(images, values.dtype))
-        return values
+            X[row] = np.where(seen, image, near)
+        return X
 
     def judge(self, X):
         """Return scores, near one for the class of an image, and distances of images.
@@ -282,15 +282,9 @@ class Samples(NamedTuple):
         A distance is the square of that between the features of an image and those of
         the nearest row.
         """
-        features = self.likeness.features(self._filled(in_units(X, *self.units)))
-        arrays = arrays_of(features)
-        rows, coefficients = (
-            arrays.asarray(one, features.dtype)
-            for one in (self.rows, self.coefficients)
-        )
-        kernel = self.likeness.kernel(features, rows)
-        scores = arrays.to_numpy(kernel @ coefficients) + self.shares
-        return scores, self.likeness.distances(kernel)
+        images = self._filled((X - self.units[0]) / self.units[1])
+        kernel = self.likeness.kernel(self.likeness.features(images), self.rows)
+        return kernel @ self.coefficients + self.shares, self.likeness.distances(kernel)
 
 
 class LeftOut(NamedTuple):

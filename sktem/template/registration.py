@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import map_coordinates
 
-from sktem.arrays import input_arrays
 from sktem.choices import check_number
 from sktem.template.grid import ImageGrid
 from sktem.validation import without_mask
@@ -160,14 +159,12 @@ class Registration(NamedTuple):
         -------
         ndarray of shape (n_images, ...)
             What was carried along, as rows where ``other`` has rows. Beyond the border
-            the nearest pixel counts; NaN where what counts is NaN. Of the kind of
-            ``other``; splines are computed on the host.
+            the nearest pixel counts; NaN where what counts is NaN.
         """
         check_number("order", order, Integral, 0)
         if order > 5:
             raise ValueError(f"order must be at most 5, got {order}")
-        arrays, n = input_arrays(other), len(self.deformations)
-        other = without_mask(arrays.to_numpy(other))
+        n, other = len(self.deformations), without_mask(other)
         shape = self.grid.image_shape
         if channel_axis is None:
             stack = other[..., None]
@@ -189,8 +186,7 @@ class Registration(NamedTuple):
             )
         if one:
             stack = np.broadcast_to(stack, (n, *stack.shape))
-        kept = order == 0 or (not arrays.is_numpy and stack.dtype.kind == "f")
-        dtype = stack.dtype if kept else np.float64
+        dtype = stack.dtype if order == 0 else np.float64
         images = stack.reshape(n, *shape, -1).astype(dtype, copy=False)
         warped = np.empty(images.shape, dtype)
         for row, (start, end) in enumerate(self._ends(not inverse)):
@@ -200,5 +196,5 @@ class Registration(NamedTuple):
                 warped[row, ..., channel] = values.reshape(shape)
         warped = warped.reshape(stack.shape)
         if channel_axis is None:
-            return arrays.asarray(warped[..., 0])
-        return arrays.asarray(np.moveaxis(warped, -1, axis + one))
+            return warped[..., 0]
+        return np.moveaxis(warped, -1, axis + one)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.arrays import TensorRows, arrays_of
 from sktem.estimators.by_blocks import checked_rows, gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
@@ -169,7 +168,7 @@ def images_of_fit(estimator, source, sample_weight):
 
 def images_of_start(X, sample_weight, rng):
     """Return the images from which a start is made, all of them or a sample."""
-    if not isinstance(X, (CheckedRows, TensorRows)):
+    if not isinstance(X, CheckedRows):
         return X, sample_weight
     size, rows = max(MOST_PIXELS // X.shape[1], 1), np.arange(len(X))
     if len(X) > size:
@@ -200,24 +199,9 @@ def answer(estimator, X, function, out):
             return function(_images(estimator, block))
 
         return source.mapped(answers, allow_nan=True)
-    blocks = (
-        _of_kind(block, function(block), out)
-        for block in _each_block(estimator, X, source, iterated)
-    )
+    blocks = map(function, _each_block(estimator, X, source, iterated))
     by_blocks = source is not None and not isinstance(X, np.ndarray)
     return gathered(source if by_blocks else X, blocks, out)
-
-
-def _of_kind(X, values, out):
-    """Return answers about images as arrays of their kind, or of that of ``out``.
-
-    No other namespace has labels that are text or objects.
-    """
-    kind = values.dtype.kind
-    if not isinstance(X, TensorRows) or isinstance(out, np.ndarray) or kind in "OUS":
-        return values
-    dtype = X.values.dtype if kind == "f" else None
-    return arrays_of(X.values).asarray(values, dtype)
 
 
 def chunks_of(X, sample_weight):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import _check_sample_weight
 
-from sktem.arrays import TensorRows, arrays_of, input_arrays
 from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunSettings
@@ -21,9 +19,8 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
-from sktem.template.rows import images_of_start
 from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
-from sktem.template.tensors import in_units, observed_counts, observed_sums
+from sktem.template.statistics import observed_counts
 from sktem.validation import validate_data
 
 __all__ = [
@@ -33,7 +30,6 @@ __all__ = [
     "check_same",
     "checked_weights",
     "default_step",
-    "floating",
     "initial_templates",
     "new_grid",
     "new_model",
@@ -49,9 +45,8 @@ EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
 
 
 def validated(estimator, X, sample_weight=None, *, reset):
-    """Return images as rows of float64, and weights; tensors keep their kind."""
-    X = X.values if isinstance(X, TensorRows) else X  # of a callback
-    arrays, flat, given = input_arrays(X), is_flat(X), estimator.image_shape
+    """Return images as rows of float64, and weights."""
+    flat, given = is_flat(X), estimator.image_shape
     X, shape, n_channels = rows_of(
         X, given if reset else estimator.image_shape_, estimator.channel_axis
     )
@@ -61,17 +56,13 @@ def validated(estimator, X, sample_weight=None, *, reset):
         estimator,
         X,
         reset=reset,
-        dtype=floating(arrays),
-        order="C" if arrays.is_numpy else None,
+        dtype=np.float64,
+        order="C",
         ensure_all_finite="allow-nan",
     )
-    nothing = reset and bool(arrays.xp.all(arrays.xp.isnan(X)))
-    X = X if arrays.is_numpy else TensorRows(X)
+    nothing = reset and bool(np.isnan(X).all())
     if reset:
-        few = X
-        if given is None and shape is None:
-            few, _ = images_of_start(X, None, np.random.default_rng(0))
-        estimator.image_shape_ = resolved_shape(few, given, shape)
+        estimator.image_shape_ = resolved_shape(X, given, shape)
         estimator._layout = Layout(
             estimator.image_shape_, n_channels, estimator.channel_axis
         )
@@ -86,17 +77,11 @@ def validated(estimator, X, sample_weight=None, *, reset):
 def checked_weights(sample_weight, X):
     """Return the weights of images as an array of NumPy."""
     return _check_sample_weight(
-        input_arrays(sample_weight).to_numpy(sample_weight),
+        sample_weight,
         np.empty((len(X), 0)),
         dtype=np.float64,
         ensure_non_negative=True,
     )
-
-
-def floating(arrays):
-    """Return the types that images are taken with."""
-    xp = arrays.xp
-    return np.float64 if arrays.is_numpy else [xp.float64, xp.float32]
 
 
 def check_parameters(estimator):
@@ -207,19 +192,17 @@ class Frame(NamedTuple):
 
     def standardised(self, X):
         """Return images in the units of the model."""
-        return in_units(X, self.at_pixels(self.offset), self.at_pixels(self.scale))
+        return (X - self.at_pixels(self.offset)) / self.at_pixels(self.scale)
 
     def restored(self, Y):
         """Return images in their own units."""
-        send = partial(arrays_of(Y).asarray, dtype=Y.dtype)
-        offset, scale = self.at_pixels(self.offset), self.at_pixels(self.scale)
-        return send(offset) + send(scale) * Y
+        return self.at_pixels(self.offset) + self.at_pixels(self.scale) * Y
 
     def log_scales(self, Y):
         """Return the sum over observed pixels of the logarithms of the scales."""
         if self.grid.n_channels == 1:
             return observed_counts(Y) * np.log(self.scale)
-        return observed_sums(Y, np.log(self.at_pixels(self.scale)))
+        return ~np.isnan(Y) @ np.log(self.at_pixels(self.scale))
 
     def noise_variances(self, variances):
         """Return variances of the noise in units of the images."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.arrays import arrays_of, input_arrays
+from sktem.arrays import input_arrays
 from sktem.validation import without_mask
 
 __all__ = ["Layout", "is_flat", "resolved_shape", "rows_of"]
@@ -47,13 +47,13 @@ class Layout(NamedTuple):
 
     def stack_of(self, rows, flat):
         """Return rows of the model as images, or as rows of the user."""
-        xp, n = arrays_of(rows).xp, rows.shape[0]
+        n = len(rows)
         if self.channel_axis is not None:
-            rows = xp.reshape(rows, (n, self.n_channels, *self.image_shape))
-            rows = xp.moveaxis(rows, 1, self.channel_axis)
+            rows = rows.reshape(n, self.n_channels, *self.image_shape)
+            rows = np.moveaxis(rows, 1, self.channel_axis)
         elif not flat:
-            rows = xp.reshape(rows, (n, *self.image_shape))
-        return xp.reshape(rows, (n, -1)) if flat else rows
+            rows = rows.reshape(n, *self.image_shape)
+        return rows.reshape(n, -1) if flat else rows
 
 
 def is_flat(X):
@@ -62,12 +62,21 @@ def is_flat(X):
     return (np.asarray(X).ndim if n_axes is None else n_axes) == 2
 
 
+def refuse_tensors(X):
+    """Raise if X is a tensor under scikit-learn's array API dispatch."""
+    if not input_arrays(X).is_numpy:
+        raise TypeError(
+            "images must be arrays of NumPy, got a tensor of the type "
+            f"{type(X).__module__}.{type(X).__qualname__}: pass numpy.asarray(X), or "
+            "X.cpu().numpy() for tensors on a GPU"
+        )
+
+
 def rows_of(X, given, channel_axis=None):
     """Return images as rows, their shape if known, and their number of channels."""
-    arrays = input_arrays(X)
+    refuse_tensors(X)
     if channel_axis is not None:
-        X = without_mask(X) if arrays.is_numpy else X
-        return _rows_with_channels(arrays.xp, X, given, channel_axis)
+        return _rows_with_channels(without_mask(X), given, channel_axis)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
     if getattr(X, "ndim", 2) <= 2:
@@ -77,12 +86,12 @@ def rows_of(X, given, channel_axis=None):
                 f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
             )
         return X, None, 1
-    X = without_mask(X) if arrays.is_numpy else X
+    X = without_mask(X)
     shape = tuple(X.shape[1:])
     if len(shape) > 2:
         shape = _without_channels(shape, given)
     _check_shape(shape, given, X.shape[1:])
-    return arrays.xp.reshape(X, (X.shape[0], prod(X.shape[1:]))), shape, 1
+    return X.reshape(len(X), prod(X.shape[1:])), shape, 1
 
 
 def _check_shape(shape, given, full):
@@ -90,7 +99,7 @@ def _check_shape(shape, given, full):
         raise ValueError(f"image_shape is {given!r}, but the images have shape {full}")
 
 
-def _rows_with_channels(xp, X, given, channel_axis):
+def _rows_with_channels(X, given, channel_axis):
     """Return images with channels as rows that have the channels first."""
     if X.ndim == 2:
         if given is None:
@@ -104,11 +113,11 @@ def _rows_with_channels(xp, X, given, channel_axis):
             )
         axis = _axis_of_channels(channel_axis, len(sides) + 2)
         sizes = (X.shape[0], *sides[: axis - 1], n_channels, *sides[axis - 1 :])
-        X = xp.reshape(X, sizes)
-    X = xp.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
+        X = X.reshape(sizes)
+    X = np.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
     shape = tuple(X.shape[2:])
     _check_shape(shape, given, shape)
-    return xp.reshape(X, (X.shape[0], prod(X.shape[1:]))), shape, X.shape[1]
+    return X.reshape(len(X), prod(X.shape[1:])), shape, X.shape[1]
 
 
 def _axis_of_channels(channel_axis, n_axes):

@@ -9,12 +9,11 @@ import numpy as np
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
 from sktem.template.priors import posterior_template, unexplained_square
-from sktem.template.tensor_kernels import function_of
-from sktem.template.tensors import images_at_once, in_unit_light, observed_counts
 
 __all__ = [
     "ComponentStatistics",
     "feasible",
+    "observed_counts",
     "split",
     "statistic_size",
     "sum_statistics",
@@ -57,6 +56,11 @@ class ComponentStatistics(NamedTuple):
     outer: np.ndarray
 
 
+def observed_counts(X) -> np.ndarray:
+    """Return the numbers of observed pixels of images."""
+    return (~np.isnan(X)).sum(axis=1)
+
+
 def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndarray:
     """Return the weighted sum of the statistics of some images under a component.
 
@@ -72,8 +76,7 @@ def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndar
         own = None if light is None else light[chosen]
         return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], own),)
 
-    size = images_at_once(X, grid, IMAGES_PER_BLOCK)
-    sums = reduce_blocks(block, len(rows), size, n_jobs)[0]
+    sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
     if light is None:
         return sums
     gain, offset = light[rows].T
@@ -95,11 +98,12 @@ def _block_sum(grid, Y, Z, masses, light=None):
     dim, images, weights = grid.n_latents, Y, masses
     if light is not None:
         gain, offset = light.T
-        images, weights = in_unit_light(Y, gain, offset), masses * gain**2
+        images = (Y - offset[:, None]) / gain[:, None]
+        weights = masses * gain**2
     nodes = grid.template_nodes
     counts = nodes[:, 2].astype(int)
     cross, middle, head = np.zeros(counts), np.zeros(2 * counts - 1), np.zeros(2)
-    function_of(Y, template_sums)(
+    template_sums(
         images, Z, weights, grid.pixels, grid.compiled, nodes,
         grid.template_scale**-2, cross, middle, head,
     )  # fmt: skip

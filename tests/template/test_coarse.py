@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 from scipy.ndimage import gaussian_filter
-from sklearn import config_context
 from sklearn.base import clone
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
-from sktem.arrays import arrays_of
 from sktem.models import ImageGrid
 from sktem.template import estimator
 from sktem.template.coarse import averaged, pixels_of_blocks
-from tests.oracles import to_numpy
 
 QUICK = {
     "template_landmarks": 8, "deformation_landmarks": 4, "solver": "saem",
@@ -167,7 +164,7 @@ def test_whole_weights_are_copies():
 
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
 def test_images_in_other_hands(tmp_path):
-    """Files, arrays on Dask, streams and tensors start as arrays do."""
+    """Files, arrays on Dask and streams start as arrays do."""
     expected = fit_to(IMAGES).templates_
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
@@ -179,18 +176,6 @@ def test_images_in_other_hands(tmp_path):
     dask = pytest.importorskip("dask.array")
     one = fit_to(dask.from_array(IMAGES, chunks=(4, 64, 64))).templates_
     np.testing.assert_allclose(one, expected, rtol=0, atol=1e-10)
-
-
-@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
-def test_tensors_start_as_arrays_do(xp, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    for n in (0, 3):
-        expected = fit_to(IMAGES, max_iter=n).templates_
-        with config_context(array_api_dispatch=True):
-            found = fit_to(arrays_of(xp.asarray([0.0])).asarray(IMAGES), max_iter=n)
-            templates = to_numpy(found.templates_)
-        atol = 1e-8 if n else 0.0
-        np.testing.assert_allclose(templates, expected, rtol=0, atol=atol)
 
 
 def test_start_says_nothing(capsys, recwarn):

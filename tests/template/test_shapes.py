@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn import config_context
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
 from sktem.template.shapes import resolved_shape, rows_of
@@ -119,3 +120,21 @@ def test_nothing_observed():
 def test_landmarks_are_whole_numbers(name, value):
     with pytest.raises(ValueError, match=f"{name} must be"):
         DeformableTemplateEstimator(**{**SMALL, name: value}).fit(blobs(5))
+
+
+def test_tensors_are_refused(xp, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    X, y = blobs(6), [0, 0, 0, 1, 1, 1]
+    fitted = DeformableTemplateEstimator(**SMALL, random_state=0).fit(X)
+    tensor = xp.asarray(X)
+    with config_context(array_api_dispatch=True):
+        for call in (
+            lambda: DeformableTemplateEstimator(**SMALL).fit(tensor),
+            lambda: DeformableTemplateEstimator(**SMALL).partial_fit(tensor),
+            lambda: DeformableTemplateClassifier(**SMALL).fit(tensor, y),
+            lambda: fitted.modes_of(tensor),
+        ):
+            with pytest.raises(TypeError, match=r"pass numpy\.asarray\(X\)"):
+                call()
+        # Arrays of NumPy are taken whatever the configuration.
+        np.testing.assert_array_equal(fitted.modes_of(X), fitted.modes_of(X.tolist()))
