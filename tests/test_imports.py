@@ -136,7 +136,7 @@ FLOORS = [
         "versions",
     },
     {"callbacks", "graphs", "history", "rows", "schedules"},
-    {"models", "sequences"},
+    {"emissions", "models", "sequences"},
     {"e_step"},
     {"samplers", "solvers"},
     {"loop"},

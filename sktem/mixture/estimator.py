@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.emissions.covariances import COVARIANCES
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
@@ -32,7 +33,6 @@ from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunState
 from sktem.mixture import tensors
-from sktem.mixture.covariances import COVARIANCES
 from sktem.mixture.fit_warnings import warn_of_covariances
 from sktem.mixture.given import (
     as_dtype,

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.base import LEAST_SHARE
+from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.gaussian import (
+    gaussian_m_step,
+    gaussian_penalty,
+    n_features_of,
+    projected_moments,
+    split_moments,
+)
 from sktem.mixture import tensors
-from sktem.mixture.covariances import COVARIANCES
 from sktem.mixture.kernels import e_step as kernels
 from sktem.models.base import LatentModel
 
 __all__ = ["GaussianMixtureModel", "GaussianMixtureParams"]
-
-#: A component with less than this share of the data has no moments to speak of.
-LEAST_SHARE = 10 * np.finfo(np.float64).eps
-
-
-@lru_cache(maxsize=256)
-def _n_features(covariance_type: str, n_components: int, n_statistics: int) -> int:
-    """Invert the length of the vector of statistics, whatever the structure."""
-    return next(
-        d
-        for d in range(1, n_statistics + 1)
-        if n_components * (1 + d)
-        + COVARIANCES[covariance_type](n_components, d).n_moments
-        == n_statistics
-    )
 
 
 class GaussianMixtureParams(NamedTuple):
@@ -219,8 +211,7 @@ class GaussianMixtureModel(LatentModel):
     def split(self, s):
         """Return mass, first and packed second moments as views of statistics."""
         K = self.n_components
-        d = _n_features(self.covariance_type, K, len(s))
-        return s[:K], s[K : K + K * d].reshape(K, d), s[K + K * d :]
+        return split_moments(s, K, n_features_of(self.covariance_type, K, len(s)))
 
     def initial_params(self, X, rng):
         """Return parameters from a k-means start."""
@@ -232,64 +223,13 @@ class GaussianMixtureModel(LatentModel):
 
     def maximize(self, s, params):
         """Return the penalised maximum-likelihood parameters."""
-        mass, first, moments = self.split(s)
-        K, d = first.shape
-        structure = self.structure(d)
-        delta, epsilon = self.mean_penalty, self.weight_concentration
-        alive = mass > LEAST_SHARE
-        mass = np.where(alive, mass, 0.0)
+        moments = self.split(s)
+        K, d = moments.first.shape
+        found = gaussian_m_step(self, moments, params, self._prior_mean(d), 1.0)
+        mass = np.where(moments.mass > LEAST_SHARE, moments.mass, 0.0)
+        epsilon = self.weight_concentration
         weights = (mass + epsilon) / (mass.sum() + epsilon * K)
-        prior_mean = self._prior_mean(d)
-        pull = np.where(alive, mass, 1.0) + delta
-        means = (first + delta * prior_mean) / pull[:, None]
-        if not alive.all():
-            means = np.where(alive[:, None], means, self._spare_means(params, s))
-        if structure.known:
-            covariances = structure.unpack(moments)
-            factors = structure.precisions_cholesky(covariances)
-            return GaussianMixtureParams(
-                weights, means, covariances, factors, int(K - alive.sum())
-            )
-        scatter = structure.unpack(moments)
-        scatter = scatter - structure.outer(means, np.where(alive, mass + delta, 0.0))
-        if delta:
-            prior = np.broadcast_to(prior_mean, means.shape)
-            scatter = scatter + structure.outer(prior, np.where(alive, delta, 0.0))
-        tau = self.covariance_prior_strength
-        if tau:
-            scatter = scatter + tau * structure.matrix(self.covariance_prior)
-        covariances = structure.normalise(scatter, mass, tau)
-        degenerate = 0
-        if not alive.all():
-            degenerate = int(K - alive.sum())
-            spare = self._spare_covariances(params, s, structure)
-            covariances = structure.select(alive, covariances, spare)
-        covariances = structure.shift(covariances, self.reg_covar)
-        try:
-            factors = structure.precisions_cholesky(covariances)
-        except np.linalg.LinAlgError:
-            covariances, floored = structure.repair(covariances, self.reg_covar, 1e-12)
-            factors = structure.precisions_cholesky(covariances)
-            degenerate += floored
-        return GaussianMixtureParams(weights, means, covariances, factors, degenerate)
-
-    def _spare_means(self, params, s):
-        """Means of components without data: the old ones, or the mean of all data."""
-        if params is not None:
-            return params.means
-        mass, first, _ = self.split(s)
-        return np.broadcast_to(first.sum(axis=0) / mass.sum(), first.shape)
-
-    def _spare_covariances(self, params, s, structure):
-        """Covariances of components without data: the old ones, or that of all."""
-        if params is not None:
-            return structure.shift(params.covariances.copy(), -self.reg_covar)
-        mass, first, moments = self.split(s)
-        mean = (first.sum(axis=0) / mass.sum())[None]
-        total = structure.unpack(moments).sum(axis=0) / mass.sum()
-        one = COVARIANCES[self.covariance_type](1, first.shape[1])
-        total = total - one.outer(mean, np.ones(1))[0]
-        return np.broadcast_to(total, (self.n_components, *np.shape(total)))
+        return GaussianMixtureParams(weights, *found)
 
     def statistics_of(self, params):
         """Return the mean statistics that data from these parameters would have.
@@ -320,35 +260,8 @@ class GaussianMixtureModel(LatentModel):
         Differences of statistics, as in vrTTEM and fitTEM, can leave the set that
         data can produce.
         """
-        mass, first, moments = self.split(s)
-        structure = self.structure(first.shape[1])
-        left = bool((mass < 0).any())
-        if structure.known and not left:
-            return s, False
-        alive = mass > LEAST_SHARE
-        held = np.where(alive, mass, 0.0)
-        means = first / np.where(alive, mass, 1.0)[:, None]
-        share = held / held.sum()
-        if structure.known:
-            return np.concatenate([share, (share[:, None] * means).ravel()]), True
-        scatter = structure.unpack(moments) - structure.outer(means, held)
-        covariances = structure.normalise(scatter, held)
-        diagonals = structure.diagonals(covariances)
-        # Rounding may leave a covariance this far below zero inside the set.
-        scale = float(np.abs(diagonals).max(initial=0.0)) + float((means**2).max())
-        slack = 1e-9 * scale + np.finfo(np.float64).tiny
-        try:
-            structure.precisions_cholesky(structure.shift(covariances.copy(), slack))
-            inside = True
-        except np.linalg.LinAlgError:
-            inside = False
-        if inside and not left:
-            return s, False
-        # Means and covariances are kept, whatever becomes of the masses.
-        covariances, _ = structure.repair(covariances, 0.0)
-        scatter = structure.outer(means, share) + structure.scale(covariances, share)
-        first = share[:, None] * means
-        return np.concatenate([share, first.ravel(), structure.pack(scatter)]), True
+        found, left = projected_moments(self.covariance_type, self.split(s), 1.0)
+        return (np.concatenate([np.ravel(part) for part in found]) if left else s), left
 
     def degeneracies(self, params):
         """Return how many components were floored or frozen in the M-step."""
@@ -356,17 +269,8 @@ class GaussianMixtureModel(LatentModel):
 
     def penalty(self, params) -> float:
         """Return the penalty r(theta) per row."""
-        delta, tau = self.mean_penalty, self.covariance_prior_strength
-        value: Any = 0.0
+        value = 0.0
         if self.weight_concentration:
-            value -= self.weight_concentration * np.log(params.weights).sum()
-        structure = self.structure(params.means.shape[1])
-        factors = params.precisions_cholesky
-        if delta:
-            deviation = params.means - self._prior_mean(params.means.shape[1])
-            value += delta / 2 * structure.mahalanobis(deviation, factors).sum()
-        if tau and not structure.known:
-            prior = structure.matrix(self.covariance_prior)
-            value += tau / 2 * structure.log_determinants(factors).sum()
-            value += tau / 2 * structure.trace_product(prior, factors).sum()
-        return float(value)
+            value -= self.weight_concentration * float(np.log(params.weights).sum())
+        deviations = params.means - self._prior_mean(params.means.shape[1])
+        return value + gaussian_penalty(self, params, deviations)

@@ -37,7 +37,7 @@ import sktem.mixture.kernels  # as every kernel of a family does
 folder = os.environ["NUMBA_CACHE_DIR"]
 assert folder.startswith({str(tmp_path)!r}), folder
 import numpy as np
-from sktem.mixture.kernels.linear_algebra import inverse_cholesky
+from sktem.kernels.linear_algebra import inverse_cholesky
 assert inverse_cholesky(np.full((1, 1, 1), 4.0))[0, 0, 0] == 0.5
 assert any(name.endswith(".nbc") for _, _, names in os.walk(folder) for name in names)
 """

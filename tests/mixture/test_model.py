@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import optimize, special, stats
 from sklearn.covariance import EmpiricalCovariance
 
-from sktem.mixture.covariances import COVARIANCES
+from sktem.emissions.covariances import COVARIANCES
 from sktem.mixture.model import GaussianMixtureParams
 from sktem.models import GaussianMixtureModel
 

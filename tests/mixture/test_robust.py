@@ -10,8 +10,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEMGaussianMixture
+from sktem.emissions.covariances import COVARIANCES
 from sktem.exceptions import FitWarning
-from sktem.mixture.covariances import COVARIANCES
 from sktem.mixture.start import START_METHODS
 from sktem.samplers import ExactDraws
 from sktem.solvers import FITTEM, SOLVERS, FullBatch

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sktem.mixture.kernels.linear_algebra import factor_inverses
+from sktem.kernels.linear_algebra import factor_inverses
 from sktem.mixture.kernels.sweep_steps import (
     DIAGONAL,
     FULL,

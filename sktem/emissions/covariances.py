@@ -1,4 +1,4 @@
-"""The five covariance structures of a Gaussian mixture, one class each.
+"""The five covariance structures of K Gaussians, one class each.
 
 Each class turns packed second moments into covariances and back. All moments are
 about the fixed centre of the model, so that a common offset of the data does not cost
@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from sktem.mixture.kernels.linear_algebra import inverse_cholesky
+from sktem.kernels.linear_algebra import inverse_cholesky
 
 __all__ = ["COVARIANCES", "Diagonal", "Full", "Spherical", "Tied", "Unit"]
 

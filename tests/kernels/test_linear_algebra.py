@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.mixture.kernels.linear_algebra import (
+from sktem.kernels.linear_algebra import (
     FEW_COLUMNS,
     factor_inverses,
     inverse_cholesky,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sktem.mixture.covariances import COVARIANCES
+from sktem.emissions.covariances import COVARIANCES
 
 KINDS = sorted(COVARIANCES)
 LEARNED = [kind for kind in KINDS if kind != "unit"]

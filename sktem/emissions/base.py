@@ -1,0 +1,283 @@
+"""The contract between what is observed and the models that have discrete states."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+__all__ = [
+    "LEAST_SHARE",
+    "Emission",
+    "column_masses",
+    "left_alive",
+    "start_from",
+    "something_observed",
+    "zero_filled",
+]
+
+#: A state with less than this share of the data has no moments to speak of.
+LEAST_SHARE = 10 * np.finfo(np.float64).eps
+
+
+class Emission(BaseEstimator, ABC):
+    """Distribution of a row of data given one of K discrete states.
+
+    Mixtures and hidden Markov models are made of one. A subclass has the abstract
+    methods; ``check_emission`` compares them with each other. It holds settings only:
+    what is learned lives in ``params``, a NamedTuple of arrays whose first axis is the
+    state.
+
+    A value that is NaN has not been observed. Densities are those of the values that
+    have been, the others being integrated out; rows of which nothing has been observed
+    have the density 1 and contribute nothing to the statistics.
+
+    Statistics are one vector of float64, linear in the weights of the rows, so that
+    solvers can average them over rows and iterations. Given any multiple of them,
+    ``maximize`` returns the same parameters.
+
+    See Also
+    --------
+    sktem.StochasticEMMixture : Mixtures of any emission.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Poisson
+    >>> X = np.array([[1.0], [3.0], [10.0], [np.nan]])
+    >>> R = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])
+    >>> params = Poisson().start(X, R)
+    >>> params.rates
+    array([[ 2.],
+           [10.]])
+    """
+
+    @abstractmethod
+    def start(self, X: np.ndarray, R: np.ndarray) -> Any:
+        """Return the parameters to begin with.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        R : ndarray of shape (n, K)
+            Weights of the rows for each state.
+
+        Returns
+        -------
+        NamedTuple
+            Parameters; if all values are observed, those of an M-step.
+        """
+
+    @abstractmethod
+    def log_density(self, X: np.ndarray, params: Any) -> np.ndarray:
+        """Return the log-density of each row in each state.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+            Log-densities of what has been observed.
+        """
+
+    @abstractmethod
+    def statistics(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
+        """Return the sums over the rows of their expected statistics.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        R : ndarray of shape (n, K)
+            Weights of the rows for each state.
+        params : NamedTuple
+            Parameters at which the expectation of what is not observed is taken.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,)
+            The sums.
+        """
+
+    @abstractmethod
+    def maximize(self, s: np.ndarray, params: Any) -> Any:
+        """Do the M-step.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_statistics,)
+            Statistics, sums or averages.
+        params : NamedTuple
+            The current parameters, kept for states without data.
+
+        Returns
+        -------
+        NamedTuple
+            New parameters.
+        """
+
+    @abstractmethod
+    def sample(
+        self, params: Any, states: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Draw a row for each of the given states.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        states : ndarray of int of shape (n,)
+            States.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows.
+        """
+
+    @abstractmethod
+    def n_parameters(self, K: int, d: int, params: Any = None) -> int:
+        """Return the number of free parameters.
+
+        Parameters
+        ----------
+        K : int
+            Number of states.
+        d : int
+            Number of columns.
+        params : NamedTuple or None, default=None
+            Parameters, for emissions whose number depends on the data.
+
+        Returns
+        -------
+        int
+            The number.
+        """
+
+    @abstractmethod
+    def marginal(self, params: Any, columns: np.ndarray) -> Any:
+        """Return the parameters of the distribution of some of the columns.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        columns : ndarray of int
+            Indices of the columns.
+
+        Returns
+        -------
+        NamedTuple
+            Parameters of the same emission for these columns alone.
+        """
+
+    def project(self, s: np.ndarray, params: Any = None) -> tuple[np.ndarray, bool]:
+        """Return statistics to those that data can have; here none are negative.
+
+        Parameters
+        ----------
+        s : ndarray of shape (n_statistics,)
+            Statistics, perhaps the result of a difference.
+        params : NamedTuple or None, default=None
+            Parameters of the same shape, for emissions that need to know it.
+
+        Returns
+        -------
+        s : ndarray of shape (n_statistics,)
+            Feasible statistics.
+        left : bool
+            Whether the given ones were outside.
+        """
+        left = bool((s < 0).any())
+        return (np.maximum(s, 0.0), True) if left else (s, False)
+
+    def check(self, X: np.ndarray) -> None:
+        """Raise ValueError for values that the emission cannot produce.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        """
+
+    def degeneracies(self, params: Any) -> int:
+        """Return how many states had to be floored or kept in the last M-step.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters from :meth:`maximize`.
+
+        Returns
+        -------
+        int
+            The count.
+        """
+        return int(getattr(params, "degenerate", 0))
+
+    def penalty(self, params: Any) -> float:
+        """Return minus the log prior that the M-step adds; here 0.
+
+        It is on the scale of the statistics that gave the parameters: per row, if
+        these were averages over rows.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        float
+            The penalty.
+        """
+        return 0.0
+
+
+def start_from(emission: Emission, X, R, blank):
+    """Return parameters of all rows, then of each state, from those of any value."""
+    K = R.shape[1]
+    pooled = np.repeat(R.sum(axis=1, keepdims=True) / K, K, axis=1)
+    params = emission.maximize(emission.statistics(X, pooled, blank), blank)
+    return emission.maximize(emission.statistics(X, R, params), params)
+
+
+def zero_filled(X):
+    """Return rows with 0 for NaN, and where they are observed (None: everywhere)."""
+    X = np.asarray(X, dtype=np.float64)
+    missing = np.isnan(X)
+    if not missing.any():
+        return X, None
+    return np.where(missing, 0.0, X), ~missing
+
+
+def column_masses(R, observed, d):
+    """Return the weight of each state in each column, (K, d)."""
+    if observed is None:
+        return np.repeat(R.sum(axis=0)[:, None], d, axis=1)
+    return R.T @ observed.astype(np.float64)
+
+
+def something_observed(X, R):
+    """Return the rows, and their weights, of which anything has been observed."""
+    missing = np.isnan(X)
+    empty = missing.all(axis=1)
+    if not empty.any():
+        return X, R
+    return X[~empty], R[~empty]
+
+
+def left_alive(mass):
+    """Return which entries have data, and how many states have an entry without."""
+    alive = mass > LEAST_SHARE * max(float(mass.max(initial=0.0)), 0.0)
+    return alive, int((~alive.reshape(len(alive), -1).all(axis=1)).sum())

@@ -1,0 +1,133 @@
+"""Independent binary columns."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.emissions.base import (
+    Emission,
+    column_masses,
+    left_alive,
+    start_from,
+    zero_filled,
+)
+
+__all__ = ["Bernoulli", "BernoulliParams"]
+
+#: Probabilities are kept this far from 0 and 1, so that no row is impossible.
+LEAST_PROBABILITY = 1e-10
+
+
+class BernoulliParams(NamedTuple):
+    """Parameters of binary columns.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (K, d)
+        Probabilities of a one.
+    degenerate : int
+        States that had no data in some column in the last M-step.
+    prior_mass : ndarray of shape (d,) or float
+        Weight of the prior in each column, on the scale of the statistics.
+    """
+
+    probabilities: np.ndarray
+    degenerate: int = 0
+    prior_mass: np.ndarray | float = 0.0
+
+
+class Bernoulli(Emission):
+    """Binary columns, independent of each other given the state.
+
+    Parameters
+    ----------
+    smoothing : float, default=0.0
+        Strength of a prior towards one half, as a share of the data: the
+        probability of a one is ``(s_1 + smoothing * total / 2) / (s + smoothing *
+        total)``, with sums ``s`` over the rows. Without it probabilities are those of
+        maximum likelihood, kept 1e-10 away from 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Bernoulli
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0], [np.nan, 0.0]])
+    >>> Bernoulli().start(X, np.ones((3, 1))).probabilities.round(2)
+    array([[0.5 , 0.67]])
+    """
+
+    def __init__(self, smoothing=0.0):
+        self.smoothing = smoothing
+
+    def check(self, X):
+        """Raise ValueError for values other than 0, 1 and NaN."""
+        wrong = ~((X == 0) | (X == 1) | np.isnan(X))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"Bernoulli takes zeros and ones; column {column} has "
+                f"{X[row, column]:g}"
+            )
+
+    def start(self, X, R):
+        """Return the shares of ones of each state."""
+        blank = BernoulliParams(np.full((R.shape[1], X.shape[1]), 0.5))
+        return start_from(self, X, R, blank)
+
+    def log_density(self, X, params):
+        """Return the log-probability of each row in each state."""
+        values, observed = zero_filled(X)
+        log_ones = np.log(params.probabilities)
+        log_zeros = np.log1p(-params.probabilities)
+        if observed is None:
+            return values @ (log_ones - log_zeros).T + log_zeros.sum(axis=1)
+        return values @ (log_ones - log_zeros).T + observed @ log_zeros.T
+
+    def statistics(self, X, R, params):
+        """Return masses and numbers of ones by state and column."""
+        values, observed = zero_filled(X)
+        mass = column_masses(R, observed, X.shape[1])
+        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
+
+    def maximize(self, s, params):
+        """Return the shares of ones."""
+        mass, ones = s.reshape(2, *params.probabilities.shape)
+        alive, degenerate = left_alive(mass)
+        prior = self.smoothing * mass.sum(axis=0)
+        divisor = np.where(alive, mass + prior, 1.0)
+        shares = np.where(alive, (ones + prior / 2) / divisor, params.probabilities)
+        shares = np.clip(shares, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return BernoulliParams(shares, degenerate, prior)
+
+    def project(self, s, params=None):
+        """Return non-negative masses, and ones between 0 and them."""
+        mass, ones = np.split(s, 2)
+        slack = 1e-12 * np.abs(mass).max(initial=0.0)
+        if (
+            (mass >= 0).all()
+            and (ones >= -slack).all()
+            and (ones <= mass + slack).all()
+        ):
+            return s, False
+        mass = np.maximum(mass, 0.0)
+        return np.concatenate([mass, np.clip(ones, 0.0, mass)]), True
+
+    def penalty(self, params):
+        """Return minus the log prior of the probabilities."""
+        p = params.probabilities
+        return float(-(params.prior_mass / 2 * (np.log(p) + np.log1p(-p))).sum())
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        p = params.probabilities[states]
+        return (rng.random(p.shape) < p).astype(np.float64)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of probabilities."""
+        return K * d
+
+    def marginal(self, params, columns):
+        """Return the probabilities of some columns."""
+        return BernoulliParams(params.probabilities[:, columns])

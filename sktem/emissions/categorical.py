@@ -1,0 +1,167 @@
+"""Independent columns of categories."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sktem.emissions.base import Emission, left_alive, start_from
+
+__all__ = ["Categorical", "CategoricalParams"]
+
+#: Probabilities of categories are not below, so that no row is impossible.
+LEAST_PROBABILITY = 1e-10
+
+
+class CategoricalParams(NamedTuple):
+    """Parameters of columns of categories.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (K, d, L)
+        Probabilities of the codes 0 to L - 1; 0 for codes that a column does not have.
+    n_categories : ndarray of int of shape (d,)
+        Categories of each column, the largest of which is L.
+    degenerate : int
+        States that had no data in some column in the last M-step.
+    prior_mass : ndarray of shape (d,) or float
+        Weight of the prior in each column, on the scale of the statistics.
+    """
+
+    probabilities: np.ndarray
+    n_categories: np.ndarray
+    degenerate: int = 0
+    prior_mass: np.ndarray | float = 0.0
+
+
+class Categorical(Emission):
+    """Columns of categories, independent of each other given the state.
+
+    Rows hold the codes 0, 1, 2, ... of the categories. Estimators that take data
+    frames and arrays of labels make these codes themselves.
+
+    Parameters
+    ----------
+    n_categories : int, array-like of shape (d,) or "auto", default="auto"
+        Categories of each column; "auto" is one more than the largest code in the rows
+        of the start.
+    smoothing : float, default=0.0
+        Strength of a prior towards equal probabilities, as a share of the data: the
+        probability of a category is ``(s_l + smoothing * total / L) / (s + smoothing *
+        total)``, with sums ``s`` over the rows. Without it probabilities are those of
+        maximum likelihood, at least 1e-10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Categorical
+    >>> X = np.array([[0.0], [1.0], [2.0], [2.0], [np.nan]])
+    >>> Categorical().start(X, np.ones((5, 1))).probabilities.round(2)
+    array([[[0.25, 0.25, 0.5 ]]])
+    """
+
+    def __init__(self, n_categories="auto", smoothing=0.0):
+        self.n_categories = n_categories
+        self.smoothing = smoothing
+
+    def check(self, X):
+        """Raise ValueError for values that are no codes."""
+        with np.errstate(invalid="ignore"):
+            wrong = (X < 0) | ((X != np.floor(X)) & ~np.isnan(X))
+        if not isinstance(self.n_categories, str):
+            wrong |= X >= np.asarray(self.n_categories)
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"Categorical takes codes 0, 1, 2, ... of its categories; column "
+                f"{column} has {X[row, column]:g}"
+            )
+
+    def start(self, X, R):
+        """Return the shares of the categories in each state."""
+        K, d = R.shape[1], X.shape[1]
+        if isinstance(self.n_categories, str):
+            codes = np.where(np.isnan(X), 0, X)
+            counts = codes.max(axis=0, initial=0).astype(np.intp) + 1
+        else:
+            counts = np.broadcast_to(np.asarray(self.n_categories, dtype=np.intp), d)
+        known = np.arange(counts.max()) < counts[:, None]
+        equal = np.repeat((known / counts[:, None])[None], K, axis=0)
+        return start_from(self, X, R, CategoricalParams(equal, counts))
+
+    def log_density(self, X, params):
+        """Return the log-probability of each row in each state."""
+        with np.errstate(divide="ignore"):
+            table = np.log(params.probabilities)
+        table = np.where(np.isfinite(table), table, np.log(LEAST_PROBABILITY))
+        return _indicators(X, params) @ table.reshape(len(table), -1).T
+
+    def statistics(self, X, R, params):
+        """Return the mass of each category by state and column."""
+        return np.ascontiguousarray((_indicators(X, params).T @ R).T).ravel()
+
+    def maximize(self, s, params):
+        """Return the shares of the categories."""
+        counts = s.reshape(params.probabilities.shape)
+        mass = counts.sum(axis=2)
+        alive, degenerate = left_alive(mass)
+        L = params.n_categories
+        prior = self.smoothing * mass.sum(axis=0)
+        known = np.arange(counts.shape[2]) < L[:, None]
+        raised = counts + (prior / L)[:, None] * known
+        divisor = np.where(alive, mass + prior, 1.0)
+        shares = raised / divisor[:, :, None]
+        shares = np.where(alive[:, :, None], shares, params.probabilities)
+        shares = np.where(known, np.maximum(shares, LEAST_PROBABILITY), 0.0)
+        return CategoricalParams(shares, L, degenerate, prior)
+
+    def penalty(self, params):
+        """Return minus the log prior of the probabilities."""
+        if not self.smoothing:
+            return 0.0
+        p = params.probabilities
+        logs = np.log(np.where(p > 0, p, 1.0)).sum(axis=2)
+        return float(-(params.prior_mass / params.n_categories * logs).sum())
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        limits = params.probabilities.cumsum(axis=2)
+        limits = limits / limits[:, :, -1:]
+        uniform = rng.random((len(states), limits.shape[1]))
+        return (uniform[:, :, None] > limits[states]).sum(axis=2).astype(np.float64)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of free probabilities."""
+        counts = self.n_categories if params is None else params.n_categories
+        if isinstance(counts, str):
+            raise ValueError(
+                "the number of categories is not known before the start: pass params"
+            )
+        return int(K * (np.broadcast_to(np.asarray(counts), d) - 1).sum())
+
+    def marginal(self, params, columns):
+        """Return the probabilities of some columns."""
+        counts = params.n_categories[columns]
+        table = params.probabilities[:, columns, : counts.max(initial=1)]
+        return CategoricalParams(table, counts)
+
+
+def _indicators(X, params):
+    """Return a sparse matrix (n, d L) with a one for each observed category."""
+    n, d = X.shape
+    L = params.probabilities.shape[2]
+    observed = ~np.isnan(X)
+    with np.errstate(invalid="ignore"):
+        unknown = X >= params.n_categories
+    if unknown.any():
+        row, column = np.argwhere(unknown)[0]
+        raise ValueError(
+            f"column {column} has the code {X[row, column]:g}, and its categories have "
+            f"the codes 0 to {params.n_categories[column] - 1}"
+        )
+    codes = np.where(observed, X, 0).astype(np.int32) + L * np.arange(d, dtype=np.int32)
+    pointers = np.concatenate([[0], observed.sum(axis=1).cumsum()])
+    indices = codes[observed]
+    return sparse.csr_array((np.ones(len(indices)), indices, pointers), (n, d * L))

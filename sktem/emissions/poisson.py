@@ -1,0 +1,110 @@
+"""Independent columns of counts with variances equal to their means."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from sktem.emissions.base import (
+    Emission,
+    column_masses,
+    left_alive,
+    start_from,
+    zero_filled,
+)
+
+__all__ = ["Poisson", "PoissonParams", "check_counts"]
+
+#: Rates are not below, so that no count is impossible.
+LEAST_RATE = 1e-10
+
+
+class PoissonParams(NamedTuple):
+    """Parameters of Poisson counts.
+
+    Attributes
+    ----------
+    rates : ndarray of shape (K, d)
+        Means.
+    degenerate : int
+        States that had no data in some column in the last M-step.
+    """
+
+    rates: np.ndarray
+    degenerate: int = 0
+
+
+class Poisson(Emission):
+    """Counts with Poisson distributions, independent of each other given the state.
+
+    Rates are those of maximum likelihood, at least 1e-10.
+
+    See Also
+    --------
+    NegativeBinomial : Counts that vary more than their mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Poisson
+    >>> X = np.array([[0.0, 4.0], [2.0, 6.0], [np.nan, 2.0]])
+    >>> Poisson().start(X, np.ones((3, 1))).rates
+    array([[1., 4.]])
+    """
+
+    def check(self, X):
+        """Raise ValueError for values that are no counts."""
+        check_counts(self, X)
+
+    def start(self, X, R):
+        """Return the means of each state."""
+        return start_from(self, X, R, PoissonParams(np.ones((R.shape[1], X.shape[1]))))
+
+    def log_density(self, X, params):
+        """Return the log-probability of each row in each state."""
+        values, observed = zero_filled(X)
+        total = (
+            values @ np.log(params.rates).T - gammaln(values + 1).sum(axis=1)[:, None]
+        )
+        if observed is None:
+            return total - params.rates.sum(axis=1)
+        return total - observed @ params.rates.T
+
+    def statistics(self, X, R, params):
+        """Return masses and sums by state and column."""
+        values, observed = zero_filled(X)
+        mass = column_masses(R, observed, X.shape[1])
+        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
+
+    def maximize(self, s, params):
+        """Return the means."""
+        mass, sums = s.reshape(2, *params.rates.shape)
+        alive, degenerate = left_alive(mass)
+        rates = np.where(alive, sums / np.where(alive, mass, 1.0), params.rates)
+        return PoissonParams(np.maximum(rates, LEAST_RATE), degenerate)
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        return rng.poisson(params.rates[states]).astype(np.float64)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of rates."""
+        return K * d
+
+    def marginal(self, params, columns):
+        """Return the rates of some columns."""
+        return PoissonParams(params.rates[:, columns])
+
+
+def check_counts(emission, X):
+    """Raise ValueError for values that are negative or no integers."""
+    with np.errstate(invalid="ignore"):
+        wrong = (X < 0) | ((X != np.floor(X)) & ~np.isnan(X))
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        raise ValueError(
+            f"{type(emission).__name__} takes counts 0, 1, 2, ...; column {column} "
+            f"has {X[row, column]:g}"
+        )
