@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.emissions.base import LEAST_SHARE
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.gaussian import (
+from sktem.emissions.gaussian_moments import (
     gaussian_m_step,
     gaussian_penalty,
     n_features_of,
