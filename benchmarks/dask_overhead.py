@@ -3,16 +3,14 @@
 *Overhead.* Milliseconds of an iteration on few rows in four partitions of a local
 cluster of two processes, less those of an iteration on the same array: by the clock,
 and of the processors, of this process, the scheduler and the workers together. In
-turns with them the same of a ``dask.compute`` of four tasks that do nothing, and of
-four such tasks whose results stay on the workers with one more task for each, which is
-how visits remember something of rows. *Two processes.* Seconds of a pass of EM over
-many rows in the memory of one and of two worker processes of one thread, in turns, with
-one cluster at a time. Where other programs run beside it, they slow down two processes
-more than one, so that what these took of the machine is printed, and the processor time
-of the busiest worker and of this process together: a bound of what the clock would show
-without them. *Memory and graphs.* How much this process, in which the scheduler is,
-grows in a fit to the many rows, and the tasks and bytes that are sent to the scheduler
-in a pass.
+turns with them the same of a ``dask.compute`` of four tasks that do nothing. *Two
+processes.* Seconds of a pass of EM over many rows in the memory of one and of two
+worker processes of one thread, in turns, with one cluster at a time. Where other
+programs run beside it, they slow down two processes more than one, so that what these
+took of the machine is printed, and the processor time of the busiest worker and of this
+process together: a bound of what the clock would show without them. *Memory and
+graphs.* How much this process, in which the scheduler is, grows in a fit to the many
+rows, and the tasks and bytes that are sent to the scheduler in a pass.
 
 Run: ``python benchmarks/dask_overhead.py`` (640 MB of rows, at most four
 minutes); the printed tables are ``doc/tables/dask_overhead.txt`` and
@@ -35,7 +33,7 @@ import numpy as np
 from machine import describe
 
 from sktem import StochasticEMGaussianMixture
-from sktem.rows.tasks import Graph
+from sktem.rows import partitions
 
 TABLES = Path(__file__).parent.parent / "doc" / "tables"
 PARTS = ("overhead", "processes")
@@ -92,11 +90,10 @@ def overhead(client, until):
     rows = client.persist(dask_rows(X, FEW_PARTITIONS))
     computed = {
         "dask.compute of nothing": lambda: nothing(client),
-        "the same, and kept": lambda: nothing_kept(client),
         "em": lambda: beyond(client, rows, X, "em"),
-        "isaem, batches of a quarter": lambda: beyond(client, rows, X, "isaem"),
+        "online, batches of a quarter": lambda: beyond(client, rows, X, "online"),
     }
-    for solver in ("em", "isaem"):
+    for solver in ("em", "online"):
         fitted(rows, solver, 4)  # the workers load what they need
     found: dict[str, list] = {name: [] for name in computed}
     busy, own, clock = busy_time(), 0.0, time.perf_counter()
@@ -143,15 +140,6 @@ def nothing(client):
     return (clocks(client) - start) / ITERATIONS
 
 
-def nothing_kept(client):
-    """Return seconds of a computation of nothing, whose results stay on the workers."""
-    start, kept = clocks(client), list(range(FEW_PARTITIONS))
-    for _ in range(ITERATIONS):
-        graph = Graph()
-        _, kept = graph.run_kept([graph.add(abs, one) for one in kept], abs)
-    return (clocks(client) - start) / ITERATIONS
-
-
 def beyond(client, rows, X, solver):
     """Return seconds of an iteration, less those on the array."""
     seconds = []
@@ -168,9 +156,9 @@ def beyond(client, rows, X, solver):
 def fitted(X, solver, n_iterations, **settings):
     """Return a mixture after some iterations."""
     n_epochs = n_iterations
-    if solver == "isaem":
+    if solver == "online":
         settings["batch_size"] = FEW_ROWS // 4
-        n_epochs = 1 + n_iterations // 4  # the first pass is an epoch
+        n_epochs = n_iterations // 4
     return StochasticEMGaussianMixture(
         N_COMPONENTS, covariance_type="diag", solver=solver, init_size=10_000,
         max_iter=n_epochs, tol=0, random_state=0, **settings,
@@ -264,13 +252,15 @@ def processes(n_rows, n_partitions, until):
 @contextmanager
 def sent():
     """Yield a list of the tasks and bytes of graphs, which grows as they are sent."""
-    graphs, run = [], Graph.run
+    graphs, run = [], partitions.reduced
 
-    def counted(graph, *arguments):
-        graphs.append((len(graph.tasks), len(pickle.dumps(graph.tasks))))
-        return run(graph, *arguments)
+    def counted(calls, join):
+        calls = [*calls]
+        tasks = {key: task for call in calls for key, task in dict(call.dask).items()}
+        graphs.append((len(tasks), len(pickle.dumps(tasks))))
+        return run(calls, join)
 
-    with mock.patch.object(Graph, "run", counted):
+    with mock.patch.object(partitions, "reduced", counted):
         yield graphs
 
 

@@ -14,7 +14,6 @@ from itertools import pairwise
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
-from sktem.boltzmann.partitioned_batches import PartitionedBatches
 from sktem.boltzmann.positive_phase import Batches
 from sktem.boltzmann.rounds import (
     FEWEST_UPDATES,
@@ -30,13 +29,10 @@ from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.e_step.batches import (
     BufferedSelector,
-    ShareSelector,
     batch_edges,
-    new_selector,
 )
 from sktem.loop.runner import run_epochs as run
 from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import PartitionedRows
 
 __all__ = ["run_epochs", "update"]
 
@@ -75,8 +71,7 @@ class ContrastiveEpochs:
         self.ends = round_ends(
             settings.n_epochs, len(self.edges) - 1, settings.adaptive, ascends
         )
-        by_partition = isinstance(X, PartitionedRows)
-        self.batches = (PartitionedBatches if by_partition else Batches)(X)
+        self.batches = Batches(X)
         self.begun = time.process_time() - state.cpu_time
         self.copy = arrays_of(state.params).copy
         self._finish_epoch()
@@ -113,12 +108,6 @@ class ContrastiveEpochs:
     def _batches(self):
         """Yield the rows of each batch of an epoch."""
         X, rng = self.X, self.state.generators.indices
-        if isinstance(X, PartitionedRows) and self.order.shares is None:
-            selector = new_selector(X, self.settings.batch_size, "shuffle", None, "")
-            if isinstance(selector, ShareSelector):
-                for _ in range(selector.n_batches):
-                    yield selector.next(rng).rows
-                return
         if isinstance(X, CheckedRows) and not X.can_take:
             if self.order.shares is not None:
                 raise ValueError(
@@ -154,7 +143,6 @@ class ContrastiveEpochs:
             self._move_chains()
         elif self.watch is not None:
             _close_epoch(self.settings, state, self.watch, self.ends)
-        state.history.events.update(self.batches.new_events())
         _record(self.settings, state, self.climbs)
         self._finish_epoch()
 

@@ -8,7 +8,6 @@ rows are.
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import islice, pairwise
 from typing import Any, NamedTuple
 
@@ -19,7 +18,6 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.e_step.batches import batch_edges
 from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import BRANCHES
 
 __all__ = [
     "Batches", "Positive", "added", "expected", "has_missing", "parts_of", "share_of",
@@ -29,7 +27,9 @@ __all__ = [
 #: Rows of a batch of NumPy arrays and Dask collections that are worked on together, at
 #: most, unless that were too many parts.
 ROWS_PER_PART = 2048
-MOST_PARTS = BRANCHES**2
+MOST_PARTS = 256
+#: Parts whose sums are added up before they are added to those of others.
+PARTS_PER_GROUP = 16
 
 
 class Positive(NamedTuple):
@@ -108,10 +108,6 @@ class Batches:
             state.started[rows] = True
         return found
 
-    def new_events(self) -> Counter:
-        """Return nothing."""
-        return Counter()
-
     def finish(self, state) -> None:
         """Nothing is left to do."""
 
@@ -144,9 +140,9 @@ def added(first: Positive, *others: Positive) -> Positive:
 
 
 def _total(shares) -> Positive:
-    """Add up what parts have, as :func:`sktem.rows.partitions.reduced` does."""
+    """Add up what parts have, group by group."""
     groups = []
-    while together := [*islice(shares, BRANCHES)]:
+    while together := [*islice(shares, PARTS_PER_GROUP)]:
         groups.append(added(*together))
     return added(*groups)
 

@@ -12,7 +12,7 @@ from sktem.boltzmann.tables import is_tabular
 from sktem.estimators.by_blocks import gathered
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.mapped import mapped
-from sktem.rows.partitions import DaskRows, PartitionedRows
+from sktem.rows.partitions import DaskRows, check_can_remember
 from sktem.rows.sources import as_chunk, found_rows
 
 __all__ = ["answer", "each_checked", "rows_of_fit"]
@@ -26,13 +26,10 @@ def rows_of_fit(machine, X, *, reset):
     source = found_rows(X)
     if source is None:
         return check_rows(machine, X, reset=reset)
+    check_can_remember(machine, source)
     check_columns(machine, source, reset=reset)
     values = _values_of(machine)
-    given: CheckedRows
-    if isinstance(source, DaskRows):
-        given = PartitionedRows(source, values, allow_nan=True)
-    else:
-        given = CheckedRows(source, values, allow_nan=True)
+    given = CheckedRows(source, values, allow_nan=True)
     if given.shape[0] < 1:
         raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
     rows = mapped(given, values)

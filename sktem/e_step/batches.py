@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
-
 import numpy as np
 
 from sktem.e_step.expectation import Batch
 from sktem.e_step.random import permutation
 from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import PartitionedRows
 
 __all__ = [
     "SAMPLING_SCHEMES",
     "BufferedSelector",
     "RowSelector",
-    "ShareSelector",
-    "SharedRows",
     "batch_edges",
     "new_selector",
 ]
 
 #: Numbers that a buffer of rows holds, at most.
 VALUES_PER_BUFFER = 1 << 22
-
-#: Rows of partitions, at most, of which an order is held here.
-MOST_SHUFFLED = 1 << 25
 
 #: Names of the sampling schemes.
 SAMPLING_SCHEMES = ("fixed", "shuffle", "inclusion")
@@ -230,84 +221,9 @@ class BufferedSelector:
                 next(self._reading, None)  # to its end, so that the source closes
 
 
-@dataclass(frozen=True)
-class SharedRows:
-    """Rows of a batch that takes its share of each partition, where they are listed.
-
-    Attributes
-    ----------
-    seed : int
-        Seed of the order of the rows in a pass.
-    index, n_batches : int
-        Which batch of the pass, and of how many.
-    count : int
-        Number of rows.
-    """
-
-    seed: int
-    index: int
-    n_batches: int
-    count: int
-
-    def __len__(self):
-        return self.count
-
-    def of(self, first: int, length: int) -> np.ndarray:
-        """Return positions in a partition, given its first row index and length."""
-        start, stop = self.edges(first, length)
-        order = np.random.default_rng((self.seed, first)).permutation(length)
-        return order[start:stop]
-
-    def edges(self, first, length):
-        """Return where the batch begins and ends in the order of a partition."""
-        # Partitions of few rows would else have their rows in the same batches.
-        offset = first % self.n_batches
-        begin = self.index * length + offset
-        return begin // self.n_batches, (begin + length) // self.n_batches
-
-
-class ShareSelector:
-    """Draws batches with a share of each partition, in a new order in each pass.
-
-    Neither it nor a batch holds numbers of rows.
-
-    Parameters
-    ----------
-    starts, lengths : ndarray of int
-        Row index of the first row of each partition, and number of its rows.
-    batch_size : int
-        Rows per batch, about.
-    """
-
-    def __init__(self, starts, lengths, batch_size):
-        self.starts = starts
-        self.lengths = lengths
-        self.n_batches = int(-(-lengths.sum() // batch_size))
-        self.position = self.n_batches
-        self.seed = 0
-
-    @property
-    def mean_size(self) -> float:
-        """Mean number of rows of a batch."""
-        return float(self.lengths.sum() / self.n_batches)
-
-    def next(self, rng: np.random.Generator) -> Batch:
-        """Draw the next batch."""
-        if self.position == self.n_batches:
-            self.position, self.seed = 0, int(rng.integers(2**63))
-        rows: Any = SharedRows(self.seed, self.position, self.n_batches, 0)
-        start, stop = rows.edges(self.starts, self.lengths)
-        rows = replace(rows, count=int((stop - start).sum()))
-        self.position += 1
-        return Batch(rows, np.broadcast_to(1.0 / max(len(rows), 1), len(rows)))
-
-
 def new_selector(X, batch_size, scheme, weights, name, several=False):
     """Return the selector of the batches of one index set, the only one or not."""
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    many = isinstance(X, PartitionedRows) and n_rows > max(MOST_SHUFFLED, batch_size)
-    if many and scheme == "shuffle" and weights is None:
-        return ShareSelector(X.starts[X.used], X.lengths[X.used], batch_size)
     if not isinstance(X, CheckedRows) or X.can_take:
         return RowSelector(n_rows, batch_size, scheme, weights)
     if scheme != "shuffle" or weights is not None:

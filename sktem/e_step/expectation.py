@@ -13,15 +13,29 @@ from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
 from sktem.rows.base import rows_per_block
-from sktem.rows.checked import CheckedRows
+from sktem.rows.checked import CheckedRows, can_remember
 
-__all__ = ["Batch", "Expectation", "FullPass"]
+__all__ = ["Batch", "Expectation", "FullPass", "check_memory_of_rows"]
 
 #: Rows handled at once in a full pass, which bounds the memory of temporaries.
 ROWS_PER_CHUNK = 1 << 16
 
 #: Rows whose statistics are looked at before the first iteration.
 ROWS_TO_CHECK = 64
+
+
+def check_memory_of_rows(X, sampler, solver) -> None:
+    """Raise an error if a fit has to remember latents of rows that cannot do so."""
+    kept = "the chains" if sampler.markov else "latents"
+    if can_remember(X) or not (sampler.markov or solver.keeps_latents(sampler)):
+        return
+    raise TypeError(
+        f"{type(solver).__name__} with {type(sampler).__name__} keeps {kept} of each "
+        "row from one visit to the next, which the partitions of a Dask collection do "
+        "not. Exact expectations are possible with the solvers 'em', 'online' and "
+        "'vrttem', exact draws with 'mcem', 'saem' and 'online'. Or write the rows to "
+        ".npy or Parquet files, or to a memory map, and fit these on one machine"
+    )
 
 
 class Batch(NamedTuple):

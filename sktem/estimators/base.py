@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from sktem.choices import check_choice, check_folder, check_number
 from sktem.e_step.batches import SAMPLING_SCHEMES
+from sktem.e_step.expectation import check_memory_of_rows
 from sktem.estimators.fit_warnings import warn_of_run, warn_of_unused
 from sktem.estimators.runs import (
     CallbackSupportMixin,
@@ -205,6 +206,7 @@ class LoopEstimator(EpochEstimator):
 
     def _fit(self, settings, X, sample_weight, new_run, **options):
         warn_of_unused(self, settings)
+        check_memory_of_rows(X, settings.sampler, settings.solver)
         return super()._fit(settings, X, sample_weight, new_run, **options)
 
     def _run_epochs(self, settings, X, state, sample_weight, on_epoch):

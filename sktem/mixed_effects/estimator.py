@@ -32,6 +32,7 @@ from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
 from sktem.mixed_effects.unusual_fits import unusual
+from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import rows_by_blocks
 from sktem.samplers import MALA, ULA, ComponentWalk, Sampler
 from sktem.schedules import Constant
@@ -387,6 +388,7 @@ default="constant"
         if (source := rows_by_blocks(X)) is None:
             problem = Problem.of(self, *self._validated(X, y, groups))
         else:
+            check_can_remember(self, source)
             blocks = subject_blocks(self, source, y, groups, reset=True)
             problem = Problem.of_blocks(self, blocks)
         settings = self._settings_of(problem)

@@ -15,6 +15,7 @@ from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator, rows_p
 __all__ = [
     "CheckedRows",
     "aligned_blocks",
+    "can_remember",
     "check_columns",
     "checked_blocks",
     "joined",
@@ -48,6 +49,8 @@ class CheckedRows:
     """
 
     ndim = 2
+    #: Whether what belongs to a row can be kept from one visit to the next.
+    can_remember = True
 
     def __init__(
         self, source: Rows, check: Callable | None = None, allow_nan: bool = False
@@ -177,6 +180,11 @@ class CheckedRows:
             low, high = np.searchsorted(sorted_indices, (first, first + len(block)))
             rows[order[low:high]] = block[sorted_indices[low:high] - first]
         return rows
+
+
+def can_remember(X) -> bool:
+    """Return whether values of rows can be kept from one visit to the next."""
+    return getattr(X, "can_remember", True)
 
 
 def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):

@@ -21,26 +21,30 @@ from sktem.rows.checked import (
 )
 from sktem.rows.chunks import as_array, names_of
 from sktem.rows.loaders import Partition
-from sktem.rows.tasks import Graph, Held, Workers, graphs_of
+from sktem.rows.tasks import (
+    Workers,
+    called,
+    computed,
+    kept,
+    partitions_of,
+    reduced,
+    shared,
+)
 
 __all__ = [
-    "BRANCHES",
     "DaskRows",
     "PartSum",
     "PartitionedRows",
     "aligned_slices",
     "at_workers",
+    "check_can_remember",
     "joined_sums",
-    "reduced",
     "total_of",
 ]
 
 #: Blocks whose sums are added up before they are added to those of others. The sums
 #: of fewer blocks in all are added up one after the other, as for an array.
 BLOCKS_PER_GROUP = 64
-
-#: Results that one task of the tree of sums takes.
-BRANCHES = 16
 
 
 class PartSum(NamedTuple):
@@ -79,8 +83,8 @@ class DaskRows(Rows):
             lengths = collection.chunks[0]
             self.n_rows = None if np.isnan(lengths).any() else int(sum(lengths))
         self.collection = collection
-        self.graphs = graphs_of(collection)
-        self.n_pieces = len(self.graphs)
+        self.partitions = partitions_of(collection)
+        self.n_pieces = len(self.partitions)
 
     @property
     def n_columns(self):
@@ -98,8 +102,7 @@ class DaskRows(Rows):
 
     def piece(self, index):
         """Bring a partition here."""
-        graph = Graph()
-        (chunk,), _ = graph.run([graph.source(*self.graphs[index])])
+        (chunk,) = computed([self.partitions[index]])
         yield as_array(chunk, self.names, self.where(index), self.coded)
 
     def mapped(self, function, check=None, allow_nan=False):
@@ -164,6 +167,8 @@ class PartitionedRows(CheckedRows):
         Workers of the cluster, from now on.
     """
 
+    can_remember = False
+
     def __init__(self, source: DaskRows, check=None, allow_nan=False):
         self.source: DaskRows = source
         self.workers = Workers()
@@ -175,12 +180,10 @@ class PartitionedRows(CheckedRows):
             Partition(names, source.where(index), width, coded=coded)
             for index in range(source.n_pieces)
         ]
-        graph = Graph()
-        examined = [
-            graph.add(_examined, graph.source(*raw), loader, check, allow_nan)
-            for raw, loader in zip(source.graphs, self.loaders, strict=True)
-        ]
-        found, _ = graph.run(examined)
+        found = computed(
+            called(partial(_examined, check, allow_nan, loader), raw)
+            for raw, loader in zip(source.partitions, self.loaders, strict=True)
+        )
         self.lengths = np.array([n_rows for n_rows, *_ in found], dtype=np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.used = np.flatnonzero(self.lengths)
@@ -194,7 +197,7 @@ class PartitionedRows(CheckedRows):
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
         self.shape = (int(self.lengths.sum()), source.n_columns)
         self.beside: np.ndarray | None = None
-        self._sent: dict[int, tuple[np.ndarray, dict[int, Held]]] = {}
+        self.sent: dict[int, tuple[np.ndarray, dict[int, Any]]] = {}
 
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
@@ -228,54 +231,48 @@ class PartitionedRows(CheckedRows):
         """Bring the rows here, partition by partition."""
         for index in self.used if order is None else order:
             if self.lengths[index]:
-                graph = Graph()
-                tasks = self.tasks(graph, _itself, each={index: ()})
-                yield int(self.starts[index]), graph.run([*tasks.values()])[0][0]
+                tasks = self.tasks(_itself, each={index: ()})
+                yield int(self.starts[index]), *computed(tasks.values())
 
-    def tasks(self, graph, function, *arguments, each=None) -> dict[int, Any]:
-        """Add a task for each partition, or for those that have an argument.
+    def tasks(self, function, *, each=None, chosen=False) -> dict[int, Any]:
+        """Return a delayed call for each partition, or for those with an argument.
 
         Parameters
         ----------
-        graph : Graph
-            Where to.
         function : callable
-            Called with the rows, the row index of the first, the arguments of the
-            partition if ``each`` is given, and the others.
-        *arguments : object
-            Arguments that are the same for all partitions.
+            Called with the rows, the row index of the first, and the arguments of the
+            partition if ``each`` is given. It is sent once.
         each : dict or None, default=None
-            Tuples of arguments by the number of the partition.
+            Tuples of arguments by the index of the partition.
+        chosen : bool, default=False
+            Whether the first argument of a partition are positions of rows, of which
+            alone the function gets the values.
 
         Returns
         -------
         dict
-            What stands for the results, by the number of the partition.
+            Delayed results, by the index of the partition.
         """
-        return self._tasks(_on_partition, graph, function, arguments, each)
-
-    def chosen_tasks(self, graph, function, *arguments, each) -> dict[int, Any]:
-        """Do as :meth:`tasks`, with a function that loads some rows in their place."""
-        return self._tasks(_on_chosen, graph, function, arguments, each)
-
-    def _tasks(self, call, graph, function, arguments, each):
-        common = graph.common(function, arguments)
+        common = shared(function)
         beside = {} if self.beside is None else self.parts_of(self.beside)
         tasks = {}
         for index in map(int, self.used if each is None else each):
             loader = self.loaders[index]._replace(
                 n_rows=int(self.lengths[index]), dtype=self.dtype
             )
-            own = () if each is None else each[index]
-            raw, first = graph.source(*self.source.graphs[index]), self.starts[index]
-            arguments = (raw, beside.get(index), loader, common, int(first), *own)
-            tasks[index] = graph.add(call, *arguments)
+            first = int(self.starts[index])
+            tasks[index] = called(
+                partial(_on_partition, loader, first, chosen),
+                common,
+                self.source.partitions[index],
+                beside.get(index),
+                *(() if each is None else each[index]),
+            )
         return tasks
 
-    def raw_tasks(self, graph, function) -> list:
-        """Add a task for each partition that has rows, with the partition as it is."""
-        raw = [graph.source(*self.source.graphs[index]) for index in self.used]
-        return [graph.add(function, one) for one in raw]
+    def raw_tasks(self, function) -> list:
+        """Return delayed calls for partitions that have rows, as they are."""
+        return [called(function, self.source.partitions[i]) for i in self.used]
 
     def summed(self, function, size: int, weights=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.
@@ -298,9 +295,9 @@ class PartitionedRows(CheckedRows):
         tuple
             The sums.
         """
-        graph, each = Graph(), self.weights_of(weights)
-        tasks = self.tasks(graph, _block_sums, size, function, each=each)
-        sums, _ = reduced(graph, tasks.values(), partial(joined_sums, size))
+        sums_of = partial(_block_sums, size, function)
+        tasks = self.tasks(sums_of, each=self.weights_of(weights))
+        sums = reduced(tasks.values(), partial(joined_sums, size))
         return total_of(sums, size, len(self))
 
     def joined(self, function, join, weights=None):
@@ -320,9 +317,10 @@ class PartitionedRows(CheckedRows):
         object
             The result.
         """
-        graph, each = Graph(), self.weights_of(weights)
-        tasks = self.tasks(graph, _result, function, join, each=each)
-        return reduced(graph, tasks.values(), join)[0]
+        tasks = self.tasks(
+            partial(_result, function, join), each=self.weights_of(weights)
+        )
+        return reduced(tasks.values(), join)
 
     def weights_of(self, weights: np.ndarray | None) -> dict[int, tuple] | None:
         """Return an argument for each partition: its weights, if there are any."""
@@ -330,19 +328,18 @@ class PartitionedRows(CheckedRows):
             return None
         return {index: (part,) for index, part in self.parts_of(weights).items()}
 
-    def parts_of(self, numbers: np.ndarray) -> dict[int, Held]:
+    def parts_of(self, numbers: np.ndarray) -> dict[int, Any]:
         """Return the numbers of the rows of each partition; they are sent once."""
-        if id(numbers) not in self._sent:
-            graph, used = Graph(), self.used
+        if id(numbers) not in self.sent:
+            used = self.used
             stops = self.starts[used] + self.lengths[used]
-            tasks = [
-                graph.add(np.asarray, numbers[start:stop])
+            sent = kept(
+                called(partial(np.asarray, numbers[start:stop]))
                 for start, stop in zip(self.starts[used], stops, strict=True)
-            ]
-            _, held = graph.run([], tasks)
-            parts = dict(zip(used.tolist(), held, strict=True))
-            self._sent[id(numbers)] = numbers, parts
-        return self._sent[id(numbers)][1]
+            )
+            parts = dict(zip(used.tolist(), sent, strict=True))
+            self.sent[id(numbers)] = numbers, parts
+        return self.sent[id(numbers)][1]
 
     def split(self, indices: np.ndarray) -> dict[int, np.ndarray]:
         """Return positions in an array of row indices, by partition."""
@@ -357,10 +354,8 @@ class PartitionedRows(CheckedRows):
         rows = np.empty((len(indices), self.shape[1]), dtype=self.dtype)
         parts = self.split(indices)
         local = {i: (indices[part] - self.starts[i],) for i, part in parts.items()}
-        graph = Graph()
-        tasks = self.chosen_tasks(graph, _taken, each=local)
-        found, _ = graph.run([*tasks.values()])
-        for index, values in zip(tasks, found, strict=True):
+        tasks = self.tasks(_itself, each=local, chosen=True)
+        for index, values in zip(tasks, computed(tasks.values()), strict=True):
             rows[parts[index]] = values
         return rows
 
@@ -381,9 +376,21 @@ class PartitionedRows(CheckedRows):
             self.held[name] = (indices, self._gathered(indices))
 
 
+def check_can_remember(estimator, source) -> None:
+    """Raise an error if a fit that remembers values of rows gets a Dask collection."""
+    if not isinstance(source, DaskRows):
+        return
+    raise TypeError(
+        f"fit of {type(estimator).__name__} keeps latents of each row from one visit "
+        "to the next, which the partitions of a Dask collection do not: write the rows "
+        "to .npy or Parquet files, or to a memory map, and fit these on one machine. "
+        "(Answers about rows on Dask, such as predictions, are possible.)"
+    )
+
+
 @contextmanager
 def at_workers(rows):
-    """Let go of what workers remember of rows at the end of a fit, however it ends.
+    """Free what was sent to workers at the end of a fit, however it ends.
 
     Parameters
     ----------
@@ -401,36 +408,7 @@ def at_workers(rows):
     try:
         yield partial(rows.workers.new_events, at_once=True)
     finally:
-        rows.workers.release()
-
-
-def reduced(graph: Graph, tasks, join, keep=()) -> tuple[Any, list[Held]]:
-    """Run tasks, and join their results in a tree.
-
-    Parameters
-    ----------
-    graph : Graph
-        Where the tasks are.
-    tasks : iterable of TaskRef
-        The tasks, in the order of the rows.
-    join : callable
-        Makes one of several consecutive results.
-    keep : iterable of TaskRef, default=()
-        Further tasks, whose results stay where they are.
-
-    Returns
-    -------
-    result : object
-        The result that all were joined to.
-    kept : list of Held
-        What stands for the results of the further tasks.
-    """
-    tasks = list(tasks)
-    while len(tasks) > BRANCHES:
-        cuts = range(0, len(tasks), BRANCHES)
-        tasks = [graph.add(join, *tasks[cut : cut + BRANCHES]) for cut in cuts]
-    found, kept = graph.run(tasks, list(keep))
-    return join(*found), kept
+        rows.sent.clear()
 
 
 def joined_sums(size: int, *parts: list[PartSum]) -> list[PartSum]:
@@ -497,7 +475,7 @@ def _added(left, right):
 # Tasks ------------------------------------------------------------------------------
 
 
-def _examined(raw, loader, check, allow_nan):
+def _examined(check, allow_nan, loader, raw):
     """Return number of rows, type, whether there is a NaN, and what is not allowed."""
     array = loader.numbers(raw)
     has_nan, wrong = not_finite(array, allow_nan)
@@ -522,38 +500,28 @@ def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0
     return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)
 
 
-def _on_partition(raw, beside, loader, common, first, *own):
-    function, arguments = common.opened()
-    return function(loader.load(raw, beside), first, *own, *arguments)
+def _on_partition(loader, first, chosen, function, raw, beside, *own):
+    if chosen:
+        return function(loader.load(raw, beside, own[0]), first, *own[1:])
+    return function(loader.load(raw, beside), first, *own)
 
 
-def _on_chosen(raw, beside, loader, common, first, *own):
-    function, arguments = common.opened()
-    return function(partial(loader.load, raw, beside), first, *own, *arguments)
-
-
-def _block_sums(block, first, *arguments):
+def _block_sums(size, function, block, first, weights=None):
     """Return the sums over the aligned blocks of a partition."""
-    *weights, size, function = arguments
     parts = []
     for rows in aligned_slices(first, len(block), size):
-        part = weights[0][rows] if weights else None
+        part = None if weights is None else weights[rows]
         values = function(block[rows], weights=part)
         parts.append(PartSum(first + rows.start, first + rows.stop, values))
     return joined_sums(size, parts)
 
 
-def _result(block, first, *arguments):
-    *weights, function, join = arguments
-    return join(function(block, weights=weights[0] if weights else None))
+def _result(function, join, block, first, weights=None):
+    return join(function(block, weights=weights))
 
 
 def _itself(block, first):
     return block
-
-
-def _taken(load, first, positions):
-    return load(positions)
 
 
 def aligned_slices(first: int, length: int, size: int):

@@ -13,7 +13,7 @@ import numpy as np
 from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
 from sktem.rows.checked import CheckedRows
 from sktem.rows.partitions import DaskRows, PartitionedRows
-from sktem.rows.tasks import Graph
+from sktem.rows.tasks import computed
 from sktem.sequences.labels import LabelCodes, codes_in_partition, column_of, labelled
 from sktem.sequences.rows import Sequences, evenly_chosen
 
@@ -303,13 +303,13 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
         return PartitionedRows(source, allow_nan=self.allow_nan)
 
     def _summaries(self):
-        table, graph = self.table, Graph()
+        table = self.table
         self.used, self.workers = table.used, table.workers
-        tasks = table.tasks(graph, partial(_summarized, self.roles))
+        tasks = table.tasks(partial(_summarized, self.roles))
         wanted = [*tasks.values()]
         if self.roles.groups in table.source.coded:
-            wanted += table.raw_tasks(graph, partial(_labels, self.roles.groups))
-        found, _ = graph.run(wanted)
+            wanted += table.raw_tasks(partial(_labels, self.roles.groups))
+        found = computed(wanted)
         summaries = found[: len(tasks)]
         self._labels = found[len(tasks) :]
         self.lengths = np.zeros(len(table.lengths), dtype=np.int64)
@@ -335,18 +335,18 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
             )
         return self.table
 
-    def tasks(self, graph, function, *arguments, each=None):
-        """Add a task for each partition, see :class:`PartitionedRows`.
+    def tasks(self, function, *, each=None, chosen=False):
+        """Return a delayed call for each partition, see :class:`PartitionedRows`.
 
         It gets the sequences of the partition, and the index of the first.
         """
-        chosen = self.used if each is None else each
+        used = self.used if each is None else each
         own = {
             int(index): (int(self.starts[index]), *(each[index] if each else ()))
-            for index in chosen
+            for index in used
         }
-        call = partial(_on_sequences, self.roles, function)
-        return self._rows().tasks(graph, call, *arguments, each=own)
+        call = partial(_on_sequences, self.roles, function, chosen)
+        return self._rows().tasks(call, each=own)
 
     @property
     def is_remote(self) -> bool:
@@ -355,10 +355,10 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
 
     def each(self, function, arguments):
         """Return what a function makes of partitions, see :func:`each_block`."""
-        graph, stops = Graph(), self.starts + self.lengths
+        stops = self.starts + self.lengths
         own = {i: arguments(slice(self.starts[i], stops[i])) for i in self.used}
-        tasks = self.tasks(graph, partial(_called, function), each=own)
-        return graph.run([*tasks.values()])[0]
+        tasks = self.tasks(partial(_called, function), each=own)
+        return computed(tasks.values())
 
 
 def _summarized(roles, block, first):
@@ -370,8 +370,11 @@ def _labels(column, raw):
     return np.array(labels.tolist())
 
 
-def _on_sequences(roles, function, block, first_row, first, *arguments):
-    return function(roles.grouped(block), first, *arguments)
+def _on_sequences(roles, function, chosen, block, first_row, first, *arguments):
+    sequences = roles.grouped(block)
+    if chosen:
+        return function(sequences[arguments[0]], first, *arguments[1:])
+    return function(sequences, first, *arguments)
 
 
 def _called(function, sequences, first, *arguments):

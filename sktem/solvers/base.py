@@ -172,6 +172,21 @@ class Solver(BaseEstimator, ABC):
         """
         return 1.0
 
+    def keeps_latents(self, sampler) -> bool:
+        """Return whether latents of rows are kept from one iteration to the next.
+
+        Parameters
+        ----------
+        sampler : Sampler
+            The sampler.
+
+        Returns
+        -------
+        bool
+            Whether they are, besides the states of Markov chains.
+        """
+        return self.remembers_rows
+
     def rows_per_iteration(self, n_rows: int, batch_size: float, sampler) -> float:
         """Return the number of row visits of one iteration.
 

@@ -105,6 +105,10 @@ class VRTTEM(VarianceReducedSolver):
         then = expectation.statistics(batch, anchor.params, state.iteration)
         return anchor.mean + (now - then)
 
+    def keeps_latents(self, sampler):
+        """Return whether the anchor is of draws."""
+        return not sampler.deterministic
+
     def rows_per_iteration(self, n_rows, batch_size, sampler):
         """Return the number of row visits of one iteration."""
         return (2 if sampler.deterministic else 1) * batch_size

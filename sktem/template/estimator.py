@@ -21,7 +21,6 @@ from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.loop.state import RunState
-from sktem.rows.partitions import at_workers
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.judged import folds_of, has_settled, modes_under, warn_of_fit
 from sktem.template.registration import Registration
@@ -451,9 +450,8 @@ class DeformableTemplateEstimator(
             frame = Frame(new_grid(self), *units)
         else:
             frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
-        with at_workers(X):
-            state, fit, interrupted = self._run(frame, X, sample_weight, start)
-            self._publish(self._fitted_attributes(fit, state, X))
+        state, fit, interrupted = self._run(frame, X, sample_weight, start)
+        self._publish(self._fitted_attributes(fit, state, X))
         if interrupted:
             raise interrupted
         return state, fit.settings

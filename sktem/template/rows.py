@@ -20,7 +20,7 @@ from sktem.rows.files import (
     rows_of_files,
 )
 from sktem.rows.mapped import MappedRows
-from sktem.rows.partitions import DaskRows, PartitionedRows
+from sktem.rows.partitions import DaskRows, check_can_remember
 from sktem.rows.sources import as_chunk, at_least_one, found_rows
 from sktem.template.shapes import Layout, resolved_shape, rows_of
 
@@ -150,6 +150,7 @@ def found_images(X) -> Rows | None:
 
 def images_of_fit(estimator, source, sample_weight):
     """Return images for a fit after a pass that checks them, and their weights."""
+    check_can_remember(estimator, source)
     X, sample_weight = checked_rows(
         estimator, source, sample_weight, dtype=np.float64, allow_nan=True
     )
@@ -181,8 +182,6 @@ def standardised(frame, X):
     """Return images in the units of the model."""
     if not isinstance(X, CheckedRows):
         return frame.standardised(X)
-    if isinstance(X, PartitionedRows):
-        return X.mapped(frame.standardised)
     images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
     return CheckedRows(images, allow_nan=True)
 

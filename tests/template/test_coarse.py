@@ -164,7 +164,7 @@ def test_whole_weights_are_copies():
 
 @pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
 def test_images_in_other_hands(tmp_path):
-    """Files, arrays on Dask and streams start as arrays do."""
+    """Files and streams start as arrays do."""
     expected = fit_to(IMAGES).templates_
     np.save(tmp_path / "images.npy", IMAGES)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
@@ -173,9 +173,6 @@ def test_images_in_other_hands(tmp_path):
     for _ in range(4):
         stream.partial_fit(IMAGES)
     assert stream.score(IMAGES) > 0.9 * fit_to(IMAGES).score(IMAGES)
-    dask = pytest.importorskip("dask.array")
-    one = fit_to(dask.from_array(IMAGES, chunks=(4, 64, 64))).templates_
-    np.testing.assert_allclose(one, expected, rtol=0, atol=1e-10)
 
 
 def test_start_says_nothing(capsys, recwarn):
