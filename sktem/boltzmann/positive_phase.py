@@ -1,9 +1,6 @@
 """The E-step of an update: posterior expectations of a batch.
 
-Rows of an array are taken here; those of a Dask collection are brought together by
-:mod:`sktem.boltzmann.partitioned_batches`. Either way a batch of many rows is worked on
-in parts, which depend on row indices alone: what is found does not depend on where the
-rows are.
+A batch of many rows is worked on in parts, which depend on row indices alone.
 """
 
 from __future__ import annotations
