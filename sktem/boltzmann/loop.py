@@ -27,10 +27,7 @@ from sktem.boltzmann.rounds import (
 from sktem.boltzmann.row_weights import RowOrder
 from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
-from sktem.e_step.batches import (
-    BufferedSelector,
-    batch_edges,
-)
+from sktem.e_step.batches import BufferedSelector, batch_edges
 from sktem.loop.runner import run_epochs as run
 from sktem.rows.checked import CheckedRows
 
@@ -159,12 +156,10 @@ class ContrastiveEpochs:
         state.chains = moved.chains
 
     def finish(self, on_epoch) -> None:
-        """Forget what is with partitions."""
-        self.batches.finish(self.state)
+        """Leave the state as it is."""
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""
-        self.batches.finish(self.state)
         self.state.params, self.state.average = self.state.finished
 
     def _finish_epoch(self):

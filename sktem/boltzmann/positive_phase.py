@@ -1,11 +1,12 @@
 """The E-step of an update: posterior expectations of a batch.
 
-A batch of many rows is worked on in parts, which depend on row indices alone.
+A batch of many rows is worked on in parts, which depend on row indices alone: what is
+found does not depend on where the rows are.
 """
 
 from __future__ import annotations
 
-from itertools import islice, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,17 +17,11 @@ from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.e_step.batches import batch_edges
 from sktem.rows.checked import CheckedRows
 
-__all__ = [
-    "Batches", "Positive", "added", "expected", "has_missing", "parts_of", "share_of",
-    "taken",
-]  # fmt: skip
+__all__ = ["Batches", "Positive", "expected", "has_missing", "parts_of", "taken"]
 
-#: Rows of a batch of NumPy arrays and Dask collections that are worked on together, at
-#: most, unless that were too many parts.
+#: Rows of a batch of NumPy arrays that are worked on together, at most, and most parts.
 ROWS_PER_PART = 2048
 MOST_PARTS = 256
-#: Parts whose sums are added up before they are added to those of others.
-PARTS_PER_GROUP = 16
 
 
 class Positive(NamedTuple):
@@ -78,17 +73,15 @@ class Batches:
         before = [
             _taken_chains(state, part) if continues else None for part, _ in parts
         ]
-        shares = (
-            share_of(
-                self._expect(settings, state, part, packed, remembers, own),
-                len(part) / n_rows,
-            )
-            for (part, own), packed in zip(parts, before, strict=True)
-        )
-        total, starts = _total(shares), None
-        if total.starts is not None:
-            starts = np.concatenate(total.starts, axis=settings.model.row_axis)
-        return Positive(total.values.astype(state.params.dtype), None, starts)
+        values, starts = 0.0, []
+        for (part, own), packed in zip(parts, before, strict=True):
+            found = self._expect(settings, state, part, packed, remembers, own)
+            values = values + found.values * np.float64(len(part) / n_rows)
+            starts.append(found.starts)
+        joined = None
+        if starts[0] is not None:
+            joined = np.concatenate(starts, axis=settings.model.row_axis)
+        return Positive(values.astype(state.params.dtype), None, joined)
 
     def _expect(self, settings, state, rows, packed, remembers, rng):
         """Return expectations of some rows, and remember their chains."""
@@ -105,9 +98,6 @@ class Batches:
             state.started[rows] = True
         return found
 
-    def finish(self, state) -> None:
-        """Nothing is left to do."""
-
 
 def parts_of(rows, rng):
     """Return the parts of a batch of many rows, each with a generator of its own.
@@ -120,28 +110,6 @@ def parts_of(rows, rng):
         (rows[start:stop], np.random.default_rng((seed, number)))
         for number, (start, stop) in enumerate(pairwise(edges))
     ]
-
-
-def share_of(found: Positive, share: float) -> Positive:
-    """Return what a part of a batch adds to the expectations of the whole."""
-    starts = None if found.starts is None else [found.starts]
-    return Positive(found.values * np.float64(share), None, starts)
-
-
-def added(first: Positive, *others: Positive) -> Positive:
-    """Add up what parts that follow each other have, and list where they start."""
-    for other in others:
-        starts = None if first.starts is None else first.starts + other.starts
-        first = Positive(first.values + other.values, None, starts)
-    return first
-
-
-def _total(shares) -> Positive:
-    """Add up what parts have, group by group."""
-    groups = []
-    while together := [*islice(shares, PARTS_PER_GROUP)]:
-        groups.append(added(*together))
-    return added(*groups)
 
 
 def _taken_chains(state, rows):
