@@ -73,10 +73,10 @@ class Batches:
         before = [
             _taken_chains(state, part) if continues else None for part, _ in parts
         ]
-        values, starts = 0.0, []
+        values, starts = np.zeros(state.params.shape[0]), []
         for (part, own), packed in zip(parts, before, strict=True):
             found = self._expect(settings, state, part, packed, remembers, own)
-            values = values + found.values * np.float64(len(part) / n_rows)
+            values += found.values * np.float64(len(part) / n_rows)
             starts.append(found.starts)
         joined = None
         if starts[0] is not None:
