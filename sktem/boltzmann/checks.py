@@ -19,8 +19,8 @@ __all__ = ["check_parameters", "check_rows", "table_of_fit"]
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 VISIBLE = ("binary", "spin", "gaussian", "categorical", "auto")
 #: Parameters that are positive integers.
-COUNTS = ("n_chains", "n_chains_e", "n_replicas", "n_gibbs_e", "n_gibbs_m",
-          "n_mean_field", "batch_size", "verbose_interval")  # fmt: skip
+COUNTS = ("n_chains", "n_chains_e", "n_gibbs_e", "n_gibbs_m", "n_mean_field",
+          "batch_size", "verbose_interval")  # fmt: skip
 
 
 def check_parameters(machine) -> None:
@@ -29,6 +29,8 @@ def check_parameters(machine) -> None:
         check_number(name, getattr(machine, name), Integral, 1)
     if not (isinstance(machine.max_iter, str) and machine.max_iter == "auto"):
         check_number("max_iter", machine.max_iter, Integral, 0)
+    if not (isinstance(machine.n_replicas, str) and machine.n_replicas == "auto"):
+        check_number("n_replicas", machine.n_replicas, Integral, 1)
     if machine.tol is not None:
         check_number("tol", machine.tol, Real, 0)
     check_number("pretrain", machine.pretrain, Integral, 0)

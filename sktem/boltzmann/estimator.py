@@ -110,14 +110,18 @@ class LatentBoltzmannMachine(
         Chains of the model, M of the M-step ("cd" has one per row of the batch).
     n_chains_e : int, default=1
         Posterior chains of each row, M of the E-step ("gibbs").
-    n_replicas : int, default=1
+    n_replicas : int or "auto", default="auto"
         Temperatures of the chains of the model, evenly from independent units to the
         machine. With more than one, replicas of each chain change places (parallel
         tempering), so that the chains visit modes in their proportions, also in
         :meth:`sample` and given some of the units, in :meth:`sample_conditional`,
         :meth:`impute` and :meth:`gibbs`; the cost of the chains rises by that factor.
         Neighbours change places often enough with about the root of the number of
-        units.
+        units. "auto" begins with one. Where a round of adapted steps ends, see
+        `step_size_m`, the chains are followed for 200 transitions: if the correlation
+        with their former states is above .2, as that of chains which stay in one of
+        several modes, the next rounds have 5 temperatures, with two transitions in an
+        update, and up to 20 where fewer than a tenth of the neighbours change places.
     n_gibbs_e : int, default=10
         Transitions of posterior chains at each visit ("gibbs", and the start of "cd").
     n_gibbs_m : int, default=5
@@ -148,13 +152,13 @@ class LatentBoltzmannMachine(
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that
-        of independent units. The log-likelihood of up to 1,000 rows (all of them where
-        there are ascents) is exact where that is cheap and estimated elsewhere: log Z
-        follows the parameters by annealing along their path (Bereux et al. 2024), in up
-        to a fifth of the time of the fit, and the likelihood is measured every 100
-        updates, or 300 where the hidden units cannot be summed. None measures nothing,
-        without
-        ascents: the fit takes all epochs and says nothing about convergence.
+        of independent units, up to its standard error. The log-likelihood of up to
+        1,000 rows (all of them where there are ascents) is exact where that is cheap;
+        elsewhere log Z is estimated where a round ends, by annealed importance sampling
+        from independent units with a twenty-fifth as many temperatures as the round has
+        updates (at most 250; four times as many where the runs disagree). None measures
+        nothing, without ascents: the fit takes all epochs and says nothing about
+        convergence.
     momentum : float or "auto", default="auto"
         In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
     weight_decay : float or "auto", default="auto"
@@ -245,6 +249,8 @@ class LatentBoltzmannMachine(
         :meth:`score_samples` last found it.
     n_iter_ : int
         Epochs, with those of the fits that a warm start continues.
+    n_replicas_ : int
+        Temperatures of the chains of the model at the end.
     converged_ : bool
         Whether the fit has converged, see `tol`.
     n_features_in_ : int
@@ -275,9 +281,6 @@ class LatentBoltzmannMachine(
 
     D. P. Kingma and J. Ba, Adam: A Method for Stochastic Optimization, 2015.
 
-    N. Bereux, A. Decelle, C. Furtlehner, L. Rosset and B. Seoane, Fast training and
-    sampling of restricted Boltzmann machines, 2024.
-
     G. Montavon and K.-R. Mueller, Deep Boltzmann Machines and the Centering Trick,
     Neural Networks: Tricks of the Trade, 2012.
 
@@ -304,7 +307,7 @@ class LatentBoltzmannMachine(
         e_step="auto",
         n_chains=100,
         n_chains_e=1,
-        n_replicas=1,
+        n_replicas="auto",
         n_gibbs_e=10,
         n_gibbs_m=5,
         n_mean_field=30,
@@ -453,7 +456,7 @@ class LatentBoltzmannMachine(
             self._stream = BoltzmannStream.after_fit(settings, units, state, mass)
 
         fit = MachineFit(
-            settings, units, inputs, self.n_mean_field, shares, self.verbose
+            settings, units, inputs, self.n_mean_field, shares, self.verbose, warm
         )
         state = self._fit(fit, X, weights, new_run, finish=finish)
         warn_of_fit(settings, state, mass)
@@ -546,6 +549,7 @@ class LatentBoltzmannMachine(
             "biases_": model.biases_by_unit(params),
             "weights_": model.weights_by_unit(params),
             "n_features_in_": units.n_columns,
+            "n_replicas_": state.rounds.n_replicas,
         }
         if model.gaussian:
             squares = units.scale[: model.layout.n_normal] ** 2
@@ -571,7 +575,9 @@ class LatentBoltzmannMachine(
             params=self.params_,
             chains=self.chains_,
             n_mean_field=self.n_mean_field,
-            n_replicas=self.n_replicas,
+            n_replicas=(
+                self.n_replicas_ if self.n_replicas == "auto" else self.n_replicas
+            ),
         )
 
     def _answer(self, X, method, function, out, *, allow_nan=False):

@@ -15,15 +15,6 @@ from itertools import pairwise
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
 from sktem.boltzmann.positive_phase import Batches
-from sktem.boltzmann.rounds import (
-    FEWEST_UPDATES,
-    Measure,
-    has_converged,
-    has_learned_nothing,
-    is_worse,
-    rise,
-    round_ends,
-)
 from sktem.boltzmann.row_weights import RowOrder
 from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
@@ -35,17 +26,13 @@ __all__ = ["run_epochs", "update"]
 
 #: Share of a batch in the moving average of the units' means.
 CENTRE_RATE = 0.01
-#: Sum of given steps below which a run is never called converged: the gradient of a
-#: weight is at most a sixteenth of its distance from the maximum.
-SHORTEST_WAY = 16.0
 #: Rise of the log-likelihood of a row by an ascent that has arrived at the maximum of
 #: a concave one, and the chains' transitions from fair coins to there.
 ARRIVED = 1e-7
 TRANSITIONS = 1000
-#: Size of the weights of a second start, that of the first being 0.5.
-FURTHER = 4.0
-#: Factor of the adapted steps after a round that has lost likelihood.
-SHORTER = 0.3
+#: Transitions of an update where chains of the model have replicas because they need
+#: them: swaps bring them further than more transitions.
+TEMPERED = 2
 
 
 def run_epochs(settings, X, state, on_epoch=None, watch=None, shares=None) -> None:
@@ -65,9 +52,8 @@ class ContrastiveEpochs:
         self.edges = batch_edges(X.shape[0], settings.batch_size)
         ascends = watch is not None and watch.ascent is not None
         self.climbs = ascends and watch.ascent.is_concave
-        self.ends = round_ends(
-            settings.n_epochs, len(self.edges) - 1, settings.adaptive, ascends
-        )
+        self.rounds = state.rounds
+        self.rounds.begin(settings, len(self.edges) - 1, ascends, watch)
         self.batches = Batches(X)
         self.begun = time.process_time() - state.cpu_time
         self.copy = arrays_of(state.params).copy
@@ -78,8 +64,8 @@ class ContrastiveEpochs:
         state = self.state
         if self.settings.posterior.keeps_chains:
             self.batches.start(state)
-        if self.watch is not None and not state.measures:
-            _measure(state, self.watch)
+        if self.watch is not None and not self.rounds.measures:
+            self.rounds.measure(state, self.watch, self.watch.value_of_start)
 
     def epoch(self) -> bool:
         """Update on each batch once; False if no epoch is left."""
@@ -89,7 +75,7 @@ class ContrastiveEpochs:
         if self.climbs:
             self._climb()
             return True
-        begin, end = _round(self.ends, state.epoch - state.begin)
+        begin, end = self.rounds.of_epoch(state.epoch - state.begin)
         done, span = state.epoch - state.begin - begin, end - begin
         state.fraction = done / max(span - 1, 1)
         state.progress = (done + 1) / span
@@ -122,11 +108,9 @@ class ContrastiveEpochs:
     def _climb(self):
         """Ascend towards the maximum of a concave likelihood."""
         state, ascent = self.state, self.watch.ascent
-        state.params[...] = ascent.climb(state.params)
+        state.move_to(ascent.climb(state.params))
         gradient = ascent.evaluate(state.params)[1]
         state.gap = float(gradient @ gradient)
-        state.reach = float("inf")
-        state.first = state.second = None
         state.epoch += 1
         state.n_updates += 1
         state.cpu_time = time.process_time() - self.begun
@@ -135,11 +119,11 @@ class ContrastiveEpochs:
         """Measure where a round ends, and record the epoch."""
         state = self.state
         if self.climbs:
-            _measure(state, self.watch)
-            state.converged = rise(state.measures) <= ARRIVED
+            self.rounds.measure(state, self.watch)
+            self.rounds.converged = self.rounds.rise <= ARRIVED
             self._move_chains()
         elif self.watch is not None:
-            _close_epoch(self.settings, state, self.watch, self.ends)
+            self.rounds.close_epoch(self.settings, state, self.watch)
         _record(self.settings, state, self.climbs)
         self._finish_epoch()
 
@@ -186,10 +170,12 @@ def update(settings, state, batches, rows=None) -> None:
         if state.chains is None:
             state.chains = model.new_chains(settings.n_chains, rng, state.params)
         chains = state.chains
+    replicas, n_sweeps = _replicas(settings, state, chains), settings.n_gibbs_m
+    if replicas is not None and settings.n_replicas is None:
+        n_sweeps = min(n_sweeps, TEMPERED)
     negative = free_moments(
-        model, state.params, chains, _replicas(settings, state, chains),
-        settings.n_gibbs_m, rng, settings.rao_blackwell,
-    )  # fmt: skip
+        model, state.params, chains, replicas, n_sweeps, rng, settings.rao_blackwell
+    )
     if settings.solver.persistent:
         state.chains = negative.chains
     m_step(settings, state, negative.values)
@@ -207,123 +193,13 @@ def _move_centre(model, state, values):
 
 def _replicas(settings, state, chains):
     """Return the warmer replicas of the chains of the model, None if there are none."""
-    n_warm = settings.n_replicas - 1
+    n_warm = state.rounds.n_replicas - 1
     if not n_warm:
         return None
     if state.replicas is None or len(state.replicas.chains) != n_warm:
         rng, n = state.generators.sampling, settings.model.pack(chains).shape[0]
-        state.replicas = Replicas.of(
-            settings.model, state.params, settings.n_replicas, n, rng
-        )
+        state.replicas = Replicas.of(settings.model, state.params, n_warm + 1, n, rng)
     return state.replicas
-
-
-def _round(ends, epoch):
-    """Return the first epoch of the round of an epoch, and that after its last."""
-    number = next(k for k, end in enumerate(ends) if epoch < end)
-    return (ends[number - 1] if number else 0), ends[number]
-
-
-def _measure(state, watch):
-    """Measure the log-likelihood, and keep the parameters if they are the best."""
-    value, error = watch.measure(state.estimate, state.n_updates, state)
-    state.seen = value
-    n_updates = state.n_updates - state.begin_updates
-    state.measures.append(Measure(n_updates, value, error))
-    if state.best is None or value > state.best[0]:
-        copy = arrays_of(state.params).copy
-        chains = None if state.chains is None else copy(state.chains)
-        state.best = (value, copy(state.params), chains)
-        state.anchor = None if state.track is None else state.track.copy()
-
-
-def _close_epoch(settings, state, watch, ends):
-    """Measure where a round ends, and decide whether there is another one."""
-    epoch = state.epoch - state.begin
-    outcome = (state.measures, watch.base, settings.tol, settings.model.n_visible)
-    # With given steps the middle of the run is a measure of what its length is worth.
-    if epoch in ends or (not settings.adaptive and epoch == settings.n_epochs // 2):
-        _climb_and_measure(state, watch)
-    elif state.track is not None and state.track.is_due(state.n_updates):
-        state.seen, _ = watch.measure(
-            state.estimate, state.n_updates, state, ends=False
-        )
-    if epoch not in ends:
-        return
-    if watch.ascent is not None and is_worse(*outcome):
-        # The round has led away from a summit; whether it is one is seen from there.
-        state.shortened *= SHORTER
-        _take_best(state)
-        _climb_and_measure(state, watch)
-    state.converged = has_converged(*outcome)
-    if settings.adaptive:
-        n_updates = state.measures[-1].n_updates
-        few = watch.ascent is None and n_updates < FEWEST_UPDATES[watch.is_exact]
-    else:
-        few = state.travelled < SHORTEST_WAY
-    state.converged = state.converged and not few
-    if not settings.adaptive:
-        return
-    may_start = epoch < settings.n_epochs and not state.started_further
-    if state.converged and may_start and _starts_further(settings, state, watch):
-        state.converged = False
-        return
-    if is_worse(*outcome):
-        # The steps were too long: the next round is from the best one, by shorter ones.
-        state.shortened *= SHORTER
-        _take_best(state)
-    elif state.converged or epoch == settings.n_epochs:
-        _take_best(state)
-
-
-def _starts_further(settings, state, watch) -> bool:
-    """Start anew from larger weights if that may be better, and return whether it may.
-
-    Where units are independent the gradient vanishes, up to the third order of the
-    weights, if no two columns are dependent, though three may be, or single ones have
-    several modes. Ascents, where they are, show whether there is a higher maximum.
-    """
-    state.started_further = True
-    logits, rng = watch.units.logits, state.generators.initialisation
-    outcome = watch.base, settings.tol, settings.model.n_visible
-    if watch.ascent is None:
-        if not has_learned_nothing(state.measures, watch.base, outcome[-1]):
-            return False
-        params = watch.model.initial_params(logits, rng, FURTHER)
-    else:
-        starts = [
-            watch.model.initial_params(logits, rng, FURTHER)
-            for _ in range(watch.ascent.n_starts)
-        ]
-        tops = [watch.ascent.climb(start) for start in starts]
-        values = [watch.measure(top, state.n_updates)[0] for top in tops]
-        best = values.index(max(values))
-        with_it = [*state.measures, Measure(0, values[best], 0.0)]
-        if is_worse(with_it, *outcome) or has_converged(with_it, *outcome):
-            return False
-        params = tops[best]
-    state.params[...] = params
-    state.first = state.second = None
-    state.reach = float("inf")
-    return True
-
-
-def _climb_and_measure(state, watch):
-    """Climb where there are ascents, and measure the log-likelihood."""
-    if watch.ascent is not None:
-        state.params[...] = watch.ascent.climb(state.params)
-        state.reach = float("inf")
-        state.first = state.second = None
-    _measure(state, watch)
-
-
-def _take_best(state):
-    """Go back to the best of the measured parameters."""
-    _, params, chains = state.best
-    state.params[...] = params
-    state.first = state.second = None
-    if chains is not None:
-        state.chains[...] = chains
 
 
 def _record(settings, state, climbs):
@@ -338,8 +214,7 @@ def _record(settings, state, climbs):
         step_size = settings.step_size_m(state.n_updates, state.fraction)
         state.history.append(step_size=step_size)
     measured = state.history.objective
-    if state.measures or measured:
+    if state.rounds.measures or measured:
         # Fits before a warm start need not have measured it.
         unknown = len(state.history) - 1 - len(measured)
-        now = state.seen if state.measures else float("nan")
-        measured.extend([float("nan")] * unknown + [now])
+        measured.extend([float("nan")] * unknown + [state.rounds.seen])

@@ -11,7 +11,6 @@ from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.partition import exact_partition
 from sktem.boltzmann.positive_phase import has_missing, taken
 from sktem.boltzmann.row_weights import mean_of, thinned
-from sktem.boltzmann.tracking import PartitionTrack
 from sktem.rows.checked import CheckedRows
 
 __all__ = ["Objective"]
@@ -19,18 +18,13 @@ __all__ = ["Objective"]
 #: Rows on which the likelihood is measured, and where the hidden units are sampled.
 ROWS = 1000
 SAMPLED_ROWS = 100
-#: Annealed importance sampling of log Z: runs, and temperatures at first and at most.
+#: Annealed importance sampling of log Z: runs, and temperatures as a share of the
+#: updates since the last measure, at least and at most; four times as many where their
+#: weights are uneven, and again where the likelihood is above any distribution's.
 RUNS = 64
-TEMPERATURES = (250, 1000)
+TEMPERATURES_SHARE, FEWEST_TEMPERATURES, MOST_TEMPERATURES = 0.04, 50, 250
 #: The same for the hidden units of a row.
 ROW_RUNS, ROW_TEMPERATURES = 10, 50
-#: Steps of the states that follow the parameters, as a share of the transitions of the
-#: chains of the model and at least, and their error from which on they begin anew.
-STEPS_SHARE, FEWEST_STEPS, MOST_STEPS = 0.04, 10, 1000
-LARGEST_ERROR = 0.25
-#: Updates after which the likelihood is measured in mid-round: where the hidden units
-#: are summed, and where they are sampled for each row.
-UPDATES, SAMPLED_UPDATES = 100, 300
 #: Seconds between two printed lines.
 SECONDS = 5.0
 #: Rows for each column from which on a covariance matrix is taken for known.
@@ -73,6 +67,10 @@ class Objective:
         Whether the last measurement was exact.
     ascent : ExactAscent or None
         The exact gradient as well, where it is cheap.
+    value_of_start : float or None
+        The value where the run begins, if it is known.
+    largest : float
+        The mean log-likelihood of the rows under their own distribution.
     """
 
     def __init__(
@@ -105,6 +103,8 @@ class Objective:
             X = self._drawn(arrays, X, rng)
         self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
         self.partition = exact_partition(self.model, OPERATIONS)
+        self.value_of_start = None
+        self.largest = self._largest()
         self.base = self._independent(arrays)
         self.normal = None
         if units.kind == "gaussian":
@@ -144,21 +144,17 @@ class Objective:
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
 
-    def measure(self, params, number, state=None, ends=True) -> tuple[float, float]:
+    def measure(self, params, number, n_updates=0) -> tuple[float, float]:
         """Return the penalised mean log-likelihood and the standard error of log Z.
-
-        Where the hidden units are sampled, log Z is found anew at the end of a round.
 
         Parameters
         ----------
         params : array of shape (n_parameters,)
             Parameters.
         number : int
-            Updates so far.
-        state : ContrastiveState or None, default=None
-            Of the run, whose track of log Z is begun or continued.
-        ends : bool, default=True
-            Whether a round ends here.
+            Updates so far, which choose the draws.
+        n_updates : int, default=0
+            Updates since the last measure, which say what one may cost.
 
         Returns
         -------
@@ -172,58 +168,47 @@ class Objective:
             wide = params.astype(np.float64)
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
+        mean = float(mean_of(self._unnormalised(params, rng), self.shares))
+        mean -= self.units.log_scale
         if log_partition is None:
-            log_partition, error = self._tracked(params, number, state, ends, rng)
-        values = self._unnormalised(params, rng)
-        value = float(
-            mean_of(values, self.shares) - log_partition - self.units.log_scale
-        )
+            log_partition, error = self._estimated(params, mean, n_updates, rng)
+        value = mean - float(log_partition)
         if self.weight_decay:
             value -= self.weight_decay * self.model.penalty(params)
         return value, error
 
-    def _tracked(self, params, number, state, ends, rng):
-        """Return log Z and its error, by the track or, where that is lost, anew."""
-        model, track = self.model, None if state is None else state.track
-        anew = ends and not model.has_exact_posterior
-        if track is not None and not anew:
-            sweeps = self.sweeps * (number - track.number)
-            n_steps = max(round(STEPS_SHARE * sweeps), FEWEST_STEPS)
-            track.follow(model, params, n_steps, rng)
-            track.number = number
-            if ends and state.anchor is not None:
-                track = state.track = self._shorter(params, number, state, rng)
-            if track.standard_error <= LARGEST_ERROR:
-                return track.value, track.standard_error
-        found = reliable_log_partition(
-            model, params, rng, RUNS, *TEMPERATURES, verbose=self.verbose,
-            seconds=SECONDS,
-        )  # fmt: skip
-        value, error = found.value, found.standard_error
-        if state is not None and not self.missing:
-            # With draws of its own, so that nothing else depends on the track.
-            rng = np.random.default_rng([self.seed, number, 1])
-            chains = state.chains if track is None else track.chains
-            every = UPDATES if model.has_exact_posterior else SAMPLED_UPDATES
-            state.track = PartitionTrack.begin(
-                model, params, chains, value, error, rng, number, every
-            )
-        return value, error
+    def _estimated(self, params, mean, n_updates, rng):
+        """Return log Z and its error, by runs from independent units to the machine.
 
-    def _shorter(self, params, number, state, rng):
-        """Return the track, or the straight one from the best round if that is better.
-
-        As a run converges, the way from one round to the next gets short, and the error
-        that both have in common does not count.
+        Runs that miss modes make log Z too small. A value by which rows are more likely
+        than under their own distribution is such a one, and is never returned.
         """
-        direct = state.anchor.copy()
-        sweeps = self.sweeps * (number - direct.number)
-        n_steps = round(STEPS_SHARE * sweeps)
-        n_steps = min(max(n_steps, FEWEST_STEPS), MOST_STEPS)
-        direct.follow(self.model, params, n_steps, rng)
-        direct.number = number
-        better = direct.standard_error < state.track.standard_error
-        return direct if better else state.track
+        share = round(TEMPERATURES_SHARE * n_updates)
+        most = min(max(share, FEWEST_TEMPERATURES), MOST_TEMPERATURES)
+        least = mean - self.largest
+        for longer in (1, 4):
+            found = reliable_log_partition(
+                self.model, params, rng, RUNS, longer * most, 4 * longer * most,
+                verbose=self.verbose, seconds=SECONDS,
+            )  # fmt: skip
+            if found.value >= least - 2.0 * found.standard_error:
+                return max(found.value, least), found.standard_error
+        return least, max(found.standard_error, least - found.value)
+
+    def is_estimated(self, params) -> bool:
+        """Return whether log Z is not a sum that is known to be cheap."""
+        return self.ascent is None and self.partition.value(params) is None
+
+    def _largest(self):
+        """Return the mean log-likelihood that no distribution can exceed."""
+        X = self.X
+        binary = self.units.kind in ("binary", "spin") and not self.missing
+        if not binary or not arrays_of(X).is_numpy or not np.isin(X, (0, 1)).all():
+            return np.inf
+        _, places = np.unique(X, axis=0, return_inverse=True)
+        shares = np.bincount(places.ravel(), self.shares)
+        shares = shares / shares.sum()
+        return float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
 
     def _unnormalised(self, params, rng):
         """Return the log-likelihood plus log Z of each row."""

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.loop import run_epochs
 from sktem.boltzmann.objective import Objective
-from sktem.boltzmann.rounds import has_fallen, rise
 from sktem.boltzmann.state import ContrastiveSettings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.exceptions import FitWarning
@@ -46,6 +45,8 @@ class MachineFit:
         Weights of the rows, whose sum is 1.
     verbose : int, default=0
         Whether measurements of the likelihood print how far they are.
+    is_warm : bool, default=False
+        Whether the start is that of a fit before.
     """
 
     settings: ContrastiveSettings
@@ -54,12 +55,11 @@ class MachineFit:
     n_mean_field: int
     shares: Any = None
     verbose: int = 0
+    is_warm: bool = False
 
     def run(self, state, on_epoch) -> None:
         """Run the loop from a state, which is changed."""
         watch = self._watch(state)
-        if watch is not None:
-            state.base, state.normal = watch.base, watch.normal
         run_epochs(self.settings, self.inputs, state, on_epoch, watch, self.shares)
 
     def _watch(self, state):
@@ -67,18 +67,23 @@ class MachineFit:
         settings = self.settings
         if settings.tol is None or not settings.n_epochs:
             return None
-        if state.watch_seed is None:
-            state.watch_seed = int(state.generators.monitoring.integers(2**63))
-        return Objective(
-            settings, self.units, self.inputs, state.watch_seed, self.n_mean_field,
+        rounds = state.rounds
+        if rounds.seed is None:
+            rounds.seed = int(state.generators.monitoring.integers(2**63))
+        watch = Objective(
+            settings, self.units, self.inputs, rounds.seed, self.n_mean_field,
             self.shares, self.verbose,
         )  # fmt: skip
+        if not self.is_warm and watch.is_estimated(state.params):
+            # Small random weights: independent units, nearly.
+            watch.value_of_start = watch.base
+        return watch
 
 
 def warn_of_fit(settings, state, n_rows) -> None:
     """Warn of likelihoods that are too low or still rise, of chance, and of events."""
     if settings.tol is not None and settings.n_epochs:
-        values = [measure.value for measure in state.measures]
+        values = [measure.value for measure in state.rounds.measures]
         best = max(values) if settings.adaptive else values[-1]
         # The log-likelihood alone.
         best += settings.weight_decay * settings.model.penalty(state.estimate)
@@ -95,7 +100,7 @@ def _chance(settings, state, best, n_rows):
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
     """
-    gain = n_rows * (best - state.base)
+    gain = n_rows * (best - state.rounds.base)
     n_more = len(state.params) - settings.model.n_visible
     if not 0 < gain < n_more / 2:
         return None
@@ -114,11 +119,11 @@ def _chance(settings, state, best, n_rows):
 
 def _warn_of_likelihood(settings, state, best, chance):
     """Warn if the likelihood is too low, or still rises, which may be by chance."""
-    if has_fallen(best, state.base, settings.tol, settings.model.n_visible):
+    if state.rounds.has_fallen(best):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
-            f"that of independent units, {state.base:.4g}: the steps are too long. "
-            "Decrease step_size_m or momentum, or leave both at 'auto'.",
+            f"that of independent units, {state.rounds.base:.4g}: the steps are too "
+            "long. Decrease step_size_m or momentum, or leave both at 'auto'.",
             FitWarning,
             stacklevel=users_frame(),
         )
@@ -129,19 +134,20 @@ def _warn_of_likelihood(settings, state, best, chance):
             advice = f"{advice} But more epochs may fit noise alone. {chance}"
         warnings.warn(
             f"The fit has not converged after {settings.n_epochs} epochs: the last "
-            f"{last} changed the log-likelihood by {rise(state.measures):.3g} per "
-            f"row and left it at {best:.4g} ({state.base:.4g} for independent "
+            f"{last} changed the log-likelihood by {state.rounds.rise:.3g} per "
+            f"row and left it at {best:.4g} ({state.rounds.base:.4g} for independent "
             f"units). {advice}",
             ConvergenceWarning,
             stacklevel=users_frame(),
         )
-    elif state.normal is not None and state.normal - best > max(
-        FAR * (state.normal - state.base), FAR_BY_COLUMN * settings.model.n_visible
+    elif state.rounds.normal is not None and state.rounds.normal - best > max(
+        FAR * (state.rounds.normal - state.rounds.base),
+        FAR_BY_COLUMN * settings.model.n_visible,
     ):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that "
-            f"of one normal density with all covariances, {state.normal:.4g}: few "
-            "binary units are a poor model of strong linear correlations. Whiten "
+            f"of one normal density with all covariances, {state.rounds.normal:.4g}: "
+            "few binary units are a poor model of strong linear correlations. Whiten "
             "the columns first, as PCA(whiten=True) does, or add hidden units.",
             FitWarning,
             stacklevel=users_frame(),

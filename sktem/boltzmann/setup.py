@@ -168,7 +168,8 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
             f"solver={machine.solver!r} does not average posterior statistics: "
             f"step_size_e must be 'auto', got {step_size_e!r}"
         )
-    if machine.n_replicas > 1 and not solver.persistent:
+    n_replicas = None if machine.n_replicas == "auto" else int(machine.n_replicas)
+    if not solver.persistent and (n_replicas or 1) > 1:
         raise ValueError(
             f"solver={machine.solver!r} starts chains anew at each update: it needs "
             f"n_replicas=1, got {machine.n_replicas!r}"
@@ -196,7 +197,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         n_pretrain=int(machine.pretrain),
         n_chains=int(machine.n_chains),
         n_chains_e=int(machine.n_chains_e),
-        n_replicas=int(machine.n_replicas),
+        n_replicas=n_replicas,
         n_gibbs_e=int(machine.n_gibbs_e),
         n_gibbs_m=int(machine.n_gibbs_m),
         momentum=float(momentum),

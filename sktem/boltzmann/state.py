@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from sktem.boltzmann.model import BoltzmannModel
-from sktem.boltzmann.rounds import Measure
+from sktem.boltzmann.rounds import Rounds
 from sktem.boltzmann.solvers import ContrastiveSolver, StepRule
 from sktem.boltzmann.tempering import Replicas
-from sktem.boltzmann.tracking import PartitionTrack
 from sktem.e_step.random import Generators
 from sktem.history import History
 
@@ -35,7 +34,8 @@ class ContrastiveSettings:
     batch_size, n_epochs, n_pretrain : int
         Rows per update, passes over the data, and those of pretraining.
     n_chains, n_chains_e, n_replicas : int
-        Chains of the model, posterior chains per row, and temperatures of the former.
+        Chains of the model, posterior chains per row, and temperatures of the former,
+        None for as many as they need to mix.
     n_gibbs_e, n_gibbs_m : int
         Transitions of posterior chains and of chains of the model.
     momentum, weight_decay : float
@@ -62,7 +62,7 @@ class ContrastiveSettings:
     n_pretrain: int
     n_chains: int
     n_chains_e: int
-    n_replicas: int
+    n_replicas: int | None
     n_gibbs_e: int
     n_gibbs_m: int
     momentum: float
@@ -109,35 +109,14 @@ class ContrastiveState:
         Updates in these averages.
     n_updates, epoch : int
         Updates and epochs so far.
-    watch_seed : int or None
-        Seed of the measures of the log-likelihood.
     begin, begin_updates : int
         Epochs and updates before this fit, of those that it continues.
     fraction : float
         How far the steps are on the way from their first value to their last.
     progress : float
         How much of the round is over, counting the update to come.
-    shortened : float
-        Factor of the adapted steps.
-    travelled : float
-        Sum of the given steps.
-    track : PartitionTrack or None
-        States that follow the parameters, and log Z.
-    anchor : PartitionTrack or None
-        The same as it was at the best of the measured parameters.
-    seen : float
-        The log-likelihood when it was last measured.
-    measures : list of Measure
-        Log-likelihoods at the start of this fit and at the ends of its rounds.
-    base, normal : float or None
-        Log-likelihood of independent units, and that of one normal density with all
-        covariances where it is known.
-    best : tuple or None
-        Value, parameters and chains of the best of them.
-    started_further : bool
-        Whether this fit has started anew from larger weights.
-    converged : bool
-        Whether the last round has added too little for another one.
+    rounds : Rounds
+        The measured log-likelihoods, and what they decide.
     finished : tuple or None
         Parameters and their average at the end of the last finished epoch.
     stopped : bool
@@ -170,22 +149,11 @@ class ContrastiveState:
     n_moments: int = 0
     n_updates: int = 0
     epoch: int = 0
-    watch_seed: int | None = None
     begin: int = 0
     begin_updates: int = 0
     fraction: float = 0.0
     progress: float = 1.0
-    shortened: float = 1.0
-    travelled: float = 0.0
-    track: PartitionTrack | None = None
-    anchor: PartitionTrack | None = None
-    seen: float = float("nan")
-    measures: list[Measure] = field(default_factory=list)
-    base: float | None = None
-    normal: float | None = None
-    best: tuple | None = None
-    started_further: bool = False
-    converged: bool = False
+    rounds: Rounds = field(default_factory=Rounds)
     finished: tuple | None = None
     stopped: bool = False
     interrupted: BaseException | None = None
@@ -198,3 +166,16 @@ class ContrastiveState:
     def estimate(self) -> np.ndarray:
         """The average of the parameters, or these themselves where there is none."""
         return self.params if self.average is None else self.average
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run has converged."""
+        return self.rounds.converged
+
+    def move_to(self, params, chains=None) -> None:
+        """Take other parameters, and chains, for which averages of gradients begin."""
+        self.params[...] = params
+        self.first = self.second = None
+        self.reach = float("inf")
+        if chains is not None:
+            self.chains[...] = chains

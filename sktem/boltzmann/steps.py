@@ -62,7 +62,7 @@ def _plain(settings, state, step):
 def _plain_rate(settings, state):
     """Return b_t; count it, and prepare the momentum."""
     rate = settings.step_size_m(state.n_updates, state.fraction)
-    state.travelled += rate / (1.0 - settings.momentum)
+    state.rounds.travelled += rate / (1.0 - settings.momentum)
     if settings.momentum and state.velocity is None:
         state.velocity = arrays_of(state.params).xp.zeros_like(state.params)
     return rate
@@ -116,7 +116,7 @@ def _adapted_rates(settings, state):
     # Averages that began at zero are too small by such a factor.
     share = 1.0 - settings.momentum**state.n_moments
     rate = settings.step_size_m(state.n_updates, state.fraction)
-    return rate * (state.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
+    return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
 
 
 def _adapted_at_once(settings, state, negative):

@@ -67,9 +67,7 @@ class BoltzmannStream(StreamRunner):
             **arrays_by_name,
             fraction=1.0,
             progress=1.0,
-            best=None,
-            track=None,
-            anchor=None,
+            rounds=state.rounds.forgotten(),
             replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
@@ -179,9 +177,8 @@ class BoltzmannStream(StreamRunner):
         return replace(
             state, **found, started=started, history=history, begin=state.epoch,
             replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
-            begin_updates=state.n_updates, travelled=0.0, measures=[], best=None,
-            started_further=False, converged=False, stopped=False, seen=float("nan"),
-            interrupted=None,
+            begin_updates=state.n_updates, rounds=state.rounds.forgotten(),
+            stopped=False, interrupted=None,
         )  # fmt: skip
 
     def published(self, estimator):

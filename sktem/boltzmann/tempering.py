@@ -18,7 +18,7 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed
 from sktem.boltzmann.model import Moments
 
-__all__ = ["Replicas"]
+__all__ = ["Replicas", "correlation_of_chains", "free_moments"]
 
 
 @dataclass
@@ -71,6 +71,16 @@ class Replicas:
         warm = n_replicas - 1
         chains = [model.new_chains(n, rng, params) for _ in range(warm)]
         return cls(chains, np.zeros(warm), np.zeros(warm), X, observed)
+
+    @property
+    def least_swapped(self) -> float:
+        """The smallest share of swaps between neighbours, NaN before any try."""
+        with np.errstate(invalid="ignore"):
+            return float(np.min(self.n_swaps / self.n_tries))
+
+    def forget_swaps(self) -> None:
+        """Count swaps from now on."""
+        self.n_swaps, self.n_tries = 0 * self.n_swaps, 0 * self.n_tries
 
     def move(self, model, params, cold, n_sweeps, rng) -> Any:
         """Move the replicas and the chains of the machine, and let them change places.
@@ -129,6 +139,50 @@ class Replicas:
         chains[k], chains[k + 1] = where(mask, two, one), where(mask, one, two)
         self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
         self.n_tries[k] += gain.shape[0]
+
+
+def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:
+    """Return the correlation of chains of a machine with their own states before.
+
+    Near 0, the chains have forgotten where they were; near the share of the variance
+    that lies between the modes, each has stayed in one of them.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : array of shape (n_parameters,)
+        Its parameters.
+    chains : array
+        Chains of the machine, which are left as they are.
+    n_sweeps : int
+        Transitions between both states.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    float
+        The correlation of visible units about their means over the chains; NaN where
+        all are the same.
+    """
+    copies = model.unpack(model.pack(chains))
+    moved = model.moved(params, copies, n_sweeps, draw_seed(rng))
+    before, after = (
+        _numbers(model.visible_draws(params, None, None, these, draw_seed(rng)))
+        for these in (chains, moved)
+    )
+    mean = 0.5 * (before.mean(axis=0) + after.mean(axis=0))
+    before, after = before - mean, after - mean
+    squares = np.sum(before**2) * np.sum(after**2)
+    if not squares > 0:
+        return float("nan")
+    return float(np.sum(before * after) / np.sqrt(squares))
+
+
+def _numbers(values):
+    """Return values as a NumPy array of float64."""
+    return np.array(values.tolist(), np.float64)
 
 
 def free_moments(

@@ -14,6 +14,7 @@ from sktem.boltzmann.e_steps import (
 from sktem.boltzmann.graph_machine import GraphMachine
 from sktem.boltzmann.loop import run_epochs
 from sktem.boltzmann.model import Moments
+from sktem.boltzmann.rounds import RoundPolicy, Rounds
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveSettings, ContrastiveState
 from sktem.e_step.random import spawn_generators
@@ -221,21 +222,20 @@ def test_the_algorithm_as_printed():
 class Watch:
     """Returns prepared likelihoods."""
 
-    base = -3.0
+    base, normal = -3.0, None
     is_exact = False
-    ascent = None
+    ascent = value_of_start = None
 
     def __init__(self, *values):
         self.values = list(values)
 
-    def measure(self, params, number, state=None, ends=True):
+    def measure(self, params, number, n_updates=0):
         return self.values.pop(0), 0.0
 
 
-def test_a_round_that_loses_likelihood_is_taken_back(monkeypatch):
+def test_a_round_that_loses_likelihood_is_taken_back():
     """Of a tenth of their usual updates: rounds of 6, 18, 54 and 162 epochs."""
-    monkeypatch.setattr("sktem.boltzmann.rounds.FIRST_UPDATES", 25)
-    monkeypatch.setattr("sktem.boltzmann.loop.FEWEST_UPDATES", {False: 300})
+    policy = RoundPolicy(first_updates=25, fewest=300)
     run = settings(
         "pcd", ExactPosterior(), adaptive=True, tol=0.02, momentum=0.9, n_epochs=240,
         batch_size=100,
@@ -244,9 +244,10 @@ def test_a_round_that_loses_likelihood_is_taken_back(monkeypatch):
 
     def on_epoch(state):
         if state.epoch in (6, 24, 78):
-            ends.append((state.shortened, state.params.copy()))
+            ends.append((state.rounds.shortened, state.params.copy()))
 
     state = start()
+    state.rounds = Rounds(policy, seed=0)
     run_epochs(run, rows, state, on_epoch, Watch(-3.0, -2.5, -2.8, -2.4, -2.395))
     (first, best), (second, taken_back), (third, _) = ends
     assert (first, second, third) == (1.0, 0.3, 0.3)
@@ -254,6 +255,7 @@ def test_a_round_that_loses_likelihood_is_taken_back(monkeypatch):
     assert state.converged
     assert state.history.objective[-1] == -2.395
     fallen = start()
+    fallen.rounds = Rounds(policy, seed=0)
     run_epochs(run, rows, fallen, None, Watch(-3.0, -4.0, -5.0, -6.0, -7.0))
     assert not fallen.converged
     np.testing.assert_array_equal(fallen.params, start().params)

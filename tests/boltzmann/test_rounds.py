@@ -3,18 +3,12 @@
 import numpy as np
 import pytest
 
-from sktem.boltzmann.rounds import (
-    Measure,
-    has_converged,
-    has_fallen,
-    is_worse,
-    rise,
-    round_ends,
-)
+from sktem.boltzmann.rounds import Measure, Rounds, round_ends
 
 
-def measures(*values):
-    return [Measure(100 * k, value, 0.0) for k, value in enumerate(values)]
+def rounds(*values, error=0.0):
+    measures = [Measure(100 * k, value, error) for k, value in enumerate(values)]
+    return Rounds(base=-10.0, tol=0.02, n_visible=5, measures=measures)
 
 
 @pytest.mark.parametrize("n_epochs", [1, 2, 3, 7, 100, 1600, 16000])
@@ -33,20 +27,26 @@ def test_rounds_grow_and_fill_the_run(n_epochs, n_updates, ascends, growth):
 
 
 def test_convergence_is_about_what_the_last_round_added():
-    base, tol, n_visible = -10.0, 0.02, 5
-    rest = (base, tol, n_visible)
-    assert has_converged(measures(-9.9, -9.0, -8.99), *rest)
-    assert not has_converged(measures(-9.9, -9.0, -8.9), *rest)
-    assert not has_converged(measures(-9.0, -8.99), *rest)  # nothing to compare with
+    assert rounds(-9.9, -9.0, -8.99).has_settled
+    assert not rounds(-9.9, -9.0, -8.9).has_settled
+    assert not rounds(-9.0, -8.99).has_settled  # nothing to compare with
     # A loss is no convergence, nor is a return to where an earlier round has been.
-    assert not has_converged(measures(-9.9, -8.9, -9.0), *rest)
-    assert is_worse(measures(-9.9, -8.9, -9.0), *rest)
-    assert not is_worse(measures(-9.9, -9.0, -9.0), *rest)
-    assert rise(measures(-9.9, -8.9, -9.5, -8.7)) == pytest.approx(0.2)
-    assert not has_converged(measures(-10.0, -12.0, -12.0), *rest)
-    assert has_fallen(-12.0, *rest) and not has_fallen(-10.0, *rest)
+    assert not rounds(-9.9, -8.9, -9.0).has_settled
+    assert rounds(-9.9, -8.9, -9.0).is_worse
+    assert not rounds(-9.9, -9.0, -9.0).is_worse
+    assert rounds(-9.9, -8.9, -9.5, -8.7).rise == pytest.approx(0.2)
+    assert not rounds(-10.0, -12.0, -12.0).has_settled
+    assert rounds(-12.0).has_fallen(-12.0) and not rounds(-12.0).has_fallen(-10.0)
     for value in (np.nan, -np.inf):
-        assert has_fallen(value, *rest) and is_worse(measures(-9.0, -8.0, value), *rest)
-        assert not has_converged(measures(-9.0, -8.0, value), *rest)
+        assert rounds(value).has_fallen(value) and rounds(-9.0, -8.0, value).is_worse
+        assert not rounds(-9.0, -8.0, value).has_settled
     # Units that are independent: there is nothing to rise.
-    assert has_converged(measures(-10.001, -10.0, -9.9995), *rest)
+    assert rounds(-10.001, -10.0, -9.9995).has_settled
+
+
+def test_changes_within_the_errors_are_none():
+    """Two values, each with its error, differ by a standard error of both together."""
+    assert rounds(-9.9, -9.0, -8.9, error=0.1).has_settled
+    assert not rounds(-9.9, -9.0, -8.8, error=0.1).has_settled
+    assert not rounds(-9.9, -9.0, -9.1, error=0.1).is_worse
+    assert rounds(-9.9, -9.0, -9.2, error=0.1).is_worse

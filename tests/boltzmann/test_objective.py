@@ -1,0 +1,176 @@
+"""The log-likelihood that a fit watches, against exact sums; chains that do not mix."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.brackets import reverse_annealed_importance_sampling
+from sktem.boltzmann.objective import Objective
+from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.rounds import Rounds
+from sktem.boltzmann.tempering import correlation_of_chains
+from sktem.evaluation import annealed_importance_sampling
+
+
+def patterns(n, n_columns=30, n_patterns=4, flip=0.02, seed=0):
+    """Rows in tight clusters: bits of a few patterns, some of them turned over."""
+    rng = np.random.default_rng(seed)
+    kinds = (rng.random((n_patterns, n_columns)) < 0.5).astype(float)
+    rows = kinds[rng.integers(n_patterns, size=n)]
+    return np.abs(rows - (rng.random(rows.shape) < flip))
+
+
+def digits():
+    return (load_digits().data > 7).astype(np.float64)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Collect where a fit measures, what it finds and the chains of the model."""
+    found = []
+    real = Rounds.measure
+
+    def measure(self, state, watch, value=None):
+        real(self, state, watch, value)
+        chains = None if state.chains is None else state.chains.copy()
+        found.append((self.measures[-1], state.params.copy(), chains, watch))
+
+    monkeypatch.setattr(Rounds, "measure", measure)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_replicas", [1, "auto"])
+def test_rows_in_clusters(measured, n_replicas):
+    """Chains of the model miss clusters; the measure must not begin with them."""
+    X = patterns(500)
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=18, n_replicas=n_replicas, max_iter=200, random_state=0
+    ).fit(X)
+    exact = ExactPartition(machine.fitted_.model)
+    rng, wrong = np.random.default_rng(0), []
+    assert len(measured) == 3
+    for measure, params, chains, watch in measured[1:]:
+        log_partition = exact.value(params)
+        value = watch.model.log_unnormalised(params, X).mean() - log_partition
+        value -= watch.weight_decay * watch.model.penalty(params)
+        assert abs(measure.value - value) < 4 * measure.error + 0.05
+        assert measure.value < watch.largest
+        # The negative control: back from the chains of the model.
+        reverse = reverse_annealed_importance_sampling(
+            watch.model, params, chains, rng, 250
+        )
+        wrong.append(abs(reverse.value - log_partition))
+    assert n_replicas == "auto" or max(wrong) > 1.0
+    # Chains that stay in a cluster get replicas, and then clusters are found.
+    assert machine.n_replicas_ == (1 if n_replicas == 1 else 5)
+    score = machine.score(X, method="exact")
+    of_patterns = np.log(4) + 30 * -(0.02 * np.log(0.02) + 0.98 * np.log(0.98))
+    assert (score > -of_patterns - 1.0) == (n_replicas == "auto")
+
+
+def test_no_value_is_above_the_rows_own_distribution(monkeypatch):
+    """Runs that miss modes: none returns what no distribution can have."""
+    X = patterns(200)
+    fit = LatentBoltzmannMachine(hidden_layer_sizes=18, max_iter=60, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.fit(X)
+    _, counts = np.unique(X, axis=0, return_counts=True)
+    own = np.sum(counts / 200 * np.log(counts / 200))
+    found = []
+    real = Objective._estimated
+    monkeypatch.setattr(
+        "sktem.boltzmann.objective.reliable_log_partition",
+        lambda *_, **__: annealed_importance_sampling(
+            fit.fitted_.model, -5 * fit.params_, np.random.default_rng(0), 4, 2
+        ),
+    )
+    monkeypatch.setattr(
+        Objective,
+        "_estimated",
+        lambda self, params, mean, *rest: (
+            found.append((mean, *real(self, params, mean, *rest), self.largest))
+            or found[-1][1:3]
+        ),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.fit(X)
+    for mean, log_partition, _, largest in found:
+        assert largest == pytest.approx(own)
+        assert mean - log_partition <= own + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_larger_machine(measured):
+    X = digits()[:1000]
+    fitted = LatentBoltzmannMachine(
+        hidden_layer_sizes=40, solver="pcd", step_size_m=0.1, max_iter=40, tol=1.0,
+        weight_decay=0.0, random_state=0,
+    ).fit(X)  # fmt: skip
+    found = annealed_importance_sampling(
+        fitted.fitted_.model, fitted.params_, np.random.default_rng(0), 100, 3000
+    )
+    score = fitted.score_samples(X, log_partition=found.value).mean()
+    last = measured[-1][0]
+    error = np.hypot(found.standard_error, last.error)
+    assert error < 0.3 and abs(last.value - score) < 4 * error
+    assert fitted.history_.objective[-1] == last.value
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_deep_machine(monkeypatch, capsys):
+    """Hidden units that are sampled, against sums over all of them."""
+    X = digits()[:100]
+    monkeypatch.setattr("sktem.boltzmann.layered_machine.POSTERIOR_WIDTH", 0)
+    monkeypatch.setattr("sktem.boltzmann.objective.OPERATIONS", 0.0)
+    monkeypatch.setattr("sktem.boltzmann.objective.SECONDS", 0.0)
+
+    def machine(n_epochs, **options):
+        return LatentBoltzmannMachine(
+            hidden_layer_sizes=(10, 4), solver="pcd", step_size_m=0.1, batch_size=20,
+            max_iter=n_epochs, weight_decay=0.0, random_state=0, **options,
+        ).fit(X)  # fmt: skip
+
+    ends = [60, 120]
+    params = [machine(n, tol=None).params_ for n in ends]
+    fitted = machine(120, tol=1.0, verbose=1, verbose_interval=60)
+    found = np.array(fitted.history_.objective)
+    assert not fitted.fitted_.model.has_exact_posterior
+    # At the middle and the end of the run.
+    assert (np.flatnonzero(np.diff(found)) + 2).tolist() == ends
+    assert "annealed importance sampling: 50 of 50" in capsys.readouterr().out
+    monkeypatch.undo()
+    exact = LatentBoltzmannMachine(hidden_layer_sizes=(10, 4), max_iter=0, tol=None)
+    exact.fit(X)
+    values = []
+    for values_of in params:
+        exact.params_ = values_of
+        values.append(exact.score(X, method="exact"))
+    differences = found[[59, 119]] - values
+    assert np.abs(differences).max() < 0.5
+    # What they were measured for matters.
+    assert abs(found[59] - values[1]) > 1.0
+
+
+def test_chains_remember_where_they_were():
+    """Independent units forget at once; units that never change do not."""
+    fitted = LatentBoltzmannMachine(hidden_layer_sizes=5, max_iter=0, tol=None)
+    fitted.fit(patterns(50))
+    model, rng = fitted.fitted_.model, np.random.default_rng(0)
+    chains = model.new_chains(400, rng, fitted.params_)
+
+    def correlation(params, n_sweeps=5):
+        return correlation_of_chains(model, params, chains, n_sweeps, rng)
+
+    assert abs(correlation(0 * fitted.params_)) < 0.1
+    held = 0 * fitted.params_
+    model.layout.weights_between(held, 0)[np.arange(5), np.arange(5)] = 60.0
+    model.layout.even_biases(held)[:5] = model.layout.odd_biases(held)[:5] = -30.0
+    first = correlation(held)
+    assert 0.1 < first < 0.3  # five units of thirty
+    assert np.isnan(correlation(np.where(held == 0, -40.0, -40.0).astype(np.float32)))
