@@ -109,9 +109,10 @@ class Rounds:
         The rules.
     seed : int or None
         Seed of the measures of the log-likelihood.
-    base, normal : float or None
-        Log-likelihood of independent units, and that of one normal density with all
-        covariances where it is known.
+    base : float
+        Log-likelihood of independent units.
+    normal : float or None
+        That of one normal density with all covariances, where it is known.
     tol : float
         Tolerance of the fit.
     n_visible : int
@@ -138,13 +139,13 @@ class Rounds:
 
     policy: RoundPolicy = field(default_factory=RoundPolicy)
     seed: int | None = None
-    base: float | None = None
+    base: float = float("nan")
     normal: float | None = None
     tol: float = 0.0
     n_visible: int = 1
     ends: list[int] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
-    best: tuple[float, Any, Any] | None = None
+    best: Any = None
     shortened: float = 1.0
     travelled: float = 0.0
     started_further: bool = False
@@ -195,7 +196,7 @@ class Rounds:
         """The change that is not worth a longer run, or is within the errors."""
         errors = [measure.error for measure in self.measures[-2:]]
         least = self.policy.small_rise * self.n_visible
-        return self.tol * max(self.gain, least) + float(np.hypot(*errors))
+        return self.tol * max(self.gain, least) + float(np.linalg.norm(errors))
 
     def has_fallen(self, value) -> bool:
         """Return whether a log-likelihood is below that of independent units."""

@@ -177,5 +177,5 @@ class ContrastiveState:
         self.params[...] = params
         self.first = self.second = None
         self.reach = float("inf")
-        if chains is not None:
+        if chains is not None and self.chains is not None:
             self.chains[...] = chains
