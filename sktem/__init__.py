@@ -3,8 +3,9 @@
 The public names are imported on first use, so that ``import sktem`` is cheap.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from sktem.lazy import lazy
 
 __version__ = "0.1.0"
 
@@ -26,11 +27,36 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sktem' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+if TYPE_CHECKING:
+    from sktem.boltzmann.classifier import (
+        BoltzmannMachineClassifier as BoltzmannMachineClassifier,
+    )
+    from sktem.boltzmann.estimator import (
+        LatentBoltzmannMachine as LatentBoltzmannMachine,
+    )
+    from sktem.boltzmann.regressor import (
+        BoltzmannMachineRegressor as BoltzmannMachineRegressor,
+    )
+    from sktem.estimators.stochastic_em import StochasticEM as StochasticEM
+    from sktem.mixed_effects.estimator import (
+        NonlinearMixedEffectsRegressor as NonlinearMixedEffectsRegressor,
+    )
+    from sktem.mixture.estimator import (
+        StochasticEMGaussianMixture as StochasticEMGaussianMixture,
+    )
+    from sktem.progress import show_progress as show_progress
+    from sktem.regression.ard_logistic import (
+        ARDLogisticClassifier as ARDLogisticClassifier,
+    )
+    from sktem.regression.robust_poisson import (
+        RobustPoissonRegressor as RobustPoissonRegressor,
+    )
+    from sktem.template.classifier import (
+        DeformableTemplateClassifier as DeformableTemplateClassifier,
+    )
+    from sktem.template.estimator import (
+        DeformableTemplateEstimator as DeformableTemplateEstimator,
+    )
+    from sktem.versions import show_versions as show_versions
+else:
+    __getattr__, __dir__ = lazy(__name__, _PUBLIC)

@@ -4,8 +4,9 @@ The public names are imported on first use, so that names without compiled code 
 not load it.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from sktem.lazy import lazy
 
 _PUBLIC = {
     "AISResult": "sktem.boltzmann.ais",
@@ -31,11 +32,40 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sktem.evaluation' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+if TYPE_CHECKING:
+    from sktem.boltzmann.ais import AISResult as AISResult
+    from sktem.boltzmann.ais import (
+        annealed_importance_sampling as annealed_importance_sampling,
+    )
+    from sktem.boltzmann.brackets import PartitionBracket as PartitionBracket
+    from sktem.boltzmann.brackets import bracket_log_partition as bracket_log_partition
+    from sktem.boltzmann.brackets import (
+        reverse_annealed_importance_sampling as reverse_annealed_importance_sampling,
+    )
+    from sktem.boltzmann.enumeration import enumerate_moments as enumerate_moments
+    from sktem.boltzmann.enumeration import enumerate_states as enumerate_states
+    from sktem.boltzmann.parzen import ParzenWindow as ParzenWindow
+    from sktem.boltzmann.transfer_matrix import grid_log_partition as grid_log_partition
+    from sktem.mixed_effects.checks.curves import IndividualCurve as IndividualCurve
+    from sktem.mixed_effects.checks.curves import individual_curves as individual_curves
+    from sktem.mixed_effects.checks.predictive import (
+        VisualPredictiveCheck as VisualPredictiveCheck,
+    )
+    from sktem.mixed_effects.checks.predictive import bin_times as bin_times
+    from sktem.mixed_effects.checks.predictive import (
+        prediction_factors as prediction_factors,
+    )
+    from sktem.mixed_effects.checks.predictive import (
+        visual_predictive_check as visual_predictive_check,
+    )
+    from sktem.mixed_effects.checks.residuals import (
+        PopulationResiduals as PopulationResiduals,
+    )
+    from sktem.mixed_effects.checks.residuals import (
+        individual_residuals as individual_residuals,
+    )
+    from sktem.mixed_effects.checks.residuals import (
+        population_residuals as population_residuals,
+    )
+else:
+    __getattr__, __dir__ = lazy(__name__, _PUBLIC)

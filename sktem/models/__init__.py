@@ -1,7 +1,8 @@
 """Complete-data models, imported on first use."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from sktem.lazy import lazy
 
 _PUBLIC = {
     "DeformableTemplateModel": "sktem.template.model",
@@ -27,7 +28,36 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sktem.models' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from sktem.loop.checking import check_model as check_model
+    from sktem.mixed_effects.design import MixedEffectsParams as MixedEffectsParams
+    from sktem.mixed_effects.model import (
+        NonlinearMixedEffectsModel as NonlinearMixedEffectsModel,
+    )
+    from sktem.mixed_effects.rows import NamedColumns as NamedColumns
+    from sktem.mixed_effects.structural import STRUCTURAL_MODELS as STRUCTURAL_MODELS
+    from sktem.mixture.model import GaussianMixtureModel as GaussianMixtureModel
+    from sktem.mixture.model import GaussianMixtureParams as GaussianMixtureParams
+    from sktem.models.base import LatentModel as LatentModel
+    from sktem.models.random_intercept import (
+        RandomInterceptModel as RandomInterceptModel,
+    )
+    from sktem.models.random_intercept import (
+        RandomInterceptParams as RandomInterceptParams,
+    )
+    from sktem.regression.ard_logistic_model import ARDLogisticModel as ARDLogisticModel
+    from sktem.regression.ard_logistic_model import (
+        ARDLogisticParams as ARDLogisticParams,
+    )
+    from sktem.regression.robust_poisson_model import (
+        RobustPoissonModel as RobustPoissonModel,
+    )
+    from sktem.regression.robust_poisson_model import (
+        RobustPoissonParams as RobustPoissonParams,
+    )
+    from sktem.template.grid import ImageGrid as ImageGrid
+    from sktem.template.model import DeformableTemplateModel as DeformableTemplateModel
+    from sktem.template.model import TemplateParams as TemplateParams
+    from sktem.template.priors import TemplatePriors as TemplatePriors
+else:
+    __getattr__, __dir__ = lazy(__name__, _PUBLIC)

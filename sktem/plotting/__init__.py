@@ -3,8 +3,9 @@
 The public names are imported on first use.
 """
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
+
+from sktem.lazy import lazy
 
 _PUBLIC = {
     "HistoryDisplay": "sktem.plotting.history_display",
@@ -19,11 +20,23 @@ _PUBLIC = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        return getattr(import_module(_PUBLIC[name]), name)
-    raise AttributeError(f"module 'sktem.plotting' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC])
+if TYPE_CHECKING:
+    from sktem.mixed_effects.displays.individual_fits import (
+        IndividualFitDisplay as IndividualFitDisplay,
+    )
+    from sktem.mixed_effects.displays.parameter_trace import (
+        ParameterTraceDisplay as ParameterTraceDisplay,
+    )
+    from sktem.mixed_effects.displays.predictions import (
+        PredictionDisplay as PredictionDisplay,
+    )
+    from sktem.mixed_effects.displays.predictive_check import (
+        VisualPredictiveCheckDisplay as VisualPredictiveCheckDisplay,
+    )
+    from sktem.mixed_effects.displays.residuals import (
+        ResidualDisplay as ResidualDisplay,
+    )
+    from sktem.plotting.history_display import HistoryDisplay as HistoryDisplay
+    from sktem.template.display import TemplateDisplay as TemplateDisplay
+else:
+    __getattr__, __dir__ = lazy(__name__, _PUBLIC)

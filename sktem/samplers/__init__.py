@@ -1,9 +1,9 @@
 """Samplers: how the latents are drawn."""
 
-from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sktem.e_step.chains import ChainState, positions
+from sktem.lazy import lazy
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.component_walk import ComponentWalk
 from sktem.samplers.exact import ExactDraws, ExactExpectation, GrowingDraws
@@ -52,11 +52,11 @@ SAMPLERS = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _OF_FAMILIES:
-        return getattr(import_module(_OF_FAMILIES[name]), name)
-    raise AttributeError(f"module 'sktem.samplers' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_OF_FAMILIES])
+if TYPE_CHECKING:
+    from sktem.template.samplers import DEFORMATION_SAMPLERS as DEFORMATION_SAMPLERS
+    from sktem.template.samplers import DeformationGibbs as DeformationGibbs
+    from sktem.template.samplers import DeformationMALA as DeformationMALA
+    from sktem.template.samplers import DeformationRandomWalk as DeformationRandomWalk
+    from sktem.template.samplers import DeformationULA as DeformationULA
+else:
+    __getattr__, __dir__ = lazy(__name__, _OF_FAMILIES)
