@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator
 __all__ = [
     "LEAST_SHARE",
     "Emission",
+    "bisected",
+    "check_positive",
     "column_masses",
     "left_alive",
     "start_from",
@@ -210,6 +212,93 @@ class Emission(BaseEstimator, ABC):
             Rows; NaN is not observed.
         """
 
+    def expected(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
+        """Return rows with conditional means where nothing is observed.
+
+        The default is right for columns that are independent given the state: it
+        averages :meth:`mean` over the states.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        R : ndarray of shape (n, K)
+            Posterior probabilities of the states.
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows without NaN.
+        """
+        return np.where(np.isnan(X), R @ self.mean(params), X)
+
+    def mode(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
+        """Return rows with a most probable value where nothing is observed.
+
+        The default are the conditional means of the most probable state.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        R : ndarray of shape (n, K)
+            Posterior probabilities of the states.
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows without NaN.
+        """
+        hard = np.eye(R.shape[1])[R.argmax(axis=1)]
+        return self.expected(X, hard, params)
+
+    def draw(
+        self, X: np.ndarray, states: np.ndarray, params: Any, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return rows with draws where nothing is observed.
+
+        The default is right for columns that are independent given the state.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+        states : ndarray of int of shape (n,)
+            States.
+        params : NamedTuple
+            Parameters.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, d)
+            Rows without NaN.
+        """
+        return np.where(np.isnan(X), self.sample(params, states, rng), X)
+
+    def mean(self, params: Any) -> np.ndarray:
+        """Return the mean of each state; needed by the default of :meth:`expected`.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (K, d)
+            Means.
+        """
+        raise TypeError(
+            f"{type(self).__name__} has no method mean, without which missing values "
+            "cannot be replaced by their means"
+        )
+
     def degeneracies(self, params: Any) -> int:
         """Return how many states had to be floored or kept in the last M-step.
 
@@ -281,3 +370,26 @@ def left_alive(mass):
     """Return which entries have data, and how many states have an entry without."""
     alive = mass > LEAST_SHARE * max(float(mass.max(initial=0.0)), 0.0)
     return alive, int((~alive.reshape(len(alive), -1).all(axis=1)).sum())
+
+
+def bisected(function, low, high, steps=60):
+    """Return where decreasing functions are zero, or the nearer of their bounds."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        positive = function(middle) > 0
+        low = np.where(positive, middle, low)
+        high = np.where(positive, high, middle)
+    return (low + high) / 2
+
+
+def check_positive(emission, X, strict=True):
+    """Raise ValueError for values that are negative, or zero if strict."""
+    with np.errstate(invalid="ignore"):
+        wrong = (X <= 0) if strict else (X < 0)
+    if wrong.any():
+        row, column = np.argwhere(wrong)[0]
+        kind = "positive" if strict else "non-negative"
+        raise ValueError(
+            f"{type(emission).__name__} takes {kind} values; column {column} has "
+            f"{X[row, column]:g}"
+        )

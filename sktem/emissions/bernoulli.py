@@ -119,6 +119,14 @@ class Bernoulli(Emission):
         p = params.probabilities
         return float(-(params.prior_mass / 2 * (np.log(p) + np.log1p(-p))).sum())
 
+    def mean(self, params):
+        """Return the probabilities of a one."""
+        return params.probabilities
+
+    def mode(self, X, R, params):
+        """Return rows with the more probable value where nothing is observed."""
+        return np.where(np.isnan(X), R @ params.probabilities > 0.5, X)
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         p = params.probabilities[states]

@@ -125,6 +125,16 @@ class Categorical(Emission):
         logs = np.log(np.where(p > 0, p, 1.0)).sum(axis=2)
         return float(-(params.prior_mass / params.n_categories * logs).sum())
 
+    def expected(self, X, R, params):
+        """Return the most probable categories: codes have no mean."""
+        return self.mode(X, R, params)
+
+    def mode(self, X, R, params):
+        """Return rows with the most probable category where nothing is observed."""
+        K, d, L = params.probabilities.shape
+        shares = (R @ params.probabilities.reshape(K, -1)).reshape(-1, d, L)
+        return np.where(np.isnan(X), shares.argmax(axis=2), X)
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         limits = params.probabilities.cumsum(axis=2)

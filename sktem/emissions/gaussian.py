@@ -9,13 +9,20 @@ import numpy as np
 
 from sktem.emissions.base import Emission, something_observed
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.elliptical import (
+    completed_moments,
+    distances,
+    fill_draws,
+    fill_means,
+    marginal_covariances,
+    pooled_start,
+)
 from sktem.emissions.gaussian_moments import (
     gaussian_m_step,
     gaussian_penalty,
     projected_moments,
     split_moments,
 )
-from sktem.emissions.patterns import patterns_of
 
 __all__ = ["Gaussian", "GaussianParams"]
 
@@ -122,116 +129,22 @@ class Gaussian(Emission):
 
     def start(self, X, R):
         """Return the moments of each state; of the observed values, if some lack."""
-        K, d = R.shape[1], X.shape[1]
-        centre = np.array([_median(column) for column in X.T])
-        structure = self.structure(K, d)
-        deviations = X - centre
-        variances = np.array([_variance(column) for column in deviations.T])
-        one = np.diag(variances) + self.reg_covar * np.eye(d)
-        shapes = {
-            "full": lambda: np.repeat(one[None], K, axis=0),
-            "tied": lambda: one,
-            "diag": lambda: np.repeat(np.diagonal(one)[None], K, axis=0),
-            "spherical": lambda: np.full(K, variances.mean() + self.reg_covar),
-            "unit": lambda: np.ones(K),
-        }
-        covariances = shapes[self.covariance_type]()
-        observed = ~np.isnan(X)
-        sums = R.T @ np.where(observed, deviations, 0.0)
-        mass = R.T @ observed.astype(np.float64)
-        means = centre + sums / np.where(mass > 0, mass, 1.0)
+        centre, means, covariances = pooled_start(self, X, R)
+        structure = self.structure(*means.shape)
         factors = structure.precisions_cholesky(covariances)
         params = GaussianParams(means, covariances, factors, centre)
         return self.maximize(self.statistics(X, R, params), params)
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
-        X = np.asarray(X, dtype=np.float64)
-        if self.covariance_type in ("full", "tied"):
-            return self._dense_log_density(X, params)
-        factors = params.precisions_cholesky.reshape(len(params.means), -1)
-        factors = factors * np.ones(X.shape[1])
-        observed = ~np.isnan(X)
-        values = (observed @ (np.log(factors) - 0.5 * math.log(2 * math.pi)).T).astype(
-            np.float64
-        )
-        for k, mean in enumerate(params.means):
-            y = np.where(observed, X - mean, 0.0) * factors[k]
-            values[:, k] -= 0.5 * np.einsum("nd,nd->n", y, y)
-        return values
-
-    def _dense_log_density(self, X, params):
-        """Return log-densities with matrices of covariances."""
-        n, d = X.shape
-        K = len(params.means)
-        tied = self.covariance_type == "tied"
-        values = np.zeros((n, K))
-        for pattern in patterns_of(X):
-            columns = pattern.observed
-            factors = params.precisions_cholesky
-            if len(pattern.missing):
-                block = params.covariances[..., columns[:, None], columns]
-                factors = self.structure(K, len(columns)).precisions_cholesky(block)
-                rows = X[np.asarray(pattern.rows)[:, None], columns]
-            else:
-                rows = X[pattern.rows]
-            for k, mean in enumerate(params.means[:, columns]):
-                factor = factors if tied else factors[k]
-                y = (rows - mean) @ factor
-                constant = np.log(np.diagonal(factor)).sum()
-                constant -= 0.5 * len(columns) * math.log(2 * math.pi)
-                values[pattern.rows, k] = constant - 0.5 * np.einsum("nd,nd->n", y, y)
-        return values
+        squares, log_dets, counts = distances(self.covariance_type, X, params)
+        return log_dets - 0.5 * (squares + counts * math.log(2 * math.pi))
 
     def statistics(self, X, R, params):
         """Return masses, first and packed second moments about the centre."""
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
-        if self.covariance_type in ("full", "tied"):
-            return self._dense_statistics(X, R, params)
-        K, d = params.means.shape
-        mass = R.sum(axis=0)
-        z = X - params.centre
-        missing = np.isnan(z)
-        if not missing.any():
-            first, second = R.T @ z, R.T @ z**2
-        else:
-            filled = np.where(missing, 0.0, z)
-            absent = R.T @ missing
-            means = params.means - params.centre
-            variances = params.covariances.reshape(K, -1)
-            first = R.T @ filled + absent * means
-            second = R.T @ filled**2 + absent * (means**2 + variances)
-        parts = [mass, first.ravel()]
-        if self.covariance_type == "diag":
-            parts.append(second.ravel())
-        elif self.covariance_type == "spherical":
-            parts.append(second.sum(axis=1))
-        return np.concatenate(parts)
-
-    def _dense_statistics(self, X, R, params):
-        """Return statistics with all products of columns."""
-        K, d = params.means.shape
-        tied = self.covariance_type == "tied"
-        means = params.means - params.centre
-        first, second = np.zeros((K, d)), np.zeros((K, d, d))
-        for pattern in patterns_of(X):
-            z = X[pattern.rows] - params.centre
-            shares = R[pattern.rows]
-            holes, seen = pattern.missing, pattern.observed
-            if len(holes):
-                fill = _Completion(params.covariances, seen, holes)
-            for k in range(K):
-                if len(holes):
-                    fill.complete(z, means[k], 0 if tied else k)
-                    spread = shares[:, k].sum() * fill.spread(0 if tied else k)
-                    second[k][holes[:, None], holes] += spread
-                weighted = z * shares[:, k, None]
-                first[k] += weighted.sum(axis=0)
-                second[k] += weighted.T @ z
-        if tied:
-            second = second.sum(axis=0)
-        packed = self.structure(K, d).pack(second)
-        return np.concatenate([R.sum(axis=0), first.ravel(), packed.ravel()])
+        first, second = completed_moments(self.covariance_type, X, R, params)
+        return np.concatenate([R.sum(axis=0), first.ravel(), second.ravel()])
 
     def maximize(self, s, params):
         """Return the weighted moments, with the prior."""
@@ -268,6 +181,15 @@ class Gaussian(Emission):
         prior_mean = np.zeros(d) if self.mean_prior is None else self.mean_prior
         return gaussian_penalty(self, params, params.means - prior_mean)
 
+    def expected(self, X, R, params):
+        """Return rows with conditional means where nothing is observed."""
+        return fill_means(self.covariance_type, X, R, params)
+
+    def draw(self, X, states, params, rng):
+        """Return rows with draws where nothing is observed."""
+        ones = np.ones(len(states))
+        return fill_draws(self.covariance_type, X, states, params, rng, ones)
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         K, d = params.means.shape
@@ -285,48 +207,11 @@ class Gaussian(Emission):
     def marginal(self, params, columns):
         """Return means and covariances of some columns."""
         columns = np.asarray(columns)
-        covariances = params.covariances
-        if self.covariance_type in ("full", "tied"):
-            covariances = covariances[..., columns[:, None], columns]
-        elif self.covariance_type == "diag":
-            covariances = covariances[:, columns]
+        covariances = marginal_covariances(
+            self.covariance_type, params.covariances, columns
+        )
         structure = self.structure(len(params.means), len(columns))
         factors = structure.precisions_cholesky(covariances)
         return GaussianParams(
             params.means[:, columns], covariances, factors, params.centre[columns]
         )
-
-
-class _Completion:
-    """Conditional moments of the missing columns given the observed ones."""
-
-    def __init__(self, covariances, seen, holes):
-        stack = covariances.reshape(-1, *covariances.shape[-2:])
-        between = stack[:, seen[:, None], holes]
-        self.seen, self.holes = seen, holes
-        self.slopes = np.linalg.solve(stack[:, seen[:, None], seen], between)
-        explained = np.swapaxes(between, 1, 2) @ self.slopes
-        self.spreads = stack[:, holes[:, None], holes] - explained
-
-    def complete(self, z, mean, k):
-        """Fill the holes of rows by their conditional means."""
-        z[:, self.holes] = (
-            mean[self.holes] + (z[:, self.seen] - mean[self.seen]) @ self.slopes[k]
-        )
-
-    def spread(self, k):
-        """Return the conditional covariance of the holes."""
-        return self.spreads[k]
-
-
-def _median(column):
-    """Return the median of what is observed of a column, 0 of nothing."""
-    column = column[~np.isnan(column)]
-    return float(np.median(column)) if len(column) else 0.0
-
-
-def _variance(column):
-    """Return the variance of what is observed of a column, 1 of nothing."""
-    column = column[~np.isnan(column)]
-    value = float(np.var(column)) if len(column) else 1.0
-    return value if value > 0 else 1.0

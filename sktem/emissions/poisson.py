@@ -85,6 +85,14 @@ class Poisson(Emission):
         rates = np.where(alive, sums / np.where(alive, mass, 1.0), params.rates)
         return PoissonParams(np.maximum(rates, LEAST_RATE), degenerate)
 
+    def mean(self, params):
+        """Return the rates."""
+        return params.rates
+
+    def mode(self, X, R, params):
+        """Return rows with the likeliest count of the likeliest state in holes."""
+        return np.where(np.isnan(X), np.floor(params.rates)[R.argmax(axis=1)], X)
+
     def sample(self, params, states, rng):
         """Draw a row for each of the given states."""
         return rng.poisson(params.rates[states]).astype(np.float64)

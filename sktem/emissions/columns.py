@@ -1,0 +1,294 @@
+"""Blocks of columns with an emission each."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils._indexing import _get_column_indices
+
+from sktem.choices import check_names
+from sktem.emissions.base import Emission
+
+__all__ = ["Columns", "ColumnsParams", "column_indices"]
+
+
+class ColumnsParams(NamedTuple):
+    """Parameters of blocks of columns.
+
+    Attributes
+    ----------
+    blocks : tuple
+        Parameters of each block, in the order of the emissions.
+    columns : tuple of ndarray of int
+        Columns of each block.
+    lengths : tuple of int
+        Length of the statistics of each block.
+    n_columns : int
+        Columns of a row.
+    """
+
+    blocks: tuple
+    columns: tuple
+    lengths: tuple
+    n_columns: int
+
+
+class Columns(Emission):
+    """Blocks of columns, independent of each other given the state.
+
+    Parameters
+    ----------
+    emissions : list of (str, Emission, columns)
+        Name, emission and columns of each block, spelled as in
+        :class:`sklearn.compose.ColumnTransformer`: an index or name, a list, a slice,
+        a mask or a callable that gets X. Names are those of a data frame. A column
+        belongs to one block at most; columns of no block are not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Columns, Gaussian, Poisson
+    >>> emission = Columns([("size", Gaussian(), [0, 1]), ("count", Poisson(), [2])])
+    >>> X = np.array([[1.0, 2.0, 4], [0.0, 1.0, 6], [2.0, 1.5, np.nan]])
+    >>> params = emission.start(X, np.ones((3, 1)))
+    >>> params.blocks[1].rates
+    array([[5.]])
+    """
+
+    def __init__(self, emissions):
+        self.emissions = emissions
+
+    def get_params(self, deep=True):
+        """Return the settings, with those of the emissions by their names.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of the emissions.
+
+        Returns
+        -------
+        dict
+            Settings by name.
+        """
+        found = {"emissions": self.emissions}
+        if deep:
+            for name, emission, _ in self.emissions:
+                found[name] = emission
+                for key, value in emission.get_params(deep=True).items():
+                    found[f"{name}__{key}"] = value
+        return found
+
+    def set_params(self, **params):
+        """Change settings, also those of the emissions by their names.
+
+        Parameters
+        ----------
+        **params : dict
+            Settings.
+
+        Returns
+        -------
+        Columns
+            The emission itself.
+        """
+        known = self.get_params(deep=True)
+        check_names("Columns", params, known, "parameters")
+        if "emissions" in params:
+            self.emissions = params.pop("emissions")
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if rest:
+                dict((n, e) for n, e, _ in self.emissions)[name].set_params(
+                    **{rest: value}
+                )
+            else:
+                self.emissions = [
+                    (n, value if n == name else e, c) for n, e, c in self.emissions
+                ]
+        return self
+
+    def resolved(self, X):
+        """Return the same blocks with indices of columns, and check them.
+
+        Parameters
+        ----------
+        X : ndarray or data frame of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        Columns
+            With a list of integers for each block.
+
+        Raises
+        ------
+        ValueError
+            If a column is in two blocks, or names occur twice.
+        TypeError
+            If an entry is not (name, emission, columns).
+        """
+        blocks: list[tuple[str, Emission, list[int]]] = []
+        taken: dict[int, str] = {}
+        if not self.emissions:
+            raise ValueError("Columns needs at least one (name, emission, columns)")
+        for entry in self.emissions:
+            if not (isinstance(entry, (tuple, list)) and len(entry) == 3):
+                raise TypeError(
+                    f"Columns takes a list of (name, emission, columns), got {entry!r}"
+                )
+            name, emission, columns = entry
+            if not isinstance(emission, Emission) or isinstance(emission, Columns):
+                raise TypeError(f"{name!r} must be an emission, got {emission!r}")
+            if name in {known for known, _, _ in blocks}:
+                raise ValueError(f"there are two blocks with the name {name!r}")
+            found = column_indices(X, columns)
+            if not found:
+                raise ValueError(f"the block {name!r} has no columns")
+            for column in found:
+                if column in taken:
+                    raise ValueError(
+                        f"column {column} is in the blocks {taken[column]!r} and "
+                        f"{name!r}"
+                    )
+                taken[column] = name
+            blocks.append((name, emission, found))
+        return Columns(blocks)
+
+    def _parts(self, params):
+        """Yield emission, columns and parameters of each block."""
+        for entry, columns, block in zip(
+            self.emissions, params.columns, params.blocks, strict=True
+        ):
+            yield entry[1], columns, block
+
+    def _split(self, s, params):
+        """Return the statistics of each block."""
+        return np.split(s, np.cumsum(params.lengths)[:-1])
+
+    def check(self, X):
+        """Raise ValueError for values that a block cannot produce."""
+        for name, emission, columns in self.resolved(X).emissions:
+            try:
+                emission.check(X[:, columns])
+            except ValueError as error:
+                raise ValueError(f"{error} (in the block {name!r})") from error
+
+    def start(self, X, R):
+        """Return the parameters to begin with of each block."""
+        blocks, indices, lengths = [], [], []
+        for _, emission, columns in self.resolved(X).emissions:
+            block = emission.start(X[:, columns], R)
+            empty = np.empty((0, len(columns)))
+            lengths.append(len(emission.statistics(empty, R[:0], block)))
+            blocks.append(block)
+            indices.append(np.array(columns))
+        return ColumnsParams(
+            tuple(blocks), tuple(indices), tuple(lengths), X.shape[1]
+        )
+
+    def log_density(self, X, params):
+        """Return the log-density of each row in each state."""
+        return sum(
+            emission.log_density(X[:, columns], block)
+            for emission, columns, block in self._parts(params)
+        )
+
+    def statistics(self, X, R, params):
+        """Return the statistics of all blocks."""
+        return np.concatenate(
+            [
+                emission.statistics(X[:, columns], R, block)
+                for emission, columns, block in self._parts(params)
+            ]
+        )
+
+    def maximize(self, s, params):
+        """Do the M-step of each block."""
+        parts = zip(self._parts(params), self._split(s, params), strict=True)
+        blocks = [
+            emission.maximize(part, block) for (emission, _, block), part in parts
+        ]
+        return params._replace(blocks=tuple(blocks))
+
+    def project(self, s, params=None):
+        """Project the statistics of each block."""
+        if params is None:
+            raise ValueError("statistics of Columns are projected given params")
+        parts = zip(self._parts(params), self._split(s, params), strict=True)
+        pairs = [
+            emission.project(part, block) for (emission, _, block), part in parts
+        ]
+        if not any(left for _, left in pairs):
+            return s, False
+        return np.concatenate([part for part, _ in pairs]), True
+
+    def degeneracies(self, params):
+        """Return how many states of blocks were floored or kept."""
+        return sum(e.degeneracies(block) for e, _, block in self._parts(params))
+
+    def penalty(self, params):
+        """Return the sum of the penalties of the blocks."""
+        return float(sum(e.penalty(block) for e, _, block in self._parts(params)))
+
+    def _filled(self, X, params, fill):
+        """Return rows whose blocks a function has completed."""
+        filled = np.array(X, dtype=np.float64)
+        for emission, columns, block in self._parts(params):
+            filled[:, columns] = fill(emission, X[:, columns], block)
+        return filled
+
+    def expected(self, X, R, params):
+        """Return rows with conditional means where nothing is observed."""
+        return self._filled(X, params, lambda e, x, block: e.expected(x, R, block))
+
+    def mode(self, X, R, params):
+        """Return rows with most probable values where nothing is observed."""
+        return self._filled(X, params, lambda e, x, block: e.mode(x, R, block))
+
+    def draw(self, X, states, params, rng):
+        """Return rows with draws where nothing is observed."""
+        return self._filled(
+            X, params, lambda e, x, block: e.draw(x, states, block, rng)
+        )
+
+    def sample(self, params, states, rng):
+        """Draw a row for each state; columns of no block are NaN."""
+        X = np.full((len(states), params.n_columns), np.nan)
+        for emission, columns, block in self._parts(params):
+            X[:, columns] = emission.sample(block, states, rng)
+        return X
+
+    def n_parameters(self, K, d, params=None):
+        """Return the sum over the blocks; with names of columns it needs params."""
+        if params is not None:
+            return sum(
+                emission.n_parameters(K, len(columns), block)
+                for emission, columns, block in self._parts(params)
+            )
+        blocks = self.resolved(np.empty((0, d))).emissions
+        return sum(e.n_parameters(K, len(columns)) for _, e, columns in blocks)
+
+    def marginal(self, params, columns):
+        """Return the parameters of some columns; blocks may have none left."""
+        places = {int(column): place for place, column in enumerate(columns)}
+        blocks, indices, lengths = [], [], []
+        for emission, own, block in self._parts(params):
+            kept = np.array([j for j, c in enumerate(own) if int(c) in places], np.intp)
+            block = emission.marginal(block, kept)
+            blocks.append(block)
+            indices.append(np.array([places[int(own[j])] for j in kept], np.intp))
+            K = len(next(x for x in block if isinstance(x, np.ndarray)))
+            empty = np.empty((0, len(kept)))
+            lengths.append(len(emission.statistics(empty, np.empty((0, K)), block)))
+        return ColumnsParams(
+            tuple(blocks), tuple(indices), tuple(lengths), len(columns)
+        )
+
+
+def column_indices(X: Any, columns: Any) -> list[int]:
+    """Return the indices of columns that are given as ColumnTransformer takes them."""
+    if callable(columns):
+        columns = columns(X)
+    return [int(index) for index in np.atleast_1d(_get_column_indices(X, columns))]

@@ -1,0 +1,256 @@
+"""Distances to K centres and completed moments: for Gaussian and Student-t rows.
+
+Settings are an emission with a ``covariance_type``; params have means, covariances,
+factors of their inverses, and the centre of the statistics.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.patterns import patterns_of
+
+__all__ = [
+    "completed_moments",
+    "conditional_variances",
+    "distances",
+    "fill_draws",
+    "fill_means",
+    "marginal_covariances",
+    "observed_moments",
+    "pooled_start",
+]
+
+#: Structures with products of different columns.
+DENSE = ("full", "tied")
+
+
+def _as_columns(covariance_type, values, d):
+    """Return variances, or factors, by state and column."""
+    return values.reshape(len(values), -1) * np.ones(d)
+
+
+def distances(covariance_type, X, params):
+    """Return squared distances, log-determinants of the factors, observed columns.
+
+    The first two are of shape (n, K), for the observed part of each row; the third is
+    of shape (n, 1).
+    """
+    X = np.asarray(X, dtype=np.float64)
+    n, d = X.shape
+    K = len(params.means)
+    observed = ~np.isnan(X)
+    counts = observed.sum(axis=1, keepdims=True).astype(np.float64)
+    squares, log_dets = np.zeros((n, K)), np.zeros((n, K))
+    if covariance_type not in DENSE:
+        factors = _as_columns(covariance_type, params.precisions_cholesky, d)
+        log_dets[:] = observed.astype(np.float64) @ np.log(factors).T
+        for k, mean in enumerate(params.means):
+            y = np.where(observed, X - mean, 0.0) * factors[k]
+            squares[:, k] = np.einsum("nd,nd->n", y, y)
+        return squares, log_dets, counts
+    for pattern in patterns_of(X):
+        columns, factors = pattern.observed, params.precisions_cholesky
+        rows = X[pattern.rows]
+        if len(pattern.missing):
+            rows = rows[:, columns]
+            block = params.covariances[..., columns[:, None], columns]
+            structure = COVARIANCES[covariance_type](K, len(columns))
+            factors = structure.precisions_cholesky(block)
+        stack = np.broadcast_to(factors, (K, len(columns), len(columns)))
+        log_dets[pattern.rows] = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
+        for k, mean in enumerate(params.means[:, columns]):
+            y = (rows - mean) @ stack[k]
+            squares[pattern.rows, k] = np.einsum("nd,nd->n", y, y)
+    return squares, log_dets, counts
+
+
+def completed_moments(covariance_type, X, R, params, U=None):
+    """Return first and packed second moments about the centre, weighted by R times U.
+
+    What is missing is completed by its conditional moments; its conditional
+    covariances have the weights R alone.
+    """
+    K, d = params.means.shape
+    W = R if U is None else R * U
+    structure = COVARIANCES[covariance_type](K, d)
+    if covariance_type in DENSE:
+        first, second = _dense_moments(X, R, W, params)
+        if covariance_type == "tied":
+            second = second.sum(axis=0)
+        return first, structure.pack(second)
+    z = X - params.centre
+    missing = np.isnan(z)
+    if not missing.any():
+        first, second = W.T @ z, W.T @ z**2
+    else:
+        filled, holes = np.where(missing, 0.0, z), missing.astype(np.float64)
+        means = params.means - params.centre
+        variances = _as_columns(covariance_type, params.covariances, d)
+        absent = W.T @ holes
+        first = W.T @ filled + absent * means
+        second = W.T @ filled**2 + absent * means**2 + (R.T @ holes) * variances
+    if covariance_type == "diag":
+        return first, second.ravel()
+    return first, second.sum(axis=1)[: structure.n_moments]
+
+
+def _dense_moments(X, R, W, params):
+    """Return first and second moments with all products of columns."""
+    K, d = params.means.shape
+    means = params.means - params.centre
+    first, second = np.zeros((K, d)), np.zeros((K, d, d))
+    for pattern in patterns_of(X):
+        z, weights = X[pattern.rows] - params.centre, W[pattern.rows]
+        holes = pattern.missing
+        if len(holes):
+            fill = Completion(params, pattern.observed, holes)
+            spreads = R[pattern.rows].sum(axis=0)[:, None, None] * fill.spreads
+            second[:, holes[:, None], holes] += spreads
+        for k in range(K):
+            if len(holes):
+                z[:, holes] = fill.expected(z, means[k], k)
+            weighted = z * weights[:, k, None]
+            first[k] += weighted.sum(axis=0)
+            second[k] += weighted.T @ z
+    return first, second
+
+
+class Completion:
+    """Conditional moments of the missing columns given the observed ones.
+
+    Parameters
+    ----------
+    params : GaussianParams or StudentTParams
+        Parameters with matrices of covariances.
+    seen, holes : ndarray of int
+        Observed and missing columns.
+    """
+
+    def __init__(self, params, seen, holes):
+        K, d = params.means.shape
+        stack = np.broadcast_to(params.covariances, (K, d, d))
+        between = stack[:, seen[:, None], holes]
+        self.seen, self.holes = seen, holes
+        self.slopes = np.linalg.solve(stack[:, seen[:, None], seen], between)
+        explained = np.swapaxes(between, 1, 2) @ self.slopes
+        self.spreads = stack[:, holes[:, None], holes] - explained
+
+    def expected(self, z, mean, k):
+        """Return the conditional means of the holes of rows in a state."""
+        return mean[self.holes] + (z[:, self.seen] - mean[self.seen]) @ self.slopes[k]
+
+
+def fill_means(covariance_type, X, R, params):
+    """Return rows with the means of what is missing, averaged over the states."""
+    filled = np.array(X, dtype=np.float64)
+    missing = np.isnan(filled)
+    averages = R @ params.means
+    if covariance_type not in DENSE:
+        return np.where(missing, averages, filled)
+    empty = missing.all(axis=1)
+    filled[empty] = averages[empty]
+    for pattern in patterns_of(X):
+        holes = pattern.missing
+        if len(holes):
+            fill = Completion(params, pattern.observed, holes)
+            rows = X[pattern.rows]
+            total = 0.0
+            for k, mean in enumerate(params.means):
+                shares = R[pattern.rows, k, None]
+                total = total + shares * fill.expected(rows, mean, k)
+            filled[np.asarray(pattern.rows)[:, None], holes] = total
+    return filled
+
+
+def conditional_variances(covariance_type, X, params, k):
+    """Return the variances, given the state k, of what is missing in each row."""
+    n, d = X.shape
+    if covariance_type not in DENSE:
+        variances = _as_columns(covariance_type, params.covariances, d)[k]
+        return np.broadcast_to(variances, (n, d))
+    stack = np.broadcast_to(params.covariances, (len(params.means), d, d))
+    result = np.tile(np.diagonal(stack[k]), (n, 1))
+    for pattern in patterns_of(X):
+        holes = pattern.missing
+        if len(holes):
+            fill = Completion(params, pattern.observed, holes)
+            variances = np.diagonal(fill.spreads[k])
+            result[np.asarray(pattern.rows)[:, None], holes] = variances
+    return result
+
+
+def fill_draws(covariance_type, X, states, params, rng, scales):
+    """Return rows with draws of what is missing, whose deviations are scaled by row."""
+    filled = np.array(X, dtype=np.float64)
+    n, d = filled.shape
+    noise = rng.standard_normal((n, d)) * scales[:, None]
+    missing = np.isnan(filled)
+    if covariance_type not in DENSE:
+        widths = np.sqrt(_as_columns(covariance_type, params.covariances, d))
+        return np.where(missing, params.means[states] + noise * widths[states], filled)
+    stack = np.broadcast_to(params.covariances, (len(params.means), d, d))
+    for k in np.unique(states):
+        own = np.flatnonzero(states == k)
+        empty = own[missing[own].all(axis=1)]
+        filled[empty] = params.means[k] + noise[empty] @ np.linalg.cholesky(stack[k]).T
+        for pattern in patterns_of(X[own]):
+            holes = pattern.missing
+            if not len(holes):
+                continue
+            rows = own[pattern.rows]
+            fill = Completion(params, pattern.observed, holes)
+            centre = fill.expected(X[rows], params.means[k], k)
+            values, vectors = np.linalg.eigh(fill.spreads[k])
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            filled[rows[:, None], holes] = centre + noise[rows][:, holes] @ root.T
+    return filled
+
+
+def marginal_covariances(covariance_type, covariances, columns):
+    """Return the covariances of some columns."""
+    if covariance_type in DENSE:
+        return covariances[..., columns[:, None], columns]
+    return covariances[:, columns] if covariance_type == "diag" else covariances
+
+
+def observed_moments(X, R):
+    """Return centre, means by state and variances by column of what is observed."""
+    centre = np.array([_median(column) for column in X.T])
+    deviations = X - centre
+    variances = np.array([_variance(column) for column in deviations.T])
+    observed = ~np.isnan(X)
+    sums = R.T @ np.where(observed, deviations, 0.0)
+    mass = R.T @ observed.astype(np.float64)
+    pooled = sums.sum(axis=0) / np.maximum(mass.sum(axis=0), 1e-300)
+    means = np.where(mass > 0, sums / np.where(mass > 0, mass, 1.0), pooled)
+    return centre, centre + means, variances
+
+
+def pooled_start(settings, X, R):
+    """Return centre, means by state, and covariances of all rows."""
+    K = R.shape[1]
+    centre, means, variances = observed_moments(X, R)
+    variances = variances + settings.reg_covar
+    covariances = {
+        "full": lambda: np.repeat(np.diag(variances)[None], K, axis=0),
+        "tied": lambda: np.diag(variances),
+        "diag": lambda: np.repeat(variances[None], K, axis=0),
+        "spherical": lambda: np.full(K, variances.mean()),
+        "unit": lambda: np.ones(K),
+    }[settings.covariance_type]()
+    return centre, means, covariances
+
+
+def _median(column):
+    """Return the median of what is observed of a column, 0 of nothing."""
+    column = column[~np.isnan(column)]
+    return float(np.median(column)) if len(column) else 0.0
+
+
+def _variance(column):
+    """Return the variance of what is observed of a column, 1 of nothing."""
+    column = column[~np.isnan(column)]
+    value = float(np.var(column)) if len(column) else 1.0
+    return value if value > 0 else 1.0

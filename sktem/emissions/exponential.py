@@ -1,0 +1,97 @@
+"""Independent columns of waiting times without memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.emissions.base import (
+    Emission,
+    check_positive,
+    column_masses,
+    left_alive,
+    start_from,
+    zero_filled,
+)
+
+__all__ = ["Exponential", "ExponentialParams"]
+
+#: Means are not below, so that no row is impossible.
+LEAST_SCALE = 1e-300
+
+
+class ExponentialParams(NamedTuple):
+    """Parameters of exponential columns.
+
+    Attributes
+    ----------
+    scales : ndarray of shape (K, d)
+        Means.
+    degenerate : int
+        States that had no data in some column in the last M-step.
+    """
+
+    scales: np.ndarray
+    degenerate: int = 0
+
+
+class Exponential(Emission):
+    """Non-negative columns with exponential distributions, independent given the state.
+
+    See Also
+    --------
+    Gamma : The same with a shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Exponential
+    >>> X = np.array([[1.0, 4.0], [3.0, np.nan]])
+    >>> Exponential().start(X, np.ones((2, 1))).scales
+    array([[2., 4.]])
+    """
+
+    def check(self, X):
+        """Raise ValueError for negative values."""
+        check_positive(self, X, strict=False)
+
+    def start(self, X, R):
+        """Return the means of each state."""
+        blank = ExponentialParams(np.ones((R.shape[1], X.shape[1])))
+        return start_from(self, X, R, blank)
+
+    def log_density(self, X, params):
+        """Return the log-density of each row in each state."""
+        values, observed = zero_filled(X)
+        seen = np.ones(X.shape) if observed is None else observed.astype(np.float64)
+        return -(values @ (1 / params.scales).T + seen @ np.log(params.scales).T)
+
+    def statistics(self, X, R, params):
+        """Return masses and sums by state and column."""
+        values, observed = zero_filled(X)
+        mass = column_masses(R, observed, X.shape[1])
+        return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
+
+    def maximize(self, s, params):
+        """Return the means."""
+        mass, sums = s.reshape(2, *params.scales.shape)
+        alive, degenerate = left_alive(mass)
+        scales = np.where(alive, sums / np.where(alive, mass, 1.0), params.scales)
+        return ExponentialParams(np.maximum(scales, LEAST_SCALE), degenerate)
+
+    def mean(self, params):
+        """Return the means."""
+        return params.scales
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        return rng.exponential(params.scales[states])
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of means."""
+        return K * d
+
+    def marginal(self, params, columns):
+        """Return the means of some columns."""
+        return ExponentialParams(params.scales[:, columns])

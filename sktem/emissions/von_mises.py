@@ -1,0 +1,121 @@
+"""Independent columns of angles."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import i0e
+
+from sktem.emissions.base import Emission, column_masses, left_alive, start_from
+from sktem.emissions.bessel import LARGEST_CONCENTRATION, concentration_of, mean_length
+
+__all__ = ["VonMises", "VonMisesParams"]
+
+
+class VonMisesParams(NamedTuple):
+    """Parameters of angles.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (K, d)
+        Mean angles in radians, between -pi and pi.
+    concentrations : ndarray of shape (K, d)
+        Concentrations, 0 for the uniform distribution.
+    degenerate : int
+        States that had no data in some column, or whose angles were all equal, in the
+        last M-step.
+    """
+
+    directions: np.ndarray
+    concentrations: np.ndarray
+    degenerate: int = 0
+
+
+class VonMises(Emission):
+    """Angles in radians with von Mises distributions, independent given the state.
+
+    References
+    ----------
+    K. V. Mardia and P. E. Jupp, Directional Statistics, Wiley, 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import VonMises
+    >>> X = np.array([[3.1], [-3.1], [3.0], [-3.0]])
+    >>> params = VonMises().start(X, np.ones((4, 1)))
+    >>> np.abs(params.directions).round(2)
+    array([[3.14]])
+    """
+
+    def start(self, X, R):
+        """Return mean angles and concentrations of each state."""
+        zeros = np.zeros((R.shape[1], X.shape[1]))
+        return start_from(self, X, R, VonMisesParams(zeros, zeros))
+
+    def log_density(self, X, params):
+        """Return the log-density of each row in each state."""
+        c = params.concentrations
+        constants = -(math.log(2 * math.pi) + np.log(i0e(c)))
+        observed = ~np.isnan(X)
+        total = observed.astype(np.float64) @ constants.T
+        for k, direction in enumerate(params.directions):
+            # cos(a) - 1, without the loss of digits near 0.
+            falls = -2 * np.sin((X - direction) / 2) ** 2
+            total[:, k] += np.where(observed, falls, 0.0) @ c[k]
+        return total
+
+    def statistics(self, X, R, params):
+        """Return masses and sums of cosines and sines by state and column."""
+        observed = ~np.isnan(X)
+        mass = column_masses(R, observed, X.shape[1])
+        cosines = R.T @ np.where(observed, np.cos(X), 0.0)
+        sines = R.T @ np.where(observed, np.sin(X), 0.0)
+        return np.concatenate([mass.ravel(), cosines.ravel(), sines.ravel()])
+
+    def maximize(self, s, params):
+        """Return mean angles and concentrations."""
+        mass, cosines, sines = s.reshape(3, *params.directions.shape)
+        alive, degenerate = left_alive(mass)
+        directions = np.where(alive, np.arctan2(sines, cosines), params.directions)
+        length = np.hypot(cosines, sines) / np.where(alive, mass, 1.0)
+        found = concentration_of(2, np.where(alive, length, 0.0))
+        concentrations = np.where(alive, found, params.concentrations)
+        narrow = (concentrations > 0.99 * LARGEST_CONCENTRATION).any(axis=1)
+        return VonMisesParams(
+            directions, concentrations, degenerate + int(narrow.sum())
+        )
+
+    def project(self, s, params=None):
+        """Return non-negative masses, and mean directions no longer than 1."""
+        mass, cosines, sines = np.split(s, 3)
+        length = np.hypot(cosines, sines)
+        slack = 1e-9 * np.abs(mass).max(initial=0.0)
+        if (mass >= 0).all() and (length <= mass + slack).all():
+            return s, False
+        mass = np.maximum(mass, 0.0)
+        shrink = np.minimum(1.0, mass / np.where(length > 0, length, 1.0))
+        return np.concatenate([mass, cosines * shrink, sines * shrink]), True
+
+    def expected(self, X, R, params):
+        """Return rows with the direction of the mean where nothing is observed."""
+        lengths = mean_length(2, params.concentrations)
+        cosines = R @ (lengths * np.cos(params.directions))
+        sines = R @ (lengths * np.sin(params.directions))
+        return np.where(np.isnan(X), np.arctan2(sines, cosines), X)
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        return rng.vonmises(params.directions[states], params.concentrations[states])
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of mean angles and concentrations."""
+        return 2 * K * d
+
+    def marginal(self, params, columns):
+        """Return mean angles and concentrations of some columns."""
+        return VonMisesParams(
+            params.directions[:, columns], params.concentrations[:, columns]
+        )
