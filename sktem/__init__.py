@@ -14,6 +14,7 @@ _PUBLIC = {
     "BoltzmannMachineRegressor": "sktem.boltzmann.regressor",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
+    "HiddenMarkovModel": "sktem.hidden_markov.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
     "NonlinearMixedEffectsRegressor": "sktem.mixed_effects.estimator",

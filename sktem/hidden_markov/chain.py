@@ -1,0 +1,157 @@
+"""The Markov chain of the states: its parameters, statistics and M-step."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sktem.hidden_markov.recursions import Matrices, Smoothed
+
+__all__ = ["Chain", "ChainParams"]
+
+
+class ChainParams(NamedTuple):
+    """Parameters of a chain.
+
+    Attributes
+    ----------
+    start : ndarray of shape (K,)
+        Probabilities of the first state.
+    transitions : ndarray of shape (K, K)
+        Row i has the probabilities of the state that follows state i.
+    """
+
+    start: np.ndarray
+    transitions: np.ndarray
+
+
+class Chain(BaseEstimator):
+    """A chain whose probabilities are the same at all rows.
+
+    Probabilities of 0 stay 0, so that the zeros of a start are a structure.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states K.
+    fixed : tuple of str, default=()
+        Those of "start" and "transitions" that are not learned.
+    tied : ndarray of int of shape (K,) or None, default=None
+        States with the same number leave with the same probabilities.
+    start_prior, transitions_prior : float or ndarray, default=1.0
+        Concentrations of Dirichlet priors; 1 is none.
+    prior_share : float, default=0.0
+        What one observation is of the statistics.
+    """
+
+    def __init__(
+        self,
+        n_states,
+        fixed=(),
+        tied=None,
+        start_prior=1.0,
+        transitions_prior=1.0,
+        prior_share=0.0,
+    ):
+        self.n_states = n_states
+        self.fixed = fixed
+        self.tied = tied
+        self.start_prior = start_prior
+        self.transitions_prior = transitions_prior
+        self.prior_share = prior_share
+
+    @property
+    def n_statistics(self) -> int:
+        """Number of statistics."""
+        return self.n_states * (1 + self.n_states)
+
+    @staticmethod
+    def params_of(start, transitions) -> ChainParams:
+        """Return parameters of fitted attributes."""
+        return ChainParams(start, transitions)
+
+    def matrices(self, params: ChainParams, X) -> Matrices:
+        """Return the probabilities for the rows of some sequences."""
+        return Matrices.of(X.starts(params.start), params.transitions)
+
+    def sums(self, found: Smoothed, matrices, X, params, weights=None) -> np.ndarray:
+        """Return the sums of the statistics over sequences, which have weights in."""
+        first = found.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
+        return np.concatenate([first, found.total_transitions(matrices).ravel()])
+
+    def of_each(self, found: Smoothed, matrices, X, params) -> np.ndarray:
+        """Return the statistics of each sequence."""
+        first = np.zeros((len(X), self.n_states))
+        used = X.begins
+        first[used] = found.gamma[X.offsets[:-1][used]]
+        pairs = found.transitions_of_each(matrices, X.offsets)
+        return np.concatenate([first, pairs.reshape(len(pairs), -1)], axis=1)
+
+    def of_states(self, states, X, params) -> np.ndarray:
+        """Return the statistics of each sequence for given states, (n_sequences, .)."""
+        K = self.n_states
+        found = np.zeros((len(X), self.n_statistics))
+        sequence = np.repeat(np.arange(len(X)), X.lengths)
+        used = np.flatnonzero(X.begins)
+        found[used, states[X.offsets[:-1][used]]] += 1.0
+        inner = sequence[1:] == sequence[:-1]
+        pair = K + K * states[:-1][inner] + states[1:][inner]
+        np.add.at(found, (sequence[1:][inner], pair), 1.0)
+        return found
+
+    def maximize(self, s, params: ChainParams) -> ChainParams:
+        """Return the shares of the statistics, with the prior."""
+        K = self.n_states
+        start, transitions = params
+        if "start" not in self.fixed:
+            start = self._shares(s[None, :K], self.start_prior, start[None])[0]
+        if "transitions" not in self.fixed:
+            counts = np.maximum(s[K:].reshape(K, K), 0.0)
+            if self.tied is not None:
+                groups = np.unique(self.tied, return_inverse=True)[1]
+                sums = np.zeros((groups.max() + 1, K))
+                np.add.at(sums, groups, counts)
+                counts = sums[groups]
+            transitions = self._shares(counts, self.transitions_prior, transitions)
+        return ChainParams(start, transitions)
+
+    def _shares(self, counts, prior, before):
+        """Return normalised counts where there was a probability before."""
+        counts = counts + (np.asarray(prior) - 1.0) * self.prior_share
+        counts = np.where(before > 0, np.maximum(counts, 0.0), 0.0)
+        totals = counts.sum(axis=1, keepdims=True)
+        # A state that is never left keeps its probabilities.
+        used = totals > np.finfo(np.float64).tiny
+        return np.where(used, counts / np.where(used, totals, 1.0), before)
+
+    def penalty(self, params: ChainParams) -> float:
+        """Return minus the logarithm of the prior, on the scale of the statistics."""
+        total = 0.0
+        for name in ("start", "transitions"):
+            strength = np.asarray(getattr(self, f"{name}_prior")) - 1.0
+            if name in self.fixed or not strength.any():
+                continue
+            p = getattr(params, name)
+            with np.errstate(divide="ignore"):
+                logs = np.where(p > 0, np.log(p), 0.0)
+            total -= self.prior_share * float((strength * logs).sum())
+        return total
+
+    def project(self, s):
+        """Return statistics without negative counts, and whether there were any."""
+        left = bool((s < 0).any())
+        return (np.maximum(s, 0.0), True) if left else (s, False)
+
+    def n_parameters(self, params: ChainParams) -> int:
+        """Return the number of free probabilities."""
+        count = 0
+        if "start" not in self.fixed:
+            count += int((params.start > 0).sum()) - 1
+        if "transitions" not in self.fixed:
+            rows = params.transitions
+            if self.tied is not None:
+                rows = rows[np.unique(self.tied, return_index=True)[1]]
+            count += int(np.maximum((rows > 0).sum(axis=1) - 1, 0).sum())
+        return count

@@ -1,0 +1,722 @@
+"""Hidden Markov model with scikit-learn's face."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import check_choice
+from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.estimators.base import (
+    LoopEstimator,
+    unchanged_by_errors,
+    undone_if_refused,
+    with_callbacks,
+)
+from sktem.estimators.fit_warnings import warn_of_run
+from sktem.hidden_markov.fit_warnings import warn_of_states
+from sktem.hidden_markov.fitted import FittedSequences, StateDurations
+from sktem.hidden_markov.given import (
+    chain_of,
+    emission_of,
+    emission_of_states,
+    observed_sequences,
+    probabilities_of,
+    with_given_values,
+)
+from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
+from sktem.hidden_markov.start import best_start
+from sktem.hidden_markov.stream import SequenceStream
+from sktem.loop.state import RunState
+from sktem.sequences.given import checked_sequence_weights
+
+__all__ = ["HiddenMarkovModel"]
+
+
+class HiddenMarkovModel(DensityMixin, LoopEstimator):
+    """Hidden Markov model of sequences, with any emission, by (stochastic) EM.
+
+    Row t of a sequence has a hidden state z_t. The first state has the probabilities
+    ``start_``, the state i is followed by the state j with the probability
+    ``transitions_[i, j]``, and the row has the distribution of its state, the
+    ``emission``. Rows, or values of rows, that are NaN are not observed.
+
+    Parameters
+    ----------
+    n_states : int, default=2
+        Number of states.
+    emission : str or Emission, default="gaussian"
+        Distribution of a row given its state: "gaussian" (full covariances),
+        "categorical", "poisson", "bernoulli", or an instance of a class of
+        :mod:`sktem.emissions`, such as ``Gaussian("diag")``.
+    start_init : array-like of shape (n_states,) or None, default=None
+        Probabilities of first states to begin with. Those that are 0 stay 0.
+    transitions_init : array-like of shape (n_states, n_states) or None, default=None
+        Probabilities of transitions to begin with. Those that are 0 stay 0: a triangle
+        makes a left-to-right model, a band one whose states have an order.
+    emission_init : dict or None, default=None
+        Parameters of the emission to begin with, by the names of the fields of
+        ``emission_params_``, such as ``{"means": ..., "covariances": ...}``. If all
+        parameters are given, the fit begins there; otherwise the others come from the
+        start that has got furthest after short runs.
+    fixed : sequence of str, default=()
+        Those of "start", "transitions" and "emission" that are not learned.
+    tied_transitions : array-like of int of shape (n_states,) or None, default=None
+        States with the same number share the probabilities with which they are left.
+    tied_emissions : array-like of int of shape (n_states,) or None, default=None
+        States with the same number, from 0, have the same emission.
+    start_prior : float or array-like of shape (n_states,), default=1.0
+        Concentration of a Dirichlet prior of ``start_``: so many first states less one
+        are added to the counts. 1 is no prior.
+    transitions_prior : float or array-like of shape (n_states, n_states), default=1.0
+        The same for the rows of ``transitions_``.
+    n_init : int, default=1
+        Searches of a start; the run with the best lower bound is kept.
+    solver : str or Solver, default="em"
+        "em" (Baum and Welch), "online", "iem", "isaem", "vrttem", "fittem", "saem",
+        "mcem", or an instance of a class of :mod:`sktem.solvers`. Batches are of
+        sequences.
+    sampler : str or Sampler, default="auto"
+        "exact" (smoothed probabilities) or "mc" (states drawn backward after a forward
+        filter); "auto" is what the solver implies.
+    n_draws : int, callable or None, default=None
+        Draws per visit for ``sampler="mc"``; None means 10.
+    batch_size : int or "auto", default="auto"
+        Sequences per iteration, for solvers that do not visit all. "auto" is a
+        twentieth of them, at most 1024.
+    sampling : {"shuffle", "fixed", "inclusion"}, default="shuffle"
+        How batches are drawn, see :class:`sktem.StochasticEM`.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Steps of the stochastic approximation.
+    rho : float or "auto", default="auto"
+        Step of the variance reduction of "vrttem" and "fittem".
+    average : bool, int, "tail" or "random", default=False
+        Which iterate is returned, see :class:`sktem.StochasticEM`.
+    max_iter : int, default=1000
+        Passes over the data, at most.
+    tol : float, default=1e-6
+        The run stops when the log-likelihood has less than this left to gain, per row,
+        extrapolated from its last changes. 0 means never.
+    n_iter_no_change : int, default=3
+        Epochs without progress before a run with noise counts as converged.
+    n_jobs : int or None, default=None
+        Threads of the E-step, over sequences. The result does not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed; an integer makes the result the same at every call.
+    warm_start : bool, default=False
+        Start from the parameters of the previous fit.
+    verbose : int, default=0
+        1 prints epochs, 2 also their change of the objective.
+    verbose_interval : int, default=10
+        Epochs between prints.
+
+    Attributes
+    ----------
+    start_ : ndarray of shape (n_states,)
+        Probabilities of first states.
+    transitions_ : ndarray of shape (n_states, n_states)
+        Probabilities of transitions; row i of the states that follow state i.
+    emission_params_ : NamedTuple
+        Parameters of the emission, such as ``emission_params_.means``.
+    emission_ : Emission
+        The emission.
+    converged_ : bool
+        Whether the run stopped by itself.
+    n_iter_ : int
+        Passes over the data, rounded up.
+    lower_bound_ : float
+        Log-likelihood per row, less the penalty of priors, at the last record.
+    lower_bounds_ : list of float
+        The same for each epoch of the best run.
+    history_ : History
+        The record of the best run.
+    n_sequences_seen_ : int
+        Sequences seen by ``fit`` or on the stream.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when X has names that are all strings.
+
+    See Also
+    --------
+    StochasticEMGaussianMixture : States that do not depend on each other.
+
+    Notes
+    -----
+    Recursions are scaled, not logarithmic, and fall back to logarithms for sequences in
+    which a probability is too small for a float and could matter.
+
+    References
+    ----------
+    L. E. Baum, T. Petrie, G. Soules and N. Weiss, A maximization technique occurring in
+    the statistical analysis of probabilistic functions of Markov chains, Annals of
+    Mathematical Statistics 41, 1970.
+
+    O. Cappe, E. Moulines and T. Ryden, Inference in Hidden Markov Models, 2005.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import HiddenMarkovModel
+    >>> rng = np.random.default_rng(0)
+    >>> states = np.repeat([0, 1, 0, 1], 50)
+    >>> X = rng.normal(size=(200, 1)) + 6.0 * states[:, None]
+    >>> hmm = HiddenMarkovModel(2, random_state=0).fit(X)
+    >>> np.sort(hmm.emission_params_.means.ravel()).round()
+    array([0., 6.])
+    >>> path = hmm.predict(X)
+    >>> int((path[1:] != path[:-1]).sum())
+    3
+
+    Several sequences are told apart by labels of their rows, or by their lengths:
+
+    >>> hmm = hmm.fit(X, lengths=[120, 80])
+    >>> hmm.score_samples(X, groups=np.repeat(["a", "b"], [120, 80])).shape
+    (2,)
+    """
+
+    # Labels of sequences go through pipelines and searches without further requests.
+    __metadata_request__fit: ClassVar[dict] = {"groups": True}
+    __metadata_request__partial_fit: ClassVar[dict] = {"groups": True}
+    __metadata_request__predict: ClassVar[dict] = {"groups": True}
+    __metadata_request__predict_proba: ClassVar[dict] = {"groups": True}
+    __metadata_request__score: ClassVar[dict] = {"groups": True}
+
+    def __init__(
+        self,
+        n_states=2,
+        *,
+        emission="gaussian",
+        start_init=None,
+        transitions_init=None,
+        emission_init=None,
+        fixed=(),
+        tied_transitions=None,
+        tied_emissions=None,
+        start_prior=1.0,
+        transitions_prior=1.0,
+        n_init=1,
+        solver="em",
+        sampler="auto",
+        n_draws=None,
+        batch_size="auto",
+        sampling="shuffle",
+        step_size="auto",
+        rho="auto",
+        average=False,
+        max_iter=1000,
+        tol=1e-6,
+        n_iter_no_change=3,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+    ):
+        self.n_states = n_states
+        self.emission = emission
+        self.start_init = start_init
+        self.transitions_init = transitions_init
+        self.emission_init = emission_init
+        self.fixed = fixed
+        self.tied_transitions = tied_transitions
+        self.tied_emissions = tied_emissions
+        self.start_prior = start_prior
+        self.transitions_prior = transitions_prior
+        self.n_init = n_init
+        self.solver = solver
+        self.sampler = sampler
+        self.n_draws = n_draws
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.step_size = step_size
+        self.rho = rho
+        self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+
+    _stream: SequenceStream | None = None
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is not observed."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # ------------------------------------------------------------------ learning
+
+    @unchanged_by_errors
+    @with_callbacks
+    def fit(
+        self, X, y=None, *, groups=None, lengths=None, states=None, sample_weight=None
+    ):
+        """Learn the parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows in the order of time; NaN is not observed. A list has an array for each
+            sequence.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Label of the sequence of each row, rows of a sequence being next to each
+            other; or the name of their column in a data frame. Without ``groups`` and
+            ``lengths`` all rows are one sequence.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        states : array-like of int of shape (n_samples,) or None, default=None
+            States that are known, -1 for those that are not.
+        sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
+            Weights of rows, the same in all rows of a sequence, or of sequences; a
+            weight means repetition.
+
+        Returns
+        -------
+        HiddenMarkovModel
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is out of range, rows of a group are not next to each other,
+            or a column has values that the emission cannot produce.
+        """
+        self._check_parameters()
+        X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
+        X, weights = checked_sequence_weights(X, sample_weight)
+        model = self._new_model(X, weights)
+        settings = self._settings(model, batch_size=self._batch_size_of(X))
+        warm = self.warm_start and hasattr(self, "emission_params_")
+        seed = seed_sequence(self.random_state)
+
+        def new_run(progress):
+            own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
+            generators = spawn_generators(own)
+            if warm:
+                params = self._fitted().params
+            else:
+                params = self._start(model, X, generators.initialisation)
+            model.set_params(start=params)
+            return RunState(params, generators)
+
+        def finish(state):
+            self._stream = None
+
+        n_init = 1 if warm or self._start_is_given() else self.n_init
+        options = {"n_init": n_init, "finish": finish}
+        state = self._fit(settings, X, weights, new_run, **options)
+        warn_of_run(state, settings)
+        warn_of_states(model, state.params, state)
+        return self
+
+    @undone_if_refused
+    @with_callbacks
+    def partial_fit(
+        self, X, y=None, *, groups=None, lengths=None, continues=False,
+        sample_weight=None,
+    ):  # fmt: skip
+        """Learn from sequences of a stream, or from a piece of an endless sequence.
+
+        A start is made of the first call. After that each sequence is seen once: the
+        step of the k-th batch of ``batch_size`` sequences is ``step_size(k)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        continues : bool, default=False
+            Whether the first sequence continues the last one of the call before. The
+            probabilities of its states given all rows so far are carried over, so that
+            cutting a sequence does not change what is filtered.
+        sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
+            Weights, see :meth:`fit`.
+
+        Returns
+        -------
+        HiddenMarkovModel
+            The estimator, ready to predict.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "emission_params_") and self._stream is None
+        X = observed_sequences(self, X, groups, lengths, reset=first)
+        X, weights = checked_sequence_weights(X, sample_weight)
+        stream = self._stream or SequenceStream(self, X, weights)
+        stream.carry(continues)
+        return self._partial_fit(stream, X, weights, "sequences")
+
+    def _check_parameters(self):
+        self._check_number("n_states", Integral, 1)
+        self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+        self._check_number("tol", Real, 0)
+
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
+        return replace(settings, stopping="gap")
+
+    def _new_model(self, X, weights=None) -> SequenceModel:
+        """Return the model of sequences, without a start."""
+        n_rows = float(X.n_rows if weights is None else weights @ X.lengths)
+        mass = float(len(X) if weights is None else weights.sum())
+        return SequenceModel(
+            chain_of(self, 1.0 / n_rows),
+            emission_of(self.emission),
+            None,
+            rows_per_sequence=n_rows / mass,
+            emission_of_state=emission_of_states(self),
+            fixed_emission="emission" in self.fixed,
+            n_jobs=self.n_jobs,
+        )
+
+    def _start_is_given(self):
+        parts = (self.start_init, self.transitions_init, self.emission_init)
+        return all(part is not None for part in parts)
+
+    def _start(self, model, X, rng):
+        """Return starting parameters."""
+
+        def given(params):
+            return with_given_values(self, model, params)
+
+        return best_start(model, X, given, rng, complete=self._start_is_given())
+
+    def _fitted_attributes(self, settings, state, X):
+        bounds = [float(value) for value in state.history.objective]
+        return {
+            **self._parameter_attributes(settings.model, state.params),
+            "n_features_in_": X.shape[1],
+            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
+            "converged_": state.converged,
+            "lower_bound_": bounds[-1] if bounds else -np.inf,
+            "lower_bounds_": bounds,
+            "history_": state.history,
+            "n_sequences_seen_": len(X),
+        }
+
+    def _parameter_attributes(self, model, params):
+        return {
+            "start_": params.chain.start,
+            "transitions_": params.chain.transitions,
+            "emission_params_": params.emission,
+            "emission_": model.emission,
+        }
+
+    def _fitted(self) -> FittedSequences:
+        """Return the model with the fitted attributes."""
+        check_is_fitted(self, "emission_params_")
+        chain = chain_of(self, 0.0)
+        params = HiddenMarkovParams(
+            chain.params_of(self.start_, self.transitions_), self.emission_params_
+        )
+        model = SequenceModel(
+            chain,
+            self.emission_,
+            params,
+            emission_of_state=emission_of_states(self),
+            fixed_emission="emission" in self.fixed,
+            n_jobs=self.n_jobs,
+        )
+        return FittedSequences(model, params)
+
+    def _asked(self, X, groups, lengths, states=None):
+        """Return the fitted model and checked sequences."""
+        fitted = self._fitted()
+        return fitted, observed_sequences(self, X, groups, lengths, states=states)
+
+    # ------------------------------------------------------------------- answers
+
+    def predict(self, X, *, groups=None, lengths=None, method="viterbi"):
+        """Return the state of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        method : {"viterbi", "marginal"}, default="viterbi"
+            The states that are most probable together, or each for itself.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            States.
+        """
+        check_choice("method", method, ("viterbi", "marginal"))
+        fitted, X = self._asked(X, groups, lengths)
+        return fitted.paths(X)[0] if method == "viterbi" else fitted.smooth(X).argmax(1)
+
+    def decode(self, X, *, groups=None, lengths=None):
+        """Return the most probable states and their joint log-density with the rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_sequences,)
+            Joint log-densities of rows and states.
+        states : ndarray of int of shape (n_samples,)
+            States.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        states, scores = fitted.paths(X)
+        return scores, states
+
+    def predict_proba(self, X, *, groups=None, lengths=None):
+        """Return the probability of each state given all rows of its sequence.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_states)
+            Probabilities.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        return fitted.smooth(X)
+
+    def smooth(self, X, *, groups=None, lengths=None):
+        """Return :meth:`predict_proba`, by its name in the field.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_states)
+            Probabilities.
+        """
+        return self.predict_proba(X, groups=groups, lengths=lengths)
+
+    def filter(self, X, *, groups=None, lengths=None, previous=None):
+        """Return the probability of each state given the rows up to it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        previous : array-like of shape (n_states,) or None, default=None
+            Filtered probabilities of the row before the first one, where the first
+            sequence continues another one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_states)
+            Probabilities.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        if previous is None:
+            return fitted.filter(X)
+        previous = probabilities_of("previous", previous, (self.n_states,))
+        return fitted.filter(X.continued(previous))[1:]
+
+    def forecast(self, X, steps=1, *, n_draws=100, groups=None, lengths=None):
+        """Return the states and rows that follow each sequence.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        steps : int, default=1
+            How many rows ahead.
+        n_draws : int, default=100
+            Draws of the rows to come; their mean and quantiles are the forecast.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        Forecast
+            ``probabilities`` of shape (n_sequences, steps, n_states), and ``draws`` of
+            shape (n_draws, n_sequences, steps, n_features).
+        """
+        if steps < 1 or n_draws < 0:
+            raise ValueError(f"steps must be at least 1, got {steps!r}")
+        fitted, X = self._asked(X, groups, lengths)
+        return fitted.forecast(X, steps, n_draws, self._rng())
+
+    def score_samples(self, X, *, groups=None, lengths=None):
+        """Return the log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (n_sequences,)
+            Log-likelihoods.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        return fitted.model.log_likelihood_of_sequences(X, fitted.params)
+
+    def score(self, X, y=None, *, groups=None, lengths=None, sample_weight=None):
+        """Return the log-likelihood per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        y : None
+            Ignored.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
+            Weights, see :meth:`fit`.
+
+        Returns
+        -------
+        float
+            Log-likelihood of all sequences over the number of rows.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        X, weights = checked_sequence_weights(X, sample_weight)
+        values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
+        weights = np.ones(len(X)) if weights is None else weights
+        return float(weights @ values / (weights @ X.lengths))
+
+    def bic(self, X, *, groups=None, lengths=None):
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        float
+            The criterion, with the number of rows as sample size.
+        """
+        return self._criterion(X, groups, lengths, lambda n: float(np.log(n)))
+
+    def aic(self, X, *, groups=None, lengths=None):
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        return self._criterion(X, groups, lengths, lambda n: 2.0)
+
+    def _criterion(self, X, groups, lengths, price):
+        fitted, X = self._asked(X, groups, lengths)
+        values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
+        count = fitted.model.n_parameters(fitted.params, X.shape[1])
+        return -2.0 * float(values.sum()) + price(X.n_rows) * count
+
+    def sample(self, n_samples=1, *, lengths=None):
+        """Draw rows and their states from the fitted model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows of one sequence.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of several sequences, in place of ``n_samples``.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Rows.
+        states : ndarray of int of shape (n_samples,)
+            States.
+        """
+        fitted = self._fitted()
+        lengths = [n_samples] if lengths is None else lengths
+        if np.min(lengths) < 1:
+            raise ValueError(
+                f"sequences must have at least one row, got lengths {lengths!r}"
+            )
+        return fitted.sample(np.asarray(lengths), self._rng())
+
+    def state_durations(self, longest=100) -> StateDurations:
+        """Return how long the states last.
+
+        Parameters
+        ----------
+        longest : int, default=100
+            Rows up to which probabilities are returned.
+
+        Returns
+        -------
+        StateDurations
+            ``mean`` and ``standard_deviation`` in rows, and ``probabilities`` of
+            lasting 1 to ``longest`` rows, (n_states, longest).
+        """
+        return self._fitted().durations(longest)
+
+    def _rng(self):
+        """Return the generator of draws."""
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        legacy = check_random_state(self.random_state)
+        return np.random.default_rng(legacy.randint(2**31))

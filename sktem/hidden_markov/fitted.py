@@ -1,0 +1,153 @@
+"""Answers of a fitted hidden Markov model about sequences."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
+from sktem.hidden_markov.recursions import filtered_probabilities, most_probable
+from sktem.hidden_markov.rows import ObservedSequences, each_part
+
+__all__ = ["FittedSequences", "Forecast", "StateDurations"]
+
+
+class Forecast(NamedTuple):
+    """States and rows to come.
+
+    Attributes
+    ----------
+    probabilities : ndarray of shape (n_sequences, steps, n_states)
+        Probabilities of the states after each sequence.
+    draws : ndarray of shape (n_draws, n_sequences, steps, n_features)
+        Rows drawn with states that follow each other.
+    """
+
+    probabilities: np.ndarray
+    draws: np.ndarray
+
+
+class StateDurations(NamedTuple):
+    """Numbers of rows that states last.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_states,)
+        Mean duration; infinite for a state that is never left.
+    standard_deviation : ndarray of shape (n_states,)
+        Standard deviation.
+    probabilities : ndarray of shape (n_states, longest)
+        Probability of lasting 1, 2, ... rows.
+    """
+
+    mean: np.ndarray
+    standard_deviation: np.ndarray
+    probabilities: np.ndarray
+
+
+class FittedSequences(NamedTuple):
+    """A model with its parameters.
+
+    Attributes
+    ----------
+    model : SequenceModel
+        The model.
+    params : HiddenMarkovParams
+        Its parameters.
+    """
+
+    model: SequenceModel
+    params: HiddenMarkovParams
+
+    def _parts(self, X: ObservedSequences):
+        """Yield places of rows and of sequences, log-densities, rows and matrices."""
+        model, params = self.model, self.params
+        for part in each_part(X):
+            rows = X[part]
+            place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
+            L = model.log_densities(rows, params)
+            yield place, part, L, rows, model.chain.matrices(params.chain, rows)
+
+    def paths(self, X):
+        """Return the most probable states of all rows, and scores of the sequences."""
+        states, scores = np.empty(X.n_rows, np.int64), np.empty(len(X))
+        for place, part, L, rows, matrices in self._parts(X):
+            states[place], scores[part] = most_probable(L, rows.offsets, matrices)
+        return states, scores
+
+    def smooth(self, X):
+        """Return the probabilities of the states given all rows of a sequence."""
+        found = np.empty((X.n_rows, self.model.chain.n_states))
+        for part in each_part(X):
+            place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
+            found[place] = self.model.smoothed(X[part], self.params)[0].gamma
+        return found
+
+    def filter(self, X):
+        """Return the probabilities of the states given the rows so far."""
+        found = np.empty((X.n_rows, self.model.chain.n_states))
+        for place, _, L, rows, matrices in self._parts(X):
+            found[place] = filtered_probabilities(L, rows.offsets, matrices)[0]
+        return found
+
+    def forecast(self, X, steps, n_draws, rng) -> Forecast:
+        """Return probabilities of the states to come, and draws of rows."""
+        if (X.lengths == 0).any():
+            raise ValueError("forecast needs sequences with at least one row")
+        A = self.params.chain.transitions
+        last = self.filter(X)[X.offsets[1:] - 1]
+        probabilities = np.empty((len(X), steps, len(A)))
+        now = last
+        for k in range(steps):
+            now = now @ A
+            probabilities[:, k] = now
+        draws = np.empty((n_draws, len(X), steps, X.X.shape[1]))
+        for m in range(n_draws):
+            states = chosen(last, rng)
+            for k in range(steps):
+                states = chosen(A[states], rng)
+                draws[m, :, k] = self.rows_of(states, rng)
+        return Forecast(probabilities, draws)
+
+    def rows_of(self, states, rng):
+        """Draw a row for each state."""
+        groups = self.model.emission_of_state
+        states = states if groups is None else groups[states]
+        return self.model.emission.sample(self.params.emission, states, rng)
+
+    def sample(self, lengths, rng):
+        """Draw sequences of some lengths: rows and states."""
+        start, A = self.params.chain.start, self.params.chain.transitions
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        states = np.empty(offsets[-1], np.int64)
+        limits = A.cumsum(axis=1)
+        limits /= limits[:, -1:]
+        uniforms = rng.random(len(states))
+        for first, stop in zip(offsets[:-1], offsets[1:], strict=True):
+            now = 0
+            for t in range(first, stop):
+                if t == first:
+                    now = int(chosen(start[None], rng)[0])
+                else:
+                    now = int(np.searchsorted(limits[now], uniforms[t], side="right"))
+                states[t] = now
+        return self.rows_of(states, rng), states
+
+    def durations(self, longest) -> StateDurations:
+        """Return the geometric durations of the states."""
+        stay = np.diagonal(self.params.chain.transitions)
+        with np.errstate(divide="ignore"):
+            mean = 1.0 / (1.0 - stay)
+            deviation = np.sqrt(stay) / (1.0 - stay)
+        counts = np.arange(longest)
+        return StateDurations(
+            mean, deviation, (1 - stay)[:, None] * stay[:, None] ** counts
+        )
+
+
+def chosen(probabilities, rng):
+    """Draw an index for each row of probabilities."""
+    limits = probabilities.cumsum(axis=1)
+    limits = limits / limits[:, -1:]
+    return (rng.random(len(limits))[:, None] >= limits).sum(axis=1)

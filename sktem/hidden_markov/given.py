@@ -1,0 +1,198 @@
+"""Checks of the data and of the start that users give."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import numpy as np
+
+from sktem.choices import check_choice, check_names
+from sktem.emissions import Emission
+from sktem.hidden_markov.chain import Chain, ChainParams
+from sktem.hidden_markov.model import HiddenMarkovParams
+from sktem.hidden_markov.rows import ObservedSequences
+from sktem.sequences.given import given_rows, offsets_of
+from sktem.validation import validate_data
+
+__all__ = [
+    "chain_of",
+    "emission_of",
+    "emission_of_states",
+    "observed_sequences",
+    "probabilities_of",
+    "with_given_values",
+]
+
+#: Parts that can be fixed.
+PARTS = ("start", "transitions", "emission")
+
+#: Emissions that have a short name.
+EMISSIONS = {
+    "bernoulli": "Bernoulli",
+    "categorical": "Categorical",
+    "gaussian": "Gaussian",
+    "poisson": "Poisson",
+}
+#: Sums of probabilities may differ from 1 by as much.
+TOLERANCE = 1e-6
+
+
+def emission_of(emission) -> Emission:
+    """Return an emission, given one or its name."""
+    if isinstance(emission, Emission):
+        return emission
+    name = check_choice("emission", emission, EMISSIONS, " or an Emission")
+    return getattr(import_module("sktem.emissions"), EMISSIONS[name])()
+
+
+def observed_sequences(
+    estimator, X, groups=None, lengths=None, *, states=None, reset=False
+) -> ObservedSequences:
+    """Return checked sequences of what users give.
+
+    Parameters
+    ----------
+    estimator : HiddenMarkovModel
+        The estimator, whose columns are set or checked.
+    X : array-like of shape (n_rows, n_features), or list of such
+        The rows.
+    groups : array-like of shape (n_rows,), str, int or None, default=None
+        Labels of adjacent rows, or their column.
+    lengths : array-like of int or None, default=None
+        Numbers of rows of the sequences.
+    states : array-like of shape (n_rows,) or None, default=None
+        Known states, -1 where they are not.
+    reset : bool, default=False
+        Whether columns are set.
+
+    Returns
+    -------
+    ObservedSequences
+        The sequences.
+    """
+    given = given_rows(X, groups, lengths)
+    rows = validate_data(
+        estimator,
+        given.X,
+        reset=reset,
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite="allow-nan",
+    )
+    offsets = given.offsets
+    if offsets is None:
+        offsets = offsets_of(len(rows), given.groups, lengths)
+    emission_of(estimator.emission).check(rows)
+    return ObservedSequences(
+        offsets, rows, _known_states(states, len(rows), estimator.n_states)
+    )
+
+
+def _known_states(states, n_rows, n_states):
+    """Return known states as integers, None without any."""
+    if states is None:
+        return None
+    values = np.asarray(states)
+    whole = values.dtype.kind in "biuf" and bool((values == np.round(values)).all())
+    if values.shape != (n_rows,) or not whole:
+        raise ValueError(
+            f"states must have an integer for each of {n_rows} rows, -1 where the "
+            f"state is not known; got shape {values.shape} of {values.dtype}"
+        )
+    values = values.astype(np.int64)
+    if values.min(initial=0) < -1 or values.max(initial=0) >= n_states:
+        raise ValueError(
+            f"states must be from 0 to {n_states - 1}, or -1; got "
+            f"{values.min()} to {values.max()}"
+        )
+    return values if (values >= 0).any() else None
+
+
+def chain_of(estimator, prior_share) -> Chain:
+    """Return the chain that the parameters of an estimator describe."""
+    K = estimator.n_states
+    fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
+    check_names("fixed", fixed, PARTS, "parts")
+    tied = estimator.tied_transitions
+    if tied is not None:
+        tied = np.asarray(tied)
+        if tied.shape != (K,):
+            raise ValueError(f"tied_transitions must have the shape {(K,)}")
+    priors = {}
+    for name, shape in (("start_prior", (K,)), ("transitions_prior", (K, K))):
+        value = np.asarray(getattr(estimator, name), dtype=np.float64)
+        if value.shape not in ((), shape) or not (value > 0).all():
+            raise ValueError(
+                f"{name} must be positive, a number or of the shape {shape}; got "
+                f"{getattr(estimator, name)!r}"
+            )
+        priors[name] = float(value) if value.ndim == 0 else value
+    return Chain(K, tuple(fixed), tied, **priors, prior_share=prior_share)
+
+
+def emission_of_states(estimator) -> np.ndarray | None:
+    """Return which emission each state has, None where each has its own."""
+    if estimator.tied_emissions is None:
+        return None
+    tied, K = np.asarray(estimator.tied_emissions), estimator.n_states
+    if tied.shape != (K,) or not np.array_equal(np.unique(tied), range(max(tied) + 1)):
+        raise ValueError(
+            f"tied_emissions must have {K} integers that count from 0 without gaps, "
+            f"got {estimator.tied_emissions!r}"
+        )
+    return tied
+
+
+def with_given_values(estimator, model, params) -> HiddenMarkovParams:
+    """Return parameters with the values that a user has given in their place."""
+    K = estimator.n_states
+    start, transitions = params.chain
+    if estimator.start_init is not None:
+        start = probabilities_of("start_init", estimator.start_init, (K,))
+    if estimator.transitions_init is not None:
+        transitions = probabilities_of(
+            "transitions_init", estimator.transitions_init, (K, K)
+        )
+    emission = params.emission
+    if estimator.emission_init is not None:
+        values = estimator.emission_init
+        emission = _with_emission_values(model.emission, emission, values)
+    return HiddenMarkovParams(ChainParams(start, transitions), emission)
+
+
+def probabilities_of(name, value, shape) -> np.ndarray:
+    """Return probabilities along the last axis that a user has given."""
+    array = np.array(value, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have the shape {shape}, got {array.shape}")
+    if not (array >= 0).all():
+        raise ValueError(f"{name} must not have negative values or NaN")
+    sums = array.sum(axis=-1)
+    if (np.abs(sums - 1.0) > TOLERANCE).any():
+        raise ValueError(f"{name} must have sums of 1, got {sums}")
+    return array / sums[..., None]
+
+
+def _with_emission_values(emission, params, values):
+    """Return parameters of an emission with values that a user has given."""
+    check_names("emission_init", values, params._fields, "parameters")
+    fields = {}
+    for name, value in values.items():
+        before = np.asarray(getattr(params, name))
+        fields[name] = np.array(value, dtype=before.dtype)
+        if fields[name].shape != before.shape:
+            raise ValueError(
+                f"emission_init[{name!r}] must have the shape {before.shape}, got "
+                f"{fields[name].shape}"
+            )
+    params = params._replace(**fields)
+    if "covariances" in fields and "precisions_cholesky" in params._fields:
+        structure = emission.structure(*params.means.shape)
+        try:
+            factors = structure.precisions_cholesky(params.covariances)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                "emission_init['covariances'] must be positive definite"
+            ) from error
+        params = params._replace(precisions_cholesky=factors)
+    return params

@@ -1,0 +1,3 @@
+"""Compiled recursions of hidden Markov models."""
+
+__all__: list[str] = []

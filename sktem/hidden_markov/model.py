@@ -1,0 +1,275 @@
+"""Hidden Markov models of any emission as complete-data models of sequences."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sktem.e_step.row_random import row_keys
+from sktem.hidden_markov.chain import Chain
+from sktem.hidden_markov.recursions import (
+    drawn_states,
+    log_likelihoods,
+    smoothed,
+)
+from sktem.hidden_markov.rows import ObservedSequences, each_part
+from sktem.models.base import LatentModel
+
+__all__ = ["HiddenMarkovParams", "SequenceModel"]
+
+
+class HiddenMarkovParams(NamedTuple):
+    """Parameters of a hidden Markov model.
+
+    Attributes
+    ----------
+    chain : ChainParams
+        Probabilities of first states and of transitions.
+    emission : NamedTuple
+        Parameters of the emission.
+    """
+
+    chain: Any
+    emission: Any
+
+
+class Visit(NamedTuple):
+    """Probabilities of the states of a sequence, as a solver remembers them.
+
+    Attributes
+    ----------
+    gamma : ndarray of shape (n_rows, K)
+        Probabilities of the states, or shares of draws.
+    chain : ndarray of shape (n_statistics,)
+        Statistics of the chain.
+    emission : NamedTuple
+        Parameters at which what is not observed is expected.
+    """
+
+    gamma: np.ndarray
+    chain: np.ndarray
+    emission: Any
+
+
+class SequenceModel(LatentModel):
+    """Complete-data model of sequences with hidden states.
+
+    A row of the loop is a sequence, and its latents are its states. Statistics and
+    likelihoods are divided by the mean number of rows of a sequence, so that they are
+    per row of the data.
+
+    Parameters
+    ----------
+    chain : Chain
+        The chain of the states.
+    emission : Emission
+        What is observed given a state.
+    start : HiddenMarkovParams
+        Where a fit starts.
+    rows_per_sequence : float, default=1.0
+        Mean number of rows of a sequence.
+    emission_of_state : ndarray of int of shape (K,) or None, default=None
+        Which emission each state has; None gives each its own.
+    fixed_emission : bool, default=False
+        Whether the emission is not learned.
+    n_jobs : int or None, default=None
+        Threads. The result does not depend on it.
+    """
+
+    averages_draws = True
+
+    def __init__(
+        self,
+        chain: Chain,
+        emission,
+        start,
+        rows_per_sequence=1.0,
+        emission_of_state=None,
+        fixed_emission=False,
+        n_jobs=None,
+    ):
+        self.chain = chain
+        self.emission = emission
+        self.start = start
+        self.rows_per_sequence = rows_per_sequence
+        self.emission_of_state = emission_of_state
+        self.fixed_emission = fixed_emission
+        self.n_jobs = n_jobs
+
+    def initial_params(self, X, rng):
+        """Return the start."""
+        return self.start
+
+    # The E-step -----------------------------------------------------------------
+
+    def log_densities(self, X: ObservedSequences, params) -> np.ndarray:
+        """Return log-densities of rows in each state, -inf in excluded ones."""
+        L = self.emission.log_density(X.X, params.emission)
+        if self.emission_of_state is not None:
+            L = L[:, self.emission_of_state]
+        if X.labels is not None:
+            known = np.flatnonzero(X.labels >= 0)
+            kept = L[known, X.labels[known]]
+            L[known] = -np.inf
+            L[known, X.labels[known]] = kept
+        return np.ascontiguousarray(L)
+
+    def by_emission(self, gamma) -> np.ndarray:
+        """Return the weights of the rows for each emission."""
+        groups = self.emission_of_state
+        if groups is None:
+            return gamma
+        return gamma @ np.eye(int(groups.max()) + 1)[groups]
+
+    def smoothed(self, X: ObservedSequences, params, weights=None):
+        """Return smoothed probabilities of the states, and the matrices used."""
+        matrices = self.chain.matrices(params.chain, X)
+        L = self.log_densities(X, params)
+        return smoothed(L, X.offsets, matrices, weights), matrices
+
+    def expected_statistics(self, X, params, sample_weight=None):
+        """Return mean statistics and mean log-likelihood per row."""
+        parts = list(each_part(X))
+
+        def sums(part):
+            rows = X[part]
+            weights = None if sample_weight is None else sample_weight[part]
+            found, matrices = self.smoothed(rows, params, weights)
+            chain = self.chain.sums(found, matrices, rows, params.chain, weights)
+            R = self.by_emission(found.gamma)
+            emission = self.emission.statistics(rows.X, R, params.emission)
+            values = found.log_likelihood
+            total = values.sum() if weights is None else float(weights @ values)
+            return np.concatenate([chain, emission]), total
+
+        found = self._each(sums, parts)
+        mass = len(X) if sample_weight is None else sample_weight.sum()
+        scale = float(mass) * self.rows_per_sequence
+        statistics, total = found[0]
+        for one, value in found[1:]:
+            statistics = statistics + one
+            total += value
+        return statistics / scale, total / scale
+
+    def _each(self, function, parts):
+        """Return results for parts, in order, by threads where there are several."""
+        if self.n_jobs in (None, 1) or len(parts) == 1:
+            return [function(part) for part in parts]
+        run = Parallel(n_jobs=self.n_jobs, backend="threading")
+        return run(delayed(function)(part) for part in parts)
+
+    def posterior(self, X, params):
+        """Return the probabilities of the states of each sequence."""
+        found = np.empty(len(X), dtype=object)
+        for part in each_part(X):
+            rows = X[part]
+            smooth, matrices = self.smoothed(rows, params)
+            chain = self.chain.of_each(smooth, matrices, rows, params.chain)
+            self._visits(found[part], rows, smooth.gamma, chain, params)
+        return found
+
+    def draw_posterior(self, X, params, n_draws, rng):
+        """Draw the states of each sequence; return their shares of the draws."""
+        seed, keys = row_keys(rng, len(X))
+        found = np.empty(len(X), dtype=object)
+        K = self.chain.n_states
+        for part in each_part(X):
+            rows = X[part]
+            states = drawn_states(
+                self.log_densities(rows, params),
+                rows.offsets,
+                self.chain.matrices(params.chain, rows),
+                seed,
+                keys[part],
+                n_draws,
+            )
+            gamma, chain = np.zeros((rows.n_rows, K)), 0.0
+            places = np.arange(rows.n_rows)
+            for one in states:
+                gamma[places, one] += 1.0 / n_draws
+                chain = chain + self.chain.of_states(one, rows, params.chain) / n_draws
+            self._visits(found[part], rows, gamma, chain, params)
+        return found
+
+    @staticmethod
+    def _visits(out, X, gamma, chain, params):
+        """Write what is known of each sequence."""
+        for i in range(len(X)):
+            rows = slice(X.offsets[i], X.offsets[i + 1])
+            out[i] = Visit(gamma[rows], chain[i], params.emission)
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        """Average the statistics for given probabilities of the states."""
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        chain = sum(w * visit.chain for w, visit in zip(weights, Z, strict=True))
+        # What is missing is expected at the parameters of each visit.
+        groups: dict[int, list[int]] = {}
+        complete = not np.isnan(X.X).any()
+        for i, visit in enumerate(Z):
+            groups.setdefault(0 if complete else id(visit.emission), []).append(i)
+        emission: Any = 0.0
+        for members in groups.values():
+            chosen = np.array(members)
+            rows = X[chosen] if len(groups) > 1 else X
+            gamma = np.concatenate([weights[i] * Z[i].gamma for i in members])
+            emission = emission + self.emission.statistics(
+                rows.X, self.by_emission(gamma), Z[members[0]].emission
+            )
+        scale = weights.sum() * self.rows_per_sequence
+        return np.concatenate([chain, emission]) / scale
+
+    def log_likelihood(self, X, params):
+        """Return the log-likelihood of each sequence, over the rows of a mean one."""
+        return self.log_likelihood_of_sequences(X, params) / self.rows_per_sequence
+
+    def log_likelihood_of_sequences(self, X, params) -> np.ndarray:
+        """Return the log-likelihood of each sequence."""
+
+        def values(part):
+            rows = X[part]
+            matrices = self.chain.matrices(params.chain, rows)
+            L = self.log_densities(rows, params)
+            return log_likelihoods(L, rows.offsets, matrices)
+
+        return np.concatenate(self._each(values, list(each_part(X))) or [np.empty(0)])
+
+    # The M-step -----------------------------------------------------------------
+
+    def maximize(self, s, params):
+        """Return the parameters of the statistics."""
+        params = self.start if params is None else params
+        count = self.chain.n_statistics
+        chain = self.chain.maximize(s[:count], params.chain)
+        emission = params.emission
+        if not self.fixed_emission:
+            emission = self.emission.maximize(s[count:], emission)
+        return HiddenMarkovParams(chain, emission)
+
+    def project(self, s):
+        """Return statistics that sequences can have, and whether these were outside."""
+        count = self.chain.n_statistics
+        chain, left = self.chain.project(s[:count])
+        emission, outside = self.emission.project(s[count:], self.start.emission)
+        if not (left or outside):
+            return s, False
+        return np.concatenate([chain, emission]), True
+
+    def penalty(self, params):
+        """Return minus the logarithm of the prior, per row."""
+        return self.chain.penalty(params.chain) + self.emission.penalty(params.emission)
+
+    def degeneracies(self, params):
+        """Return how many states were floored or kept in the M-step."""
+        return self.emission.degeneracies(params.emission)
+
+    def n_parameters(self, params, n_features) -> int:
+        """Return the number of free parameters."""
+        count = self.chain.n_parameters(params.chain)
+        if self.fixed_emission:
+            return count
+        K = self.chain.n_states
+        if self.emission_of_state is not None:
+            K = int(self.emission_of_state.max()) + 1
+        return count + self.emission.n_parameters(K, n_features, params.emission)

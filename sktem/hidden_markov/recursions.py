@@ -1,0 +1,320 @@
+"""Filters and smoothers of sequences, whatever their probabilities."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "Matrices",
+    "Smoothed",
+    "drawn_states",
+    "filtered_probabilities",
+    "log_likelihoods",
+    "most_probable",
+    "smoothed",
+]
+
+#: numba is imported on first use.
+KERNELS = "sktem.hidden_markov.kernels"
+NOTHING = np.empty(0)
+#: States that a byte can number.
+STATES_OF_BYTE = 256
+#: Entries of arrays of pairs of states, at most, at a time.
+MOST_ENTRIES = 1 << 22
+
+
+class Matrices(NamedTuple):
+    """Probabilities of a chain, in the form of the compiled functions.
+
+    Attributes
+    ----------
+    start : ndarray of shape (n_sequences, width) or (1, width)
+        Probabilities of first states, padded by zeros.
+    transitions : ndarray of shape (2, m, width, width)
+        Matrices of probabilities, and the transposed ones, padded by zeros.
+    which : ndarray of int of shape (n,) or (0,)
+        Matrix that leads from each row to the next; if empty, the first does.
+    n_states : int
+        States without the padding.
+    """
+
+    start: np.ndarray
+    transitions: np.ndarray
+    which: np.ndarray
+    n_states: int
+
+    @classmethod
+    def of(cls, start, transitions, which=None) -> Matrices:
+        """Return padded matrices."""
+        start = np.atleast_2d(start)
+        K = start.shape[1]
+        width = -(-K // 4) * 4
+        transitions = transitions.reshape(-1, K, K)
+        padded = np.zeros((2, len(transitions), width, width))
+        padded[0, :, :K, :K] = transitions
+        padded[1, :, :K, :K] = np.swapaxes(transitions, 1, 2)
+        first = np.zeros((len(start), width))
+        first[:, :K] = start
+        which = np.empty(0, np.int64) if which is None else which
+        return cls(first, padded, which, K)
+
+    def of_sequence(self, i: int, rows: slice) -> Matrices:
+        """Return the matrices of one sequence, with these rows."""
+        start = self.start[[i if len(self.start) > 1 else 0]]
+        return self._replace(start=start, which=self.which[rows])
+
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Matrices without the padding, (m, K, K)."""
+        return self.transitions[0, :, : self.n_states, : self.n_states]
+
+    def logarithms(self):
+        """Return logarithms of the probabilities, without the padding."""
+        with np.errstate(divide="ignore"):
+            start = np.log(self.start[:, : self.n_states])
+            return start, np.log(np.ascontiguousarray(self.probabilities))
+
+
+class Filtered(NamedTuple):
+    """Results of a pass forward.
+
+    Attributes
+    ----------
+    b, a : ndarray of shape (n, width)
+        Densities over the largest of a row, and joint probabilities with the states.
+    c : ndarray of shape (n,)
+        Sums of `a`.
+    log_likelihood : ndarray of shape (n_sequences,)
+        Log-likelihoods.
+    failed : ndarray of bool of shape (n_sequences,)
+        Sequences of which all this is not known.
+    """
+
+    b: np.ndarray
+    a: np.ndarray
+    c: np.ndarray
+    log_likelihood: np.ndarray
+    failed: np.ndarray
+
+
+class Smoothed(NamedTuple):
+    """Probabilities of states given all rows.
+
+    Attributes
+    ----------
+    gamma : ndarray of shape (n, K)
+        Probabilities of the states, times the weights of the sequences.
+    log_likelihood : ndarray of shape (n_sequences,)
+        Log-likelihoods.
+    before, after : ndarray of shape (n, width)
+        Expected transitions from row t are ``A * outer(before[t], after[t + 1])``.
+    others : dict
+        Expected transitions (n_rows - 1, K, K) of sequences for which these products
+        are 0, by index of the sequence.
+    """
+
+    gamma: np.ndarray
+    log_likelihood: np.ndarray
+    before: np.ndarray
+    after: np.ndarray
+    others: dict
+
+    def total_transitions(self, matrices: Matrices) -> np.ndarray:
+        """Return expected transitions of all rows together, (K, K)."""
+        K = matrices.n_states
+        products = self.before[:-1].T @ self.after[1:]
+        total = products[:K, :K] * matrices.probabilities[0]
+        for pairs in self.others.values():
+            total = total + pairs.sum(axis=0)
+        return total
+
+    def transitions_of_each(self, matrices: Matrices, offsets) -> np.ndarray:
+        """Return expected transitions of each sequence, (n_sequences, K, K)."""
+        K = matrices.n_states
+        found = np.zeros((len(offsets) - 1, K, K))
+        for i, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+            if i in self.others:
+                found[i] = self.others[i].sum(axis=0)
+                continue
+            product = self.before[first : stop - 1].T @ self.after[first + 1 : stop]
+            found[i] = product[:K, :K]
+        ordinary = np.ones(len(found), dtype=bool)
+        ordinary[list(self.others)] = False
+        found[ordinary] *= matrices.probabilities[0]
+        return found
+
+    def transitions_of_rows(self, matrices: Matrices, offsets) -> np.ndarray:
+        """Return expected transitions from each row to the next, (n, K, K)."""
+        K = matrices.n_states
+        found = np.zeros((len(self.gamma), K, K))
+        A = matrices.probabilities
+        A = A[matrices.which[:-1]] if len(matrices.which) else A[0]
+        found[:-1] = self.before[:-1, :K, None] * self.after[1:, None, :K] * A
+        for i, pairs in self.others.items():
+            found[offsets[i] : offsets[i + 1] - 1] = pairs
+        return found
+
+
+def _kernels(name):
+    return import_module(f"{KERNELS}.{name}")
+
+
+def filtered(L, offsets, matrices: Matrices) -> Filtered:
+    """Filter sequences, given log-densities of their rows."""
+    n, width = len(L), matrices.start.shape[1]
+    found = Filtered(
+        np.empty((n, width)),
+        np.empty((n, width)),
+        np.ones(n),
+        np.zeros(len(offsets) - 1),
+        np.zeros(len(offsets) - 1, dtype=bool),
+    )
+    start, transitions, which, _ = matrices
+    _kernels("scaled").forward(L, offsets, start, transitions, which, *found)
+    return found
+
+
+def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
+    """Smooth sequences, given log-densities of their rows.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, K)
+        Log-densities.
+    offsets : ndarray of int of shape (n_sequences + 1,)
+        Where sequences begin.
+    matrices : Matrices
+        Probabilities of the chain.
+    weights : ndarray of shape (n_sequences,) or None, default=None
+        Weights of the sequences.
+    next_row : ndarray of shape (width,), default=nothing
+        As of the kernel ``backward``, where the last sequence continues.
+
+    Returns
+    -------
+    Smoothed
+        Probabilities of the states.
+    """
+    found = filtered(L, offsets, matrices)
+    gamma = np.zeros(L.shape)
+    given = NOTHING if weights is None else weights
+    _kernels("scaled").backward(
+        found.b, found.a, found.c, offsets, matrices.transitions, matrices.which,
+        given, next_row, gamma, found.failed,
+    )  # fmt: skip
+    others = {}
+    for i in np.flatnonzero(found.failed).tolist():
+        rows = slice(offsets[i], offsets[i + 1])
+        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        weight = 1.0 if weights is None else weights[i]
+        gamma[rows] = weight * one.gamma
+        found.log_likelihood[i] = one.log_likelihood
+        others[i] = weight * one.transitions()
+    return Smoothed(gamma, found.log_likelihood, found.a, found.b, others)
+
+
+class ByLogarithms(NamedTuple):
+    """Results for one sequence by logarithms.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n, K)
+        Logarithms of the filtered probabilities.
+    gamma : ndarray of shape (n, K)
+        Smoothed probabilities.
+    factors : ndarray of shape (n, K)
+        As of the kernel ``smooth``.
+    log_likelihood : float
+        Log-likelihood.
+    matrices : Matrices
+        Probabilities of the chain.
+    """
+
+    alpha: np.ndarray
+    gamma: np.ndarray
+    factors: np.ndarray
+    log_likelihood: float
+    matrices: Matrices
+
+    def transitions(self):
+        """Return the expected transitions between rows, (n - 1, K, K)."""
+        n, K = self.gamma.shape
+        pairs = np.empty((n - 1, K, K))
+        _, A = self.matrices.logarithms()
+        which = self.matrices.which
+        step = max(1, MOST_ENTRIES // K**2)
+        for first in range(0, n - 1, step):
+            rows = slice(first, min(first + step, n - 1))
+            after = slice(rows.start + 1, rows.stop + 1)
+            logs = A[which[rows]] if len(which) else A[0]
+            total = self.alpha[rows][:, :, None] + logs + self.factors[after][:, None]
+            pairs[rows] = np.exp(total)
+        return pairs
+
+
+def by_logarithms(L, matrices: Matrices) -> ByLogarithms:
+    """Smooth one sequence by logarithms, which no probability is too small for."""
+    start, transitions = matrices.logarithms()
+    alpha, gamma, factors = (np.empty(L.shape) for _ in range(3))
+    log_likelihood = _kernels("logarithmic").smooth(
+        L.copy(), start[0], transitions, matrices.which, NOTHING, alpha, gamma, factors
+    )
+    return ByLogarithms(alpha, gamma, factors, log_likelihood, matrices)
+
+
+def log_likelihoods(L, offsets, matrices: Matrices) -> np.ndarray:
+    """Return the log-likelihoods of sequences."""
+    found = filtered(L, offsets, matrices)
+    for i in np.flatnonzero(found.failed).tolist():
+        rows = slice(offsets[i], offsets[i + 1])
+        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        found.log_likelihood[i] = one.log_likelihood
+    return found.log_likelihood
+
+
+def filtered_probabilities(L, offsets, matrices: Matrices):
+    """Return filtered probabilities of the states (n, K), and log-likelihoods."""
+    found = filtered(L, offsets, matrices)
+    K = matrices.n_states
+    with np.errstate(invalid="ignore"):  # of sequences that have failed
+        probabilities = found.a[:, :K] / found.c[:, None]
+    for i in np.flatnonzero(found.failed).tolist():
+        rows = slice(offsets[i], offsets[i + 1])
+        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        probabilities[rows] = np.exp(one.alpha)
+        found.log_likelihood[i] = one.log_likelihood
+    return probabilities, found.log_likelihood
+
+
+def most_probable(L, offsets, matrices: Matrices):
+    """Return the most probable states of sequences, and their joint log-densities."""
+    n, K = L.shape
+    start, transitions = matrices.logarithms()
+    longest = int(np.diff(offsets).max(initial=0))
+    dtype = np.uint8 if K <= STATES_OF_BYTE else np.uint16
+    states, scores = np.empty(n, np.int64), np.empty(len(offsets) - 1)
+    _kernels("logarithmic").viterbi(
+        L, offsets, start, transitions, matrices.which, states, scores,
+        np.empty((longest, K), dtype),
+    )  # fmt: skip
+    return states, scores
+
+
+def drawn_states(L, offsets, matrices: Matrices, seed, rows, n_draws):
+    """Draw states of sequences given all rows, (n_draws, n)."""
+    found = filtered(L, offsets, matrices)
+    for i in np.flatnonzero(found.failed).tolist():
+        part = slice(offsets[i], offsets[i + 1])
+        one = by_logarithms(L[part], matrices.of_sequence(i, part))
+        found.a[part, : matrices.n_states] = np.exp(one.alpha)
+        found.a[part, matrices.n_states :] = 0.0
+    states = np.empty((n_draws, len(L)), np.int64)
+    for m in range(n_draws):
+        _kernels("draws").sample_states(
+            found.a, offsets, matrices.transitions, matrices.which, np.uint64(seed),
+            rows, m, states[m],
+        )  # fmt: skip
+    return states

@@ -1,0 +1,209 @@
+"""Where a fit starts: clusters of rows and of windows, compared by short runs."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.hidden_markov.chain import ChainParams
+from sktem.hidden_markov.model import HiddenMarkovParams
+from sktem.hidden_markov.rows import ObservedSequences
+
+__all__ = ["Search", "best_start", "plain_chain"]
+
+
+class Search(NamedTuple):
+    """How a start is searched.
+
+    Attributes
+    ----------
+    windows : tuple of int
+        Rows of the windows whose means and deviations are clustered; 1 are rows.
+    random : int
+        Further starts, from clusters about random rows.
+    most_rows : int
+        Rows of the sequences on which starts are compared, about.
+    passes, more_passes : int
+        EM passes of each start, and of those that are left after them.
+    left : int
+        Starts that are left.
+    """
+
+    windows: tuple[int, ...] = (1, 3, 7, 21)
+    random: int = 4
+    most_rows: int = 20_000
+    passes: int = 12
+    more_passes: int = 40
+    left: int = 3
+
+
+def plain_chain(n_states, persistence=10.0) -> ChainParams:
+    """Return a chain that stays in a state for a while, and goes to any other."""
+    K = n_states
+    stay = 1.0 if K == 1 else 1.0 - 1.0 / persistence
+    transitions = np.full((K, K), (1.0 - stay) / max(K - 1, 1))
+    np.fill_diagonal(transitions, stay)
+    return ChainParams(np.full(K, 1.0 / K), transitions)
+
+
+def best_start(model, X, given, rng, search=None, complete=False):
+    """Return the start from which short runs of EM have got furthest.
+
+    Parameters
+    ----------
+    model : SequenceModel
+        The model, without a start.
+    X : ObservedSequences
+        The sequences.
+    given : callable
+        Puts what the user has given in the place of parameters.
+    rng : numpy.random.Generator
+        Random numbers.
+    search : Search or None, default=None
+        Settings.
+    complete : bool, default=False
+        Whether all parameters are given, so that there is nothing to search.
+
+    Returns
+    -------
+    HiddenMarkovParams
+        The start.
+    """
+    search = Search() if search is None else search
+    if complete:
+        # Clusters only give the parameters their shapes.
+        labels = np.arange(X.n_rows) * model.chain.n_states // max(X.n_rows, 1)
+        return given(_from_clusters(model, X, labels))
+    few = _few_sequences(X, search.most_rows, rng)
+    starts = [given(one) for one in _starts(model, few, search, rng)]
+    if len(starts) == 1:
+        return starts[0]
+    runs = [_run(model, few, one, search.passes) for one in starts]
+    runs.sort(key=lambda run: -run[0])
+    runs = [_run(model, few, one, search.more_passes) for _, one in runs[: search.left]]
+    return max(runs, key=lambda run: run[0])[1]
+
+
+def _few_sequences(X, most, rng):
+    """Return some sequences, or a piece of one, with about so many rows."""
+    if X.n_rows <= most:
+        return X
+    order = rng.permutation(len(X))
+    chosen = order[: max(1, int(np.searchsorted(np.cumsum(X.lengths[order]), most)))]
+    few = X[np.sort(chosen)]
+    if few.n_rows <= 2 * most:
+        return few
+    # Pieces at equal distances of what is long.
+    n_pieces = 4
+    size = most // n_pieces
+    firsts = np.linspace(0, few.n_rows - size, n_pieces).astype(int)
+    rows = np.concatenate([np.arange(first, first + size) for first in firsts])
+    sequence = np.repeat(np.arange(len(few)), few.lengths)[rows]
+    new = np.flatnonzero((np.diff(rows) != 1) | (np.diff(sequence) != 0)) + 1
+    offsets = np.concatenate([[0], new, [len(rows)]])
+    labels = None if few.labels is None else few.labels[rows]
+    covariates = None if few.covariates is None else few.covariates[rows]
+    return ObservedSequences(offsets, few.X[rows], labels, covariates)
+
+
+def _run(model, X, params, passes):
+    """Return the objective and the parameters after passes of EM."""
+    objective = -np.inf
+    for _ in range(passes):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            s, value = model.expected_statistics(X, params)
+            objective = value - model.penalty(params)
+            if not np.isfinite(objective):
+                return -np.inf, params
+            params = model.maximize(s, params)
+    return objective, params
+
+
+def _starts(model, X, search, rng):
+    """Yield parameters from clusters of rows and of windows."""
+    K = model.chain.n_states
+    if K == 1:
+        yield _from_clusters(model, X, np.zeros(X.n_rows, dtype=int))
+        return
+    values = features_of_rows(model.emission, X.X)
+    seen: list[np.ndarray] = []
+    for size in search.windows:
+        windows = values if size == 1 else _windows(values, X, size)
+        labels = _clusters(windows, K, rng, n_init=2)
+        if labels is not None and not any(np.array_equal(labels, one) for one in seen):
+            seen.append(labels)
+            yield _from_clusters(model, X, labels)
+    for _ in range(search.random):
+        labels = _about_random_rows(values, K, rng)
+        yield _from_clusters(model, X, labels)
+
+
+def features_of_rows(emission, X) -> np.ndarray:
+    """Return numbers that distances can be taken of, without holes."""
+    if type(emission).__name__ == "Categorical":
+        columns = []
+        for column in X.T:
+            codes = np.unique(column[~np.isnan(column)])
+            columns += [(column == code).astype(float) for code in codes]
+        return np.column_stack(columns) if columns else np.zeros((len(X), 1))
+    observed = ~np.isnan(X)
+    count = np.maximum(observed.sum(axis=0), 1)
+    centre = np.where(observed, X, 0.0).sum(axis=0) / count
+    values = np.where(observed, X - centre, 0.0)
+    spread = np.sqrt((values**2).sum(axis=0) / count)
+    return values / np.where(spread > 0, spread, 1.0)
+
+
+def _windows(values, X, size):
+    """Return means and deviations of windows about each row, within sequences."""
+    totals = np.concatenate([np.zeros((1, values.shape[1])), values.cumsum(axis=0)])
+    squares = np.concatenate(
+        [np.zeros((1, values.shape[1])), (values**2).cumsum(axis=0)]
+    )
+    rows = np.arange(len(values))
+    low = np.maximum(rows - size // 2, np.repeat(X.offsets[:-1], X.lengths))
+    high = np.minimum(rows + size // 2 + 1, np.repeat(X.offsets[1:], X.lengths))
+    count = (high - low)[:, None]
+    means = (totals[high] - totals[low]) / count
+    variances = np.maximum((squares[high] - squares[low]) / count - means**2, 0.0)
+    found = np.concatenate([means, np.sqrt(variances)], axis=1)
+    spread = found.std(axis=0)
+    return found / np.where(spread > 0, spread, 1.0)
+
+
+def _clusters(values, K, rng, n_init):
+    """Return labels by k-means, None where there are fewer distinct rows."""
+    kmeans = KMeans(K, n_init=n_init, random_state=int(rng.integers(2**31)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return kmeans.fit_predict(values)
+
+
+def _about_random_rows(values, K, rng):
+    """Return the nearest of K random rows for each row."""
+    centres = values[rng.choice(len(values), min(K, len(values)), replace=False)]
+    distances = (centres**2).sum(axis=1) - 2.0 * values @ centres.T
+    return distances.argmin(axis=1)
+
+
+def _from_clusters(model, X, labels):
+    """Return parameters for known states, with a little of every transition."""
+    K = model.chain.n_states
+    if X.labels is not None:
+        labels = np.where(X.labels >= 0, X.labels, labels)
+    R = np.full((X.n_rows, K), 0.01 / K)
+    R[np.arange(X.n_rows), labels] += 0.99
+    emission = model.emission.start(X.X, model.by_emission(R))
+    plain = plain_chain(K)
+    count = model.chain.of_states(labels, X, None).sum(axis=0)
+    pairs = count[K : K + K * K].reshape(K, K) + 1.0
+    start = count[:K] + 1.0
+    chain = ChainParams(start / start.sum(), pairs / pairs.sum(axis=1, keepdims=True))
+    if K == 1:
+        chain = plain
+    return HiddenMarkovParams(chain, emission)

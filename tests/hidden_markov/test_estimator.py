@@ -1,0 +1,316 @@
+"""The estimator: solvers, missing values, structure, streams, answers."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from scipy.stats import multivariate_normal
+from sklearn import config_context
+from sklearn.model_selection import GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from sktem import HiddenMarkovModel
+from sktem.emissions import Gaussian
+from sktem.exceptions import FitWarning
+from tests.hidden_markov.chains import draw_sequences, left_to_right
+
+A = np.array([[0.9, 0.06, 0.04], [0.05, 0.9, 0.05], [0.1, 0.1, 0.8]])
+START, MEANS = np.array([0.6, 0.3, 0.1]), np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 4.0]])
+LENGTHS = np.tile([30, 12, 1, 25], 15)
+GROUPS = np.repeat(np.arange(60), LENGTHS)
+X, STATES = draw_sequences(LENGTHS, START, A, MEANS, np.random.default_rng(1))
+GIVEN = {
+    "start_init": START, "transitions_init": A,
+    "emission_init": {
+        "means": 0.5 * MEANS + 0.3, "covariances": np.stack([np.eye(2)] * 3),
+    },
+}  # fmt: skip
+quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def model(**options):
+    return HiddenMarkovModel(3, random_state=0, **options)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return model(tol=1e-9).fit(X, groups=GROUPS)
+
+
+@quiet
+@pytest.mark.parametrize(
+    "solver, tolerance",
+    [("iem", 1e-8), ("isaem", 1e-8), ("vrttem", 1e-6), ("fittem", 1e-6),
+     ("online", 1e-3), ("saem", 1e-3), ("mcem", 1e-3)],
+)  # fmt: skip
+def test_solvers_end_where_em_does(solver, tolerance, whole):
+    fit = model(solver=solver, max_iter=40, tol=1e-9, **GIVEN).fit(X, lengths=LENGTHS)
+    assert fit.history_.solver == solver
+    difference = fit.score(X, lengths=LENGTHS) - whole.score(X, groups=GROUPS)
+    assert abs(difference) < tolerance
+    begun = model(max_iter=1, tol=0, **GIVEN).fit(X, lengths=LENGTHS)
+    assert whole.score(X, groups=GROUPS) - begun.score(X, lengths=LENGTHS) > 1e-3
+
+
+def test_the_default_finds_the_states(whole):
+    assert whole.converged_
+    order = [
+        ((whole.emission_params_.means - mean) ** 2).sum(1).argmin() for mean in MEANS
+    ]
+    assert sorted(order) == [0, 1, 2]
+    states = whole.predict(X, groups=GROUPS)
+    assert (np.array(order)[STATES] == states).mean() > 0.95
+    marginal = whole.predict(X, groups=GROUPS, method="marginal")
+    probabilities = whole.predict_proba(X, groups=GROUPS)
+    np.testing.assert_array_equal(marginal, probabilities.argmax(axis=1))
+    assert (np.diff(whole.lower_bounds_) > -1e-12).all()
+
+
+def test_sequences_may_be_given_in_several_ways(whole):
+    pandas = pytest.importorskip("pandas")
+    parts = np.split(X, np.cumsum(LENGTHS)[:-1])
+    frame = pandas.DataFrame(X, columns=["a", "b"]).assign(name=GROUPS)
+    expected = whole.score_samples(X, groups=GROUPS)
+    for fit in (
+        model(tol=1e-9).fit(parts),
+        model(tol=1e-9).fit(X, lengths=LENGTHS),
+        model(tol=1e-9).fit(frame, groups="name"),
+    ):
+        np.testing.assert_array_equal(fit.transitions_, whole.transitions_)
+    np.testing.assert_array_equal(fit.score_samples(frame, groups="name"), expected)
+    assert list(fit.feature_names_in_) == ["a", "b"]
+
+
+def brute_log_density(rows, means, covariances):
+    """Return log-densities of what is observed of rows."""
+    found = np.zeros((len(rows), len(means)))
+    for i, row in enumerate(rows):
+        seen = ~np.isnan(row)
+        if seen.any():
+            for k, mean in enumerate(means):
+                block = covariances[k][np.ix_(seen, seen)]
+                found[i, k] = multivariate_normal.logpdf(row[seen], mean[seen], block)
+    return found
+
+
+@pytest.mark.parametrize("solver", ["em", "iem"])
+@quiet
+def test_missing_values(solver):
+    rng = np.random.default_rng(0)
+    holes = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    holes[5] = np.nan
+    fit = model(solver=solver, max_iter=30, **GIVEN).fit(holes, lengths=LENGTHS)
+    first = LENGTHS[0]
+    params = fit.emission_params_
+    L = brute_log_density(holes[:first], params.means, params.covariances)
+    alpha = np.log(fit.start_) + L[0]
+    for row in L[1:]:
+        alpha = logsumexp(alpha[:, None] + np.log(fit.transitions_), axis=0) + row
+    found = fit.score_samples(holes[:first])[0]
+    assert found == pytest.approx(logsumexp(alpha), rel=1e-9)
+    if solver == "em":
+        assert (np.diff(fit.lower_bounds_) > -1e-10).all()
+    else:
+        em = model(max_iter=100, tol=1e-9, **GIVEN).fit(holes, lengths=LENGTHS)
+        gap = em.score(holes, lengths=LENGTHS) - fit.score(holes, lengths=LENGTHS)
+        assert abs(gap) < 1e-5
+
+
+def test_zeros_of_the_start_stay():
+    start, transitions = left_to_right(3)
+    rows, _ = draw_sequences([40] * 20, start, transitions * 1.0, MEANS,
+                             np.random.default_rng(0))  # fmt: skip
+    fit = model(start_init=start, transitions_init=transitions).fit(
+        rows, lengths=[40] * 20
+    )
+    assert ((fit.transitions_ > 0) == (transitions > 0)).all()
+    np.testing.assert_array_equal(fit.start_, start)
+    assert (np.diff(fit.predict(rows[:40])) >= 0).all()
+
+
+def test_fixed_and_tied_parts():
+    fit = model(fixed=["transitions", "emission"], **GIVEN).fit(X, groups=GROUPS)
+    np.testing.assert_array_equal(fit.transitions_, A)
+    np.testing.assert_array_equal(fit.emission_params_.means, 0.5 * MEANS + 0.3)
+    assert np.abs(fit.start_ - START).max() > 1e-3
+    fit = model(tied_transitions=[0, 0, 1]).fit(X, groups=GROUPS)
+    np.testing.assert_array_equal(fit.transitions_[0], fit.transitions_[1])
+    tied = HiddenMarkovModel(4, tied_emissions=[0, 1, 2, 2], random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tied.fit(X, groups=GROUPS)
+    assert tied.emission_params_.means.shape == (3, 2)
+    assert tied.predict_proba(X, groups=GROUPS).shape == (len(X), 4)
+
+
+def test_known_states_are_kept():
+    rng = np.random.default_rng(0)
+    known = np.where(rng.random(len(X)) < 0.2, STATES, -1)
+    fit = model().fit(X, groups=GROUPS, states=known)
+    assert (fit.predict(X, groups=GROUPS) == STATES).mean() > 0.95
+    all_known = model(emission=Gaussian(reg_covar=0)).fit(
+        X, groups=GROUPS, states=STATES
+    )
+    means = [X[STATES == k].mean(axis=0) for k in range(3)]
+    np.testing.assert_allclose(all_known.emission_params_.means, means, rtol=1e-10)
+    inner = GROUPS[1:] == GROUPS[:-1]
+    counts = np.zeros((3, 3))
+    np.add.at(counts, (STATES[:-1][inner], STATES[1:][inner]), 1)
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(all_known.transitions_, shares, rtol=1e-10)
+
+
+def test_weights_are_repetitions():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 3, size=60)
+    order = np.repeat(np.arange(60), counts)
+    parts = np.split(X, np.cumsum(LENGTHS)[:-1])
+    repeated = model(max_iter=5, tol=0, **GIVEN).fit([parts[i] for i in order])
+    for weights in (counts, np.repeat(counts, LENGTHS)):
+        fit = model(max_iter=5, tol=0, **GIVEN).fit(
+            X, groups=GROUPS, sample_weight=weights
+        )
+        np.testing.assert_allclose(fit.transitions_, repeated.transitions_, rtol=1e-9)
+    weights = np.arange(len(X), dtype=float)
+    with pytest.raises(ValueError, match="the same in all rows of a sequence"):
+        model().fit(X, groups=GROUPS, sample_weight=weights)
+
+
+def test_a_stream_of_sequences(whole):
+    stream = model()
+    for first in range(0, 60, 15):
+        chosen = (first <= GROUPS) & (first + 15 > GROUPS)
+        stream.partial_fit(X[chosen], groups=GROUPS[chosen])
+    assert stream.n_sequences_seen_ == 60
+    gap = whole.score(X, groups=GROUPS) - stream.score(X, groups=GROUPS)
+    assert abs(gap) < 0.02
+
+
+def test_cutting_a_sequence_changes_nothing_that_is_filtered(whole):
+    expected = whole.filter(X)
+    first = whole.filter(X[:100])
+    second = whole.filter(X[100:], previous=first[-1])
+    np.testing.assert_allclose(np.concatenate([first, second]), expected, atol=1e-12)
+    assert np.abs(whole.filter(X[100:])[0] - expected[100]).max() > 1e-12
+
+
+def test_an_endless_sequence():
+    rng = np.random.default_rng(0)
+    rows, _ = draw_sequences([4000], START, A, MEANS, rng)
+    fit = model().fit(rows)
+    stream = model()
+    for part in np.split(rows, 20):
+        stream.partial_fit(part, continues=True)
+    assert abs(stream.score(rows) - fit.score(rows)) < 0.01
+    # Pieces do not begin anew: the start stays that of the one first row.
+    assert stream.start_.max() > 0.9
+
+
+def test_groups_are_routed(whole):
+    with config_context(enable_metadata_routing=True):
+        pipeline = make_pipeline(StandardScaler(), model(tol=1e-4))
+        scores = cross_val_score(
+            pipeline, X, cv=GroupKFold(3), params={"groups": GROUPS}
+        )
+    assert len(scores) == 3 and np.isfinite(scores).all()
+
+
+def test_samples_forecasts_and_durations(whole):
+    rows, states = whole.sample(lengths=[200, 300])
+    assert rows.shape == (500, 2) and states.shape == (500,)
+    forecast = whole.forecast(X, 4, n_draws=50, groups=GROUPS)
+    assert forecast.draws.shape == (50, 60, 4, 2)
+    last = whole.filter(X, groups=GROUPS)[np.cumsum(LENGTHS) - 1]
+    expected = last @ np.linalg.matrix_power(whole.transitions_, 4)
+    np.testing.assert_allclose(forecast.probabilities[:, 3], expected, rtol=1e-10)
+    durations = whole.state_durations(2000)
+    counts = np.arange(1, 2001)
+    means = durations.probabilities @ counts
+    np.testing.assert_allclose(durations.mean, means, rtol=1e-6)
+    spread = np.sqrt(durations.probabilities @ counts**2 - means**2)
+    np.testing.assert_allclose(durations.standard_deviation, spread, rtol=1e-6)
+    scores, states = whole.decode(X, groups=GROUPS)
+    assert (scores < whole.score_samples(X, groups=GROUPS)).all()
+
+
+def test_criteria(whole):
+    total = whole.score_samples(X, groups=GROUPS).sum()
+    count = 2 + 6 + 3 * (2 + 3)
+    assert whole.aic(X, groups=GROUPS) == pytest.approx(-2 * total + 2 * count)
+    bic = -2 * total + np.log(len(X)) * count
+    assert whole.bic(X, groups=GROUPS) == pytest.approx(bic)
+
+
+def test_results_do_not_depend_on_threads(whole):
+    fit = model(tol=1e-9, n_jobs=2).fit(X, groups=GROUPS)
+    np.testing.assert_array_equal(fit.transitions_, whole.transitions_)
+    copy = pickle.loads(pickle.dumps(fit))
+    np.testing.assert_array_equal(copy.predict(X), fit.predict(X))
+
+
+@quiet
+def test_states_that_are_copies_are_told():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 1))
+    twins = {"means": np.zeros((2, 1)), "covariances": np.ones((2, 1, 1))}
+    with pytest.warns(FitWarning, match="nearly the same emission"):
+        HiddenMarkovModel(
+            2, start_init=[0.5, 0.5], transitions_init=np.full((2, 2), 0.5),
+            emission_init=twins,
+        ).fit(rows)  # fmt: skip
+    far = {"means": np.array([[0.0], [50.0]]), "covariances": np.ones((2, 1, 1))}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        HiddenMarkovModel(
+            2, start_init=[1.0, 0.0], transitions_init=[[0.999, 0.001], [0.5, 0.5]],
+            emission_init=far,
+        ).fit(rows)  # fmt: skip
+    messages = [str(one.message) for one in caught]
+    assert any("State(s) [1] account for less than 1 row" in one for one in messages)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="not next to each other"):
+        model().fit(X, groups=np.arange(len(X)) % 7)
+    with pytest.raises(ValueError, match="lengths add up to 3"):
+        model().fit(X, lengths=[1, 2])
+    with pytest.raises(ValueError, match="not both"):
+        model().fit(X, groups=GROUPS, lengths=LENGTHS)
+    with pytest.raises(ValueError, match="start_init must have sums of 1"):
+        model(start_init=[1, 1, 1]).fit(X)
+    with pytest.raises(
+        ValueError, match=r"transitions_init must have the shape \(3, 3"
+    ):
+        model(transitions_init=np.eye(2)).fit(X)
+    with pytest.raises(ValueError, match="did you mean 'means'"):
+        model(emission_init={"mean": MEANS}).fit(X)
+    with pytest.raises(ValueError, match="positive definite"):
+        model(emission_init={"covariances": -np.stack([np.eye(2)] * 3)}).fit(X)
+    with pytest.raises(ValueError, match="fixed has unknown parts"):
+        model(fixed=["means"]).fit(X)
+    with pytest.raises(ValueError, match="states must be from 0 to 2"):
+        model().fit(X, states=np.full(len(X), 3))
+    with pytest.raises(ValueError, match="each a sequence: leave out groups"):
+        model().fit([X, X], groups=GROUPS)
+    with pytest.raises(ValueError, match="Poisson takes counts"):
+        model(emission="poisson").fit(X)
+
+
+# Rows of one sequence belong together: neither a subset nor another order is the same.
+EXPECTED = {
+    "check_methods_sample_order_invariance": "the order of rows has a meaning",
+    "check_methods_subset_invariance": "a row is judged by its neighbours",
+    "check_sample_weights_not_overwritten": "weights are of sequences",
+    "check_sample_weight_equivalence_on_dense_data": "weights are of sequences",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("solver", ["em", "fittem"])
+def test_check_estimator(solver):
+    estimator = HiddenMarkovModel(solver=solver, max_iter=10)
+    check_estimator(estimator, expected_failed_checks=EXPECTED, on_skip=None)

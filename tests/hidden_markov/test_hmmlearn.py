@@ -1,0 +1,112 @@
+"""The path of EM is that of hmmlearn from the same start."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from sktem import HiddenMarkovModel
+from sktem.emissions import Gaussian
+
+hmm = pytest.importorskip("hmmlearn.hmm")
+
+LENGTHS = [60, 1, 110, 80]
+START = np.array([0.5, 0.3, 0.2])
+TRANSITIONS = np.array([[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.05, 0.15, 0.8]])
+MEANS = np.array([[0.0, 0.0], [2.0, 1.0], [-1.0, 2.0]])
+PASSES = 25
+FIXED = {"n_iter": PASSES, "tol": -np.inf, "init_params": ""}
+
+
+def fitted_peer(peer, X, **values):
+    for name, value in {
+        "startprob_": START,
+        "transmat_": TRANSITIONS,
+        **values,
+    }.items():
+        setattr(peer, name, value.copy())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return peer.fit(X, LENGTHS)
+
+
+def fitted(emission, X, values, **options):
+    options = {"max_iter": PASSES, "tol": 0, **options}
+    return HiddenMarkovModel(
+        3, emission=emission, start_init=START, transitions_init=TRANSITIONS,
+        emission_init=values, **options,
+    ).fit(X, lengths=LENGTHS)  # fmt: skip
+
+
+def compare(ours, peer, X):
+    np.testing.assert_allclose(ours.start_, peer.startprob_, atol=1e-10)
+    np.testing.assert_allclose(ours.transitions_, peer.transmat_, atol=1e-10)
+    total = ours.score_samples(X, lengths=LENGTHS).sum()
+    assert total == pytest.approx(peer.score(X, LENGTHS), rel=1e-12)
+    states = ours.predict(X, lengths=LENGTHS)
+    np.testing.assert_array_equal(states, peer.predict(X, LENGTHS))
+    probabilities = ours.predict_proba(X, lengths=LENGTHS)
+    expected = peer.predict_proba(X, LENGTHS)
+    np.testing.assert_allclose(probabilities, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_gaussian(kind):
+    rng = np.random.default_rng(0)
+    X = MEANS[rng.integers(3, size=sum(LENGTHS))] + rng.normal(size=(sum(LENGTHS), 2))
+    covariances = {
+        "full": np.stack([np.eye(2) * scale for scale in (1.0, 2.0, 3.0)]),
+        "tied": np.eye(2),
+        "diag": np.full((3, 2), 1.5),
+        "spherical": np.full(3, 1.5),
+    }[kind]
+    peer = hmm.GaussianHMM(
+        3, covariance_type=kind, min_covar=0, **FIXED, covars_prior=0,
+        covars_weight=0 if kind in ("full", "tied") else 1,
+    )  # fmt: skip
+    fitted_peer(peer, X, means_=MEANS, covars_=covariances)
+    values = {"means": MEANS, "covariances": covariances}
+    ours = fitted(Gaussian(kind, reg_covar=0), X, values)
+    compare(ours, peer, X)
+    np.testing.assert_allclose(ours.emission_params_.means, peer.means_, atol=1e-10)
+    expected = peer._covars_
+    if kind == "spherical":
+        expected = np.reshape(expected, (3, -1))[:, 0]
+    found = ours.emission_params_.covariances
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+    # The negative control: one pass fewer is another point of the path.
+    fewer = fitted(Gaussian(kind, reg_covar=0), X, values, max_iter=PASSES - 1)
+    assert np.abs(fewer.transitions_ - peer.transmat_).max() > 1e-6
+
+
+def test_categorical():
+    rng = np.random.default_rng(0)
+    X = rng.integers(4, size=(sum(LENGTHS), 1))
+    shares = rng.dirichlet(np.ones(4), size=3)
+    peer = fitted_peer(hmm.CategoricalHMM(3, **FIXED), X, emissionprob_=shares)
+    ours = fitted("categorical", X, {"probabilities": shares[:, None]})
+    compare(ours, peer, X)
+    found = ours.emission_params_.probabilities[:, 0]
+    np.testing.assert_allclose(found, peer.emissionprob_, atol=1e-9)
+
+
+def test_poisson():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(5, size=(sum(LENGTHS), 2))
+    rates = rng.uniform(2, 8, size=(3, 2))
+    peer = fitted_peer(hmm.PoissonHMM(3, **FIXED), X, lambdas_=rates)
+    ours = fitted("poisson", X, {"rates": rates})
+    compare(ours, peer, X)
+    np.testing.assert_allclose(ours.emission_params_.rates, peer.lambdas_, atol=1e-10)
+
+
+def test_dirichlet_priors():
+    rng = np.random.default_rng(0)
+    X = rng.poisson(5, size=(sum(LENGTHS), 2))
+    rates = rng.uniform(2, 8, size=(3, 2))
+    priors = np.array([[3.0, 1.0, 2.0], [1.5, 4.0, 1.0], [1.0, 1.0, 1.0]])
+    peer = hmm.PoissonHMM(3, startprob_prior=2.5, transmat_prior=priors, **FIXED)
+    fitted_peer(peer, X, lambdas_=rates)
+    options = {"start_prior": 2.5, "transitions_prior": priors}
+    ours = fitted("poisson", X, {"rates": rates}, **options)
+    compare(ours, peer, X)
