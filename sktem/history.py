@@ -31,12 +31,14 @@ class History:
         Mean log-likelihood per row, less the penalty if the model has one. Where a
         full pass with exact expectations has given it (EM, the anchors of vrTTEM) it
         is over all rows, at the parameters of that pass; otherwise it is over a fixed
-        sample of rows, at the end of the epoch. NaN where the model offers no
-        likelihood.
+        sample of rows, at the end of the epoch (2,000 rows, or a twentieth of them if
+        that is more), and over all rows once the run seems to have converged. NaN where
+        the model offers no likelihood.
     mean_field : list of float
         Estimate of ``||s_bar(theta(s)) - s||^2`` at the same place, the measure
-        of convergence of Karimi and Li (Theorems 1 to 3). It is unbiased, so that it
-        can be slightly negative near convergence.
+        of convergence of Karimi and Li (Theorems 1 to 3). On a sample of the rows, or
+        with draws, an estimate without bias can be negative, where the square is small
+        beside the noise: it is 0 then.
     gradient_norm : list of float
         Norm of the gradient at the last iteration of the epoch, for Boltzmann
         machines.

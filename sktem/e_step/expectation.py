@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -110,6 +110,9 @@ class Expectation:
         Whether the shapes returned by the model have been checked.
     """
 
+    #: Whether draws of all rows can be looked at without a visit.
+    can_measure_all: ClassVar[bool] = True
+
     def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         self.model = model
         self.sampler = sampler
@@ -146,7 +149,7 @@ class Expectation:
         """
         if not self.sampler.markov:
             return  # Files would be read for nothing.
-        for rows in self._chunks():
+        for rows in self.chunks():
             self.start_chains_of(rows, params)
 
     def start_chains_of(self, rows, params: Any) -> None:
@@ -203,7 +206,8 @@ class Expectation:
         self._batches = (iteration, count + 1 if last == iteration else 1)
         return BATCH + self._batches[1] - 1
 
-    def _chunks(self):
+    def chunks(self):
+        """Yield consecutive rows, as many as are handled at once in a pass."""
         size = ROWS_PER_CHUNK
         if getattr(self.X, "ndim", 1) == 2:
             size = min(size, rows_per_block(self.X.shape[1]))
@@ -469,7 +473,7 @@ class Expectation:
         """Draw all latents; yield rows and their part of the mean statistics."""
         before = learned = None if self.chains is None else self.chains.shared
         count = 0
-        for rows in self._chunks():
+        for rows in self.chunks():
             Z = self._draw(rows, params, iteration, PASS)
             if self.chains is not None and hasattr(self.chains.shared, "averaged"):
                 # Learned from all rows of a pass at once, however these are cut.
@@ -485,6 +489,30 @@ class Expectation:
         if self.chains is not None and count:
             self.chains.shared = learned
 
+    def log_likelihood(self, params: Any) -> float:
+        """Return the mean log-likelihood of all rows, NaN if the model has none.
+
+        Parameters
+        ----------
+        params : object
+            Parameters.
+
+        Returns
+        -------
+        float
+            The mean.
+        """
+        if self.fused:
+            return self._expected_statistics(params)[1]
+        found = getattr(self.model, "log_likelihood", None)
+        if found is None or not self.can_measure_all:
+            return float("nan")
+        total = 0.0
+        for rows in self.chunks():
+            values = found(self.take(rows), params)
+            total += float(values @ self.shares(rows))
+        return total
+
     def new_events(self) -> Counter:
         """Return numerical problems, and the like, since the last call."""
         events, self.events = self.events, Counter()
@@ -497,7 +525,7 @@ class Expectation:
             return model.expected_statistics(self.X, params, self.weights)
         mean: Any = 0.0
         log_likelihood = 0.0
-        for rows in self._chunks():
+        for rows in self.chunks():
             weights = None if self.weights is None else self.weights[rows]
             share = self._share(rows, weights)
             found = model.expected_statistics(self.take(rows), params, weights)
@@ -516,7 +544,7 @@ class Expectation:
 
         Parameters
         ----------
-        rows : ndarray of int
+        rows : slice or ndarray of int
             Which rows.
 
         Returns
@@ -525,6 +553,8 @@ class Expectation:
             ``1 / n``, or the normalised weights.
         """
         if self.weights is None:
+            if isinstance(rows, slice):
+                rows = range(*rows.indices(self.n_rows))
             return np.full(len(rows), 1.0 / self.n_all_rows)
         return self.weights[rows]
 

@@ -28,6 +28,8 @@ class PartitionedExpectation(Expectation):
     :class:`sktem.rows.partitions.PartitionedRows`.
     """
 
+    can_measure_all = False
+
     def statistics(self, batch, params, iteration):
         """Visit the rows of a batch and return ``sum_i c_i S_i``."""
         X, rows, coefficients = self.X, batch.rows, batch.coefficients
@@ -141,7 +143,7 @@ class LocalExpectation(Expectation):
             return self.generators
         return self.generators.of_rows(purpose, iteration, self.indices[rows])
 
-    def _chunks(self):
+    def chunks(self):
         return aligned_slices(int(self.indices[0]), self.n_rows, ROWS_PER_CHUNK)
 
     def _purpose(self, iteration):

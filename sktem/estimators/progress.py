@@ -163,6 +163,9 @@ class Lines:
 
 
 def final_objective(state) -> float:
-    """Return the last objective of a run, below all others if it is not known."""
-    objective = state.history.objective
-    return objective[-1] if objective and not np.isnan(objective[-1]) else -np.inf
+    """Return the objective at the end of a run, below all others if it is not known."""
+    last = state.history.objective[-1:]
+    for value in (getattr(state, "objective", np.nan), *last):
+        if not np.isnan(value):
+            return float(value)
+    return -np.inf

@@ -378,8 +378,8 @@ class StochasticEM(LoopEstimator):
             ``out`` is not given.
         """
         check_is_fitted(self)
-        log_likelihood = partial(self.model.log_likelihood, params=self.params_)
-        return answer(self, X, log_likelihood, out)
+        values = partial(_row_likelihoods, model=self.model, params=self.params_)
+        return answer(self, X, values, out)
 
     @available_if(_model_has("log_likelihood"))
     def score(self, X, y=None, sample_weight=None):
@@ -405,6 +405,11 @@ class StochasticEM(LoopEstimator):
         terms = partial(_likelihood, model=self.model, params=self.params_)
         total, mass = total_over(self, X, sample_weight, terms)
         return total / mass
+
+
+def _row_likelihoods(X, model, params):
+    """Return the log-likelihood of each row."""
+    return model.log_likelihood(X, params)
 
 
 def _likelihood(X, *, weights, model, params):

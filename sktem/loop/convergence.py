@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from math import isqrt
+from typing import NamedTuple
+
 import numpy as np
 
-__all__ = ["check_change", "check_gap"]
+__all__ = ["GAP_RULE", "GapRule", "check_change", "check_gap"]
 
-#: Least epochs of a window where chains depend on their past.
-MARKOV_WINDOW = 10
 
-#: Paces at which a run may approach its limit, as shares of the steps that it has done.
-PACES = np.geomspace(0.02, 4.0, 18)
+class GapRule(NamedTuple):
+    """Settings by which the remaining gain of a run is estimated.
+
+    Attributes
+    ----------
+    markov_window : int
+        Epochs of a window, at least, where chains depend on their past.
+    exact_window : int
+        Epochs of a window, at least, where expectations are exact and steps constant.
+    errors : float
+        Standard errors below which the difference of two windows is noise.
+    paces : tuple of float
+        Paces at which a run may approach its limit, as shares of the steps that it
+        has done.
+    """
+
+    markov_window: int = 10
+    exact_window: int = 4
+    errors: float = 2.0
+    paces: tuple[float, ...] = tuple(np.geomspace(0.02, 4.0, 18))
+
+
+GAP_RULE = GapRule()
 
 
 def check_change(state, settings, objective, mean_field, exact) -> None:
@@ -30,11 +52,15 @@ def check_change(state, settings, objective, mean_field, exact) -> None:
     state.converged = state.stale_epochs >= (1 if exact else settings.patience)
 
 
-def check_gap(state, settings, monotone: bool) -> None:
+def check_gap(state, settings, monotone: bool, rule: GapRule = GAP_RULE) -> None:
     """Set ``converged`` when the remaining gain is estimated to be below ``tol``.
 
     A small change from epoch to epoch can mean slow progress. For EM, whose changes
     fall geometrically in the end, the rest of the series is extrapolated (Aitken).
+    Solvers with batches whose expectations are exact and whose steps are constant
+    approach their limit geometrically too, but by jumps: the largest changes of the
+    last two windows of epochs take the place of the last two changes, so that a run
+    whose last epochs jump has not converged.
     Otherwise the means of the objective over the last third of the epochs and over
     the third before are compared. Their difference, which small steps make small, is
     divided by the steps between and multiplied by all steps so far: the gain of
@@ -47,16 +73,22 @@ def check_gap(state, settings, monotone: bool) -> None:
     must hold for every exponential that the epochs do not exclude; otherwise it is
     not known, and ``hidden_by_noise`` says so.
     """
-    values = np.array(state.history.objective)
+    values = np.array(state.history.objective[state.judged_from :])
+    steps = np.array(state.history.step_size[state.judged_from :])
     if monotone:
-        values = values[state.last_passes_from :]
         state.converged = len(values) > 2 and _left_to_gain(values) < settings.tol
         return
-    steps = np.array(state.history.step_size)
+    averages = float(settings.step_size(10**9)) < 1
+    if settings.sampler.deterministic and not averages:
+        window = max(rule.exact_window, settings.patience, isqrt(len(values)))
+        left = _left_of_jumps(values, window)
+        state.converged = left < settings.tol
+        return
     total = steps.sum()
-    if float(settings.step_size(10**9)) < 1:
+    epochs = values, np.cumsum(steps)
+    if averages:
         values, steps = values[steps < 1], steps[steps < 1]
-    least = MARKOV_WINDOW if settings.sampler.markov else 1
+    least = rule.markov_window if settings.sampler.markov else 1
     window = max(settings.patience, least, len(values) // 3)
     if len(values) < 2 * window:
         return
@@ -65,10 +97,10 @@ def check_gap(state, settings, monotone: bool) -> None:
     rise = abs(last.mean() - before.mean())
     # Between the centres of the windows lie half of the steps in both.
     left = rise * total / (0.5 * steps[-2 * window :].sum())
-    stale = bool(left < settings.tol or rise < 2 * error)
+    stale = bool(left < settings.tol or rise < rule.errors * error)
     state.hidden_by_noise = False
     if stale:
-        to_come, at_most = _left_of_approach(state.history)
+        to_come, at_most = _left_of_approach(*epochs, rule.paces)
         known = error < 0.5 * settings.tol or at_most < settings.tol
         state.hidden_by_noise = not known
         stale = bool(known and to_come < settings.tol)
@@ -77,12 +109,10 @@ def check_gap(state, settings, monotone: bool) -> None:
     state.converged = state.stale_epochs >= patience
 
 
-def _left_of_approach(history):
+def _left_of_approach(values, steps, paces):
     """Return the remainder of an exponential approach, and its upper limit."""
-    values = np.array(history.objective)
-    steps = np.cumsum(history.step_size)
     steps = steps - steps[0]
-    rest = np.exp(-steps / (PACES[:, None] * steps[-1]))
+    rest = np.exp(-steps / (np.array(paces)[:, None] * steps[-1]))
     centred = rest - rest.mean(axis=1, keepdims=True)
     squares = (centred**2).sum(axis=1)
     values = values - values.mean()
@@ -99,7 +129,21 @@ def _left_of_approach(history):
 def _left_to_gain(values):
     """Return the sum of the changes to come, of a geometric series."""
     before, last = np.diff(values[-3:])
-    if abs(last) <= 8 * np.finfo(float).eps * max(abs(values[-1]), 1.0):
+    return _geometric_rest(abs(last), last / before if before else np.inf, values)
+
+
+def _left_of_jumps(values, window):
+    """Return the sum of the changes to come, if those of windows fall geometrically."""
+    if len(values) <= 2 * window:
+        return np.inf
+    sizes = np.abs(np.diff(values))
+    before, last = sizes[-2 * window : -window].max(), sizes[-window:].max()
+    rate = (last / before) ** (1 / window) if before else np.inf
+    return _geometric_rest(last, rate, values)
+
+
+def _geometric_rest(change, rate, values):
+    """Return the sum of a geometric series from a change on, infinite if it grows."""
+    if change <= 8 * np.finfo(float).eps * max(abs(values[-1]), 1.0):
         return 0.0
-    rate = last / before if before else np.inf
-    return abs(last) / (1 - rate) if 0 < rate < 1 else np.inf
+    return change / (1 - rate) if 0 < rate < 1 else np.inf

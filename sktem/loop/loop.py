@@ -12,9 +12,10 @@ from sktem.e_step.expectation import Expectation, FullPass
 from sktem.e_step.partitions import PartitionedExpectation
 from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
-from sktem.loop.monitor import Monitor, objective_of
+from sktem.loop.measuring import measured, new_monitor
+from sktem.loop.monitor import objective_of
 from sktem.loop.runner import run_epochs
-from sktem.loop.stages import stages
+from sktem.loop.stages import first_stage, has_last_stage, last_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, nan_message
@@ -24,9 +25,6 @@ from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
 __all__ = ["run"]
-
-#: Rows of the monitor, at most, where the data do not fit in memory.
-MOST_MONITORED = 1 << 17
 
 
 def run(
@@ -63,7 +61,10 @@ def run(
         interrupt ``interrupted`` is set and ``params`` are those of the last finished
         epoch.
     """
-    for stage in stages(settings, state):
+    stage = first_stage(settings, state)
+    run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
+    if has_last_stage(stage, state):
+        stage = last_stage(stage, state)
         run_epochs(_Loop(stage, X, state, sample_weight, merge), state, on_epoch)
     return state
 
@@ -108,6 +109,8 @@ class _Loop:
         for selector in state.selectors:
             if isinstance(selector, BufferedSelector):
                 selector.X = X  # a checkpoint is without the data
+        if settings.on_all_rows and self.expectation.can_measure_all:
+            state.monitor = new_monitor(state, self.n)
         self.cpu_start = time.process_time() - state.cpu_time
         self.full_pass: FullPass | None = None
 
@@ -121,8 +124,8 @@ class _Loop:
                 f"the starting parameters of {type(settings.model).__name__} are NaN: "
                 f"{state.params!r}"
             )
-        most = MOST_MONITORED if self.expectation.by_blocks else self.n
-        state.monitor = Monitor(self.n, state.generators.monitoring, most)
+        size = settings.sample.of(self.n, self.expectation.by_blocks)
+        state.monitor = new_monitor(state, size)
         if state.phase is None:
             state.iterates = IterateRule(settings.average)
         state.selectors = [
@@ -313,7 +316,8 @@ class _Loop:
         state, settings, expectation = self.state, self.settings, self.expectation
         history, recursion = state.history, state.solver
         step_size = in_phase(settings.step_size, state.phase)
-        objective, mean_field, exact = self.measured()
+        found, self.full_pass = self.full_pass, None
+        objective, mean_field, exact = measured(settings, state, expectation, found)
         accepted, bias, visits = expectation.acceptance
         expectation.acceptance = [0.0, 0.0, 0]
         history.events.update(expectation.new_events())
@@ -326,7 +330,7 @@ class _Loop:
             n_iterations=recursion.iteration,
             step_size=float(step_size(max(recursion.iteration, 1))),
             objective=objective,
-            mean_field=mean_field,
+            mean_field=max(mean_field, 0.0),
             acceptance_rate=accepted / visits if visits else float("nan"),
             bias=bias / visits if visits else float("nan"),
             cpu_time=state.cpu_time,
@@ -338,26 +342,6 @@ class _Loop:
             else:
                 check_change(state, settings, objective, mean_field, exact or em)
         state.finished_epoch = (state.params, recursion.s)
-
-    def measured(self) -> tuple[float, float, bool]:
-        """Return objective, mean field, and whether they are of all rows and exact."""
-        state, found = self.state, self.full_pass
-        self.full_pass = None
-        if not self.settings.monitor:
-            return float("nan"), float("nan"), False
-        if found is None:
-            if self.expectation.by_blocks:
-                self.expectation.X.hold("monitor", state.monitor.rows)
-            return *state.monitor.measure(
-                self.expectation, state.params, state.solver.s, state.solver.iteration
-            ), False
-        model = self.settings.model
-        objective = objective_of(model, found.log_likelihood, found.params)
-        if found.s is None:
-            return objective, float("nan"), True
-        field = found.mean - found.s
-        with np.errstate(over="ignore"):  # the square of statistics of huge data
-            return objective, float(field @ field), True
 
     def finish(self, on_epoch) -> None:
         """Set the parameters of the returned iterate."""
@@ -372,9 +356,15 @@ class _Loop:
         state.rows_visited = self.expectation.rows_visited
         if state.solver.s is None or state.failure:
             return
+        if has_last_stage(self.settings, state):
+            return
         s = state.returned
-        if s is not state.solver.s or state.solver.iteration == 0:
+        other = s is not state.solver.s or state.solver.iteration == 0
+        if other:
             state.params = self.maximizer(s)
+        if (other or state.of_sample) and self.settings.monitor:
+            value = self.expectation.log_likelihood(state.params)
+            state.objective = objective_of(self.settings.model, value, state.params)
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""

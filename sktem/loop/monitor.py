@@ -1,6 +1,8 @@
-"""Progress of a run, measured at the end of an epoch on a fixed sample of rows."""
+"""Progress of a run, measured at the end of an epoch on a sample or on all rows."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,10 +11,30 @@ from sktem.e_step.row_random import MONITOR
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_each_row
 
-__all__ = ["Monitor", "objective_of"]
+__all__ = ["Monitor", "SampleSize", "objective_of"]
 
-#: Smallest sample of rows, and the share of the rows that is used beyond it.
-LEAST_ROWS, SHARE_OF_ROWS = 2000, 20
+
+class SampleSize(NamedTuple):
+    """How many rows progress is measured on.
+
+    Attributes
+    ----------
+    least : int
+        Rows, at least, or all if there are fewer.
+    share : float
+        Share of the rows, beyond that.
+    most_by_blocks : int
+        Rows, at most, where the data are read by blocks, since the sample is in memory.
+    """
+
+    least: int = 2000
+    share: float = 0.05
+    most_by_blocks: int = 1 << 17
+
+    def of(self, n_rows: int, by_blocks: bool) -> int:
+        """Return the size of the sample of some rows."""
+        most = self.most_by_blocks if by_blocks else n_rows
+        return min(n_rows, max(self.least, int(self.share * n_rows)), most)
 
 
 def objective_of(model, log_likelihood: float, params) -> float:
@@ -21,7 +43,7 @@ def objective_of(model, log_likelihood: float, params) -> float:
 
 
 class Monitor:
-    """Objective and mean field on a fixed sample of rows.
+    """Objective and mean field on a fixed sample of rows, or on all.
 
     The rows are the same at every epoch, so that the noise of the sample largely
     cancels in the change from one epoch to the next.
@@ -32,28 +54,29 @@ class Monitor:
         Rows of the data.
     rng : numpy.random.Generator
         Stream that picks the rows.
-    most : int or None, default=None
-        Size of the sample, at most.
+    size : int
+        Size of the sample; ``n_rows`` for all rows, which are then visited in order.
 
     Attributes
     ----------
-    rows : ndarray of int
-        The sample.
+    halves : tuple of ndarray of int
+        The sample, cut at random; empty where all rows are visited.
     rows_visited : int
         Row visits spent on monitoring.
     """
 
-    def __init__(self, n_rows: int, rng: np.random.Generator, most: int | None = None):
-        size = min(n_rows, max(LEAST_ROWS, n_rows // SHARE_OF_ROWS), most or n_rows)
-        rows = (
-            np.arange(n_rows)
-            if size == n_rows
-            else rng.choice(n_rows, size, replace=False)
-        )
-        # Split before sorting: the halves are random whatever the order of the data.
-        self.halves = (np.sort(rows[0::2]), np.sort(rows[1::2]))
-        self.rows = np.sort(rows)
+    def __init__(self, n_rows: int, rng: np.random.Generator, size: int):
+        self.halves: tuple[np.ndarray, ...] = ()
+        if size < n_rows:
+            rows = rng.choice(n_rows, size, replace=False)
+            # Split before sorting: they are random whatever the order of the data.
+            self.halves = (np.sort(rows[0::2]), np.sort(rows[1::2]))
         self.rows_visited = 0
+
+    @property
+    def rows(self) -> np.ndarray | None:
+        """Row indices of the sample, None for all."""
+        return np.sort(np.concatenate(self.halves)) if self.halves else None
 
     def measure(self, expectation, params, s, iteration) -> tuple[float, float]:
         """Return the objective and the estimate of the mean field.
@@ -81,32 +104,35 @@ class Monitor:
         fields, differences = [], []
         sums = shares = 0.0
         for k in range(draws):
-            halves, masses = [], []
-            for rows in self.halves:
-                if len(rows) == 0:
-                    continue
+            means, masses = [], []
+            for rows in self.halves or expectation.chunks():
                 share = expectation.shares(rows)
-                mean, log_likelihood = self._half(
+                if len(share) == 0:
+                    continue
+                mean, log_likelihood = self._part(
                     expectation, rows, share, params, iteration, MONITOR + k
                 )
-                halves.append(mean - s)
+                means.append(mean - s)
                 masses.append(share.sum())
                 sums += log_likelihood * masses[-1]
                 shares += masses[-1]
-                self.rows_visited += len(rows)
-            fields.append(np.average(halves, axis=0, weights=masses))
-            differences.append(halves[0] - halves[-1])
+                self.rows_visited += len(share)
+            fields.append(np.average(means, axis=0, weights=masses))
+            differences.append(means[0] - means[-1])
         objective = objective_of(expectation.model, sums / shares, params)
-        # The sample's noise adds (1 / m - 1 / n) S^2 to the squared norm; the
-        # difference of the halves, squared, is 4 S^2 / m in the mean. Two independent
-        # sets of draws keep the Monte Carlo noise out of both products.
-        outside = 1.0 - len(self.rows) / expectation.n_rows
         with np.errstate(over="ignore", invalid="ignore"):  # data can be huge
-            noise = outside * (differences[0] @ differences[-1]) / 4
-            return objective, float(fields[0] @ fields[-1] - noise)
+            square = fields[0] @ fields[-1]
+            if self.halves:
+                # The sample's noise adds (1 / m - 1 / n) S^2 to the squared norm; the
+                # difference of the halves, squared, is 4 S^2 / m in the mean. Two
+                # independent sets of draws keep the Monte Carlo noise out of both.
+                size = sum(len(rows) for rows in self.halves)
+                outside = 1.0 - size / expectation.n_rows
+                square -= outside * (differences[0] @ differences[-1]) / 4
+            return objective, float(square)
 
     @staticmethod
-    def _half(expectation, rows, share, params, iteration, purpose):
+    def _part(expectation, rows, share, params, iteration, purpose):
         model, sampler = expectation.model, expectation.sampler
         X = expectation.take(rows)
         if expectation.fused:
@@ -121,5 +147,5 @@ class Monitor:
         if log_likelihood is None:
             return mean, float("nan")
         values = log_likelihood(X, params)
-        check_each_row(model, "log_likelihood", values, len(X))
+        check_each_row(model, "log_likelihood", values, len(share))
         return mean, float(np.average(values, weights=share))

@@ -1,8 +1,7 @@
-"""The settings with which a run begins, and those with which it ends."""
+"""The settings with which a run begins, and those with which it is judged."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -11,35 +10,39 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.schedules import Constant
 from sktem.solvers.full_batch import FullBatch
 
-__all__ = ["stages"]
+__all__ = ["first_stage", "has_last_stage", "last_stage"]
 
 
-def stages(settings: RunSettings, state: RunState) -> Iterator[RunSettings]:
-    """Yield the settings of a run, then those of the EM passes at its end.
+def first_stage(settings: RunSettings, state: RunState) -> RunSettings:
+    """Return the settings with which a run begins, or is resumed."""
+    return _judged(settings) if state.judged_from else settings
+
+
+def has_last_stage(settings: RunSettings, state: RunState) -> bool:
+    """Return whether a run that seems to have converged is still to be judged.
 
     Solvers with batches and without a memory of rows leave the noise of their last
-    steps in the parameters. With exact expectations passes of EM take it out.
-
-    Parameters
-    ----------
-    settings : RunSettings
-        As they are given.
-    state : RunState
-        What the run changes; it may be resumed in either stage.
-
-    Yields
-    ------
-    RunSettings
-        Settings, with which to run until convergence.
+    steps in the parameters: with exact expectations passes of EM take it out. Other
+    solvers whose progress was measured on a sample of rows go on, measured on all.
     """
-    solver = settings.solver
-    noisy = solver.n_index_sets > 0 and not solver.remembers_rows
-    exact = settings.sampler.deterministic
-    ends_by_passes = noisy and exact and settings.average is False
-    if not (ends_by_passes and state.last_passes_from):
-        yield settings
-        if not (ends_by_passes and state.converged):
-            return
-        state.last_passes_from = len(state.history)
-        state.converged, state.best_objective = False, -np.inf
-    yield replace(settings, solver=FullBatch(), step_size=Constant(1.0))
+    unjudged = state.converged and not (state.judged_from or state.stopped)
+    return unjudged and (_ends_by_passes(settings) or state.of_sample)
+
+
+def last_stage(settings: RunSettings, state: RunState) -> RunSettings:
+    """Return the settings with which a run is judged, from where it stands."""
+    state.judged_from, state.stale_epochs = len(state.history), 0
+    state.converged, state.best_objective = False, -np.inf
+    return _judged(settings)
+
+
+def _ends_by_passes(settings):
+    noisy = settings.solver.n_index_sets > 0 and not settings.solver.remembers_rows
+    return noisy and settings.sampler.deterministic and settings.average is False
+
+
+def _judged(settings):
+    """Return settings with which progress is measured on all rows."""
+    if _ends_by_passes(settings):
+        settings = replace(settings, solver=FullBatch(), step_size=Constant(1.0))
+    return replace(settings, on_all_rows=True)

@@ -13,7 +13,7 @@ from sktem.e_step.chains import ChainTable
 from sktem.e_step.random import Generators
 from sktem.history import History
 from sktem.loop.iterates import IterateRule
-from sktem.loop.monitor import Monitor
+from sktem.loop.monitor import Monitor, SampleSize
 from sktem.solvers.base import SolverState
 
 __all__ = ["Phase", "RunSettings", "RunState"]
@@ -61,6 +61,10 @@ class RunSettings:
         costs further draws.
     stopping : {"change", "gap"}
         Whether ``tol`` bounds the change in an epoch or the remaining gain.
+    sample : SampleSize
+        How many rows progress is measured on.
+    on_all_rows : bool
+        Whether it is measured on all rows instead.
     memory : str or None
         Folder for what is remembered of each row; None keeps it in memory.
     """
@@ -77,6 +81,8 @@ class RunSettings:
     average: Any = False
     monitor: bool = True
     stopping: str = "change"
+    sample: SampleSize = SampleSize()
+    on_all_rows: bool = False
     memory: str | None = None
 
 
@@ -120,9 +126,15 @@ class RunState:
         What interrupted it: Ctrl-C, or rows that could no longer be read.
     hidden_by_noise : bool
         Whether the noise of the objective hides whether the run has converged.
-    last_passes_from : int
-        Epochs before those that are EM passes at the end of a run with noise, 0 if
-        there are none.
+    judged_from : int
+        Epochs before those that decide whether the run has converged: passes of EM
+        at the end of a run with noise, or epochs measured on all rows; 0 if there are
+        none.
+    of_sample : bool
+        Whether the last objective is of a sample of the rows.
+    objective : float
+        Objective of the returned parameters on all rows, where the history does not
+        end with it; NaN if it does.
     finished_epoch : tuple
         Parameters and averaged statistics at the end of the last epoch.
     phase : Phase or None
@@ -149,7 +161,9 @@ class RunState:
     hidden_by_noise: bool = False
     stopped: bool = False
     interrupted: BaseException | None = None
-    last_passes_from: int = 0
+    judged_from: int = 0
+    of_sample: bool = False
+    objective: float = np.nan
     finished_epoch: tuple[Any, Any] = (None, None)
     phase: Phase | None = None
     failure: str = ""

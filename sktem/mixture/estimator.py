@@ -30,6 +30,7 @@ from sktem.estimators.by_blocks import (
     weighted_sum,
 )
 from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.progress import final_objective
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.loop.state import RunState
 from sktem.mixture import tensors
@@ -218,9 +219,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
     n_iter_ : int
         Passes over the data, rounded up.
     lower_bound_ : float
-        Mean log-likelihood per row (less the penalty) at the last record.
+        Mean log-likelihood per row, of all rows (less the penalty). With "em" it is
+        that before the last M-step, as in scikit-learn.
     lower_bounds_ : list of float
-        The same for each epoch of the best run.
+        The objective of each epoch of the best run, see :class:`sktem.history.History`.
     history_ : History
         The record of the best run: passes, mean field, steps, events.
     n_samples_seen_ : int
@@ -938,7 +940,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             "n_features_in_": X.shape[1],
             "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
             "converged_": state.converged,
-            "lower_bound_": lower_bounds[-1] if lower_bounds else -np.inf,
+            "lower_bound_": final_objective(state),
             "lower_bounds_": lower_bounds,
             "history_": history,
             "n_samples_seen_": len(X),

@@ -1,14 +1,20 @@
 """The stopping rule of noisy runs on progress that is known."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sktem import StochasticEM
+from sktem.exceptions import FitWarning
 from sktem.history import History
 from sktem.loop.convergence import check_gap
-from sktem.samplers import RandomWalk
-from sktem.schedules import BurnInThenDecay
+from sktem.models import RandomInterceptModel
+from sktem.models.random_intercept import RandomInterceptParams
+from sktem.samplers import ExactExpectation, RandomWalk
+from sktem.schedules import BurnInThenDecay, Constant
+from tests.oracles import closed_form_mle
 
 SETTINGS = SimpleNamespace(
     tol=1e-4, patience=3, step_size=BurnInThenDecay(50, 0.6), sampler=RandomWalk()
@@ -16,12 +22,21 @@ SETTINGS = SimpleNamespace(
 STEPS = np.array([float(SETTINGS.step_size(k)) for k in range(1, 101)])
 
 
+def fresh(stale_epochs=0):
+    """Return the fields of a run's state that the rule reads and writes."""
+    return SimpleNamespace(
+        converged=False,
+        stale_epochs=stale_epochs,
+        hidden_by_noise=False,
+        judged_from=0,
+        history=History(),
+    )
+
+
 def stop(gap, noise, seed):
     """Return whether and where a run ends whose distance to the maximum is given."""
     rng = np.random.default_rng(seed)
-    state = SimpleNamespace(
-        converged=False, stale_epochs=0, hidden_by_noise=False, history=History()
-    )
+    state = fresh()
     for k in range(len(gap)):
         state.history.objective.append(noise * rng.standard_normal() - gap[k])
         state.history.step_size.append(STEPS[k])
@@ -79,3 +94,102 @@ def test_flat_with_little_noise_is_convergence(global_random_seed):
     seeds = range(100 * global_random_seed, 100 * global_random_seed + 20)
     flat = [stop(np.zeros(100), 0.3 * SETTINGS.tol, seed)[0] for seed in seeds]
     assert np.mean([state.converged for state in flat]) > 0.95
+
+
+# ------------------------------------------------------- exact expectations, known gaps
+
+EXACT = SimpleNamespace(
+    tol=1e-6, patience=3, step_size=Constant(1.0), sampler=ExactExpectation()
+)
+
+
+def gap_at_the_stop(gaps, monotone, settings=EXACT):
+    """Return what is left, in units of tol, where the rule stops; None if nowhere."""
+    state = fresh()
+    for gap in gaps:
+        state.history.objective.append(-gap)
+        state.history.step_size.append(1.0)
+        check_gap(state, settings, monotone)
+        if state.converged:
+            return gap / settings.tol
+    return None
+
+
+@pytest.mark.parametrize("pace", [1.0, 5.0, 30.0])
+def test_em_stops_when_no_more_than_tol_is_left(pace):
+    """A small change says little: at a pace of 30 epochs it is a 30th of the rest."""
+    gaps = 3.0 * np.exp(-np.arange(20 * pace) / pace)
+    left = gap_at_the_stop(gaps, monotone=True)
+    assert 0.1 < left <= 1.0
+
+
+def test_slowest_of_two_rates_counts():
+    epochs = np.arange(1000)
+    gaps = 3.0 * np.exp(-epochs / 5) + 0.001 * np.exp(-epochs / 100)
+    assert gap_at_the_stop(gaps, monotone=True) <= 1.0
+    assert gap_at_the_stop(gaps, monotone=False) <= 1.0
+
+
+@pytest.mark.parametrize("pace", [1.0, 5.0, 30.0, 100.0])
+@pytest.mark.parametrize("jumps", [0.0, 0.2, 0.5])
+def test_exact_constant_steps_stop_when_no_more_than_tol_is_left(
+    pace, jumps, global_random_seed
+):
+    """Batches make jumps, which shrink with the gap where expectations are exact."""
+    for seed in range(5 * global_random_seed, 5 * global_random_seed + 5):
+        epochs = np.arange(50 + 12 * pace)
+        noise = np.random.default_rng(seed).standard_normal(len(epochs))
+        left = gap_at_the_stop(1e-3 * np.exp(jumps * noise - epochs / pace), False)
+        assert left is not None
+        assert left <= 1.0 + 4 * jumps
+
+
+@pytest.mark.parametrize(
+    "gaps",
+    [
+        (1.5, 0.084, 0.017, 0.0029, 0.034, 0.0073),
+        (3.0, 0.05, 1.19, 0.20, 0.31, 0.06, 0.11),
+    ],
+)
+def test_epochs_that_jump_are_no_convergence(gaps):
+    """Series of fitTEM on a hidden Markov model and on random intercepts."""
+    settings = SimpleNamespace(**{**vars(EXACT), "tol": 1e-4})
+    assert gap_at_the_stop(gaps, False, settings) is None
+    assert gap_at_the_stop(gaps * 20, False, settings) is None
+    # The same jumps, a million times smaller, are convergence.
+    assert gap_at_the_stop(1e-6 * np.array(gaps * 3), False, settings) is not None
+
+
+def test_a_second_slow_phase_is_no_noise():
+    """The difference of the windows is many standard errors, and more than tol."""
+    rng = np.random.default_rng(0)
+    for n_epochs in range(60, 100):
+        state = fresh(stale_epochs=10)
+        epochs = np.arange(n_epochs)
+        drift = 4 * SETTINGS.tol * (n_epochs - epochs) / (n_epochs // 3)
+        gaps = 0.3 * np.exp(-epochs / 2) + drift
+        noise = 0.1 * SETTINGS.tol * rng.standard_normal(n_epochs)
+        state.history.objective.extend(noise - gaps)
+        state.history.step_size.extend(np.full(n_epochs, 0.5))
+        check_gap(state, SETTINGS, monotone=False)
+        assert not state.converged
+
+
+@pytest.mark.parametrize("solver", ["iem", "vrttem", "fittem"])
+@pytest.mark.parametrize("seed", [14, 15, 16])
+def test_batches_end_where_em_does(solver, seed):
+    """Seed 14 of fitTEM stopped with 0.114 a row left, 1,144 times tol."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(50, 1, size=(600, 1)) + rng.normal(0, 0.5, size=(600, 6))
+    best = log_likelihood(X, closed_form_mle(X))
+    em = StochasticEM(RandomInterceptModel(), solver=solver, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # some steps are infeasible
+        em.fit(X)
+    assert em.converged_
+    assert 0 <= best - em.score(X) + 1e-12 < em.tol
+
+
+def log_likelihood(X, estimate):
+    params = RandomInterceptParams(*estimate)
+    return RandomInterceptModel().log_likelihood(X, params).mean()

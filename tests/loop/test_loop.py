@@ -522,8 +522,8 @@ def test_a_run_that_ends_with_em_is_resumed_anywhere():
     saved = []
     whole = run(settings, X, state, on_epoch=lambda s: saved.append(pickle.dumps(s)))
     assert whole.converged
-    assert 0 < whole.last_passes_from < len(whole.history) - 1
-    for checkpoint in saved[whole.last_passes_from - 2 :]:
+    assert 0 < whole.judged_from < len(whole.history) - 1
+    for checkpoint in saved[whole.judged_from - 2 :]:
         resumed = run(settings, X, pickle.loads(checkpoint))
         assert bits(resumed) == bits(whole)
 

@@ -5,10 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-import sktem.loop.monitor
 from sktem.e_step.expectation import Expectation
 from sktem.e_step.random import spawn_generators
-from sktem.loop.monitor import Monitor, objective_of
+from sktem.loop.monitor import Monitor, SampleSize, objective_of
 from sktem.models import RandomInterceptModel
 from sktem.samplers import ExactDraws, ExactExpectation, RandomWalk
 from sktem.solvers import FITTEM, ISAEM, FullBatch
@@ -31,9 +30,7 @@ WEIGHTS = np.random.default_rng(0).integers(1, 4, size=len(X)).astype(float)
 S = expected_statistics(X, START) + np.array([0.05, 0.1, 0.02])
 
 
-@pytest.fixture
-def small_sample(monkeypatch):
-    monkeypatch.setattr(sktem.loop.monitor, "LEAST_ROWS", 60)
+SMALL = 60  # rows of a sample
 
 
 def exact_field(data, sample_weight=None):
@@ -41,15 +38,15 @@ def exact_field(data, sample_weight=None):
     return field @ field
 
 
-def estimates(data, sampler, seed, *, model=None, weights=None, n=300):
+def estimates(data, sampler, seed, *, model=None, weights=None, n=300, size=SMALL):
     model = RandomInterceptModel() if model is None else model
     found, naive = np.empty(n), np.empty(n)
     for i, child in enumerate(np.random.SeedSequence(seed).spawn(n)):
         generators = spawn_generators(child)
         expectation = Expectation(model, sampler, data, weights, generators)
-        monitor = Monitor(len(data), generators.monitoring)
+        monitor = Monitor(len(data), generators.monitoring, size)
         _, found[i] = monitor.measure(expectation, m_step(S), S, 1)
-        rows = monitor.rows
+        rows = np.arange(len(data)) if monitor.rows is None else monitor.rows
         Z, _ = sampler.draw(model, data[rows], None, m_step(S), generators)
         s = np.mean(
             [model.mean_statistics(data[rows], Z[:, m]) for m in range(Z.shape[1])],
@@ -63,19 +60,19 @@ def estimates(data, sampler, seed, *, model=None, weights=None, n=300):
     "sampler", [ExactExpectation(), ExactDraws(2)], ids=["exact", "mc"]
 )
 @pytest.mark.parametrize("data", [X, SORTED], ids=["unordered", "sorted"])
-def test_unbiased_on_a_sample(data, sampler, small_sample, global_random_seed):
+def test_unbiased_on_a_sample(data, sampler, global_random_seed):
     found, naive = estimates(data, sampler, global_random_seed)
     assert standard_errors(found, exact_field(data)) < LIMIT
     assert standard_errors(naive, exact_field(data)) > 2 * LIMIT
 
 
-def test_unbiased_on_a_sample_with_weights(small_sample, global_random_seed):
+def test_unbiased_on_a_sample_with_weights(global_random_seed):
     found, _ = estimates(X, ExactExpectation(), global_random_seed, weights=WEIGHTS)
     assert standard_errors(found, exact_field(X, WEIGHTS)) < LIMIT
 
 
 def test_unbiased_with_draws_on_all_rows(global_random_seed):
-    found, naive = estimates(X, ExactDraws(1), global_random_seed)
+    found, naive = estimates(X, ExactDraws(1), global_random_seed, size=len(X))
     assert standard_errors(found, exact_field(X)) < LIMIT
     assert standard_errors(naive, exact_field(X)) > 2 * LIMIT
 
@@ -85,7 +82,7 @@ def test_unbiased_with_draws_on_all_rows(global_random_seed):
 def test_exact_without_noise(model, weights):
     generators = spawn_generators(0)
     expectation = Expectation(model, ExactExpectation(), X, weights, generators)
-    monitor = Monitor(len(X), generators.monitoring)
+    monitor = Monitor(len(X), generators.monitoring, len(X))
     objective, mean_field = monitor.measure(expectation, m_step(S), S, 1)
     assert mean_field == pytest.approx(exact_field(X, weights), rel=1e-10)
     values = model.log_likelihood(X, m_step(S))
@@ -94,23 +91,28 @@ def test_exact_without_noise(model, weights):
     assert expectation.rows_visited == 0
 
 
-def test_fused_and_plain_agree_on_a_sample(small_sample):
+def test_fused_and_plain_agree_on_a_sample():
     results = []
     for model in (RandomInterceptModel(), Fused()):
         generators = spawn_generators(0)
         expectation = Expectation(model, ExactExpectation(), X, None, generators)
-        monitor = Monitor(len(X), generators.monitoring)
+        monitor = Monitor(len(X), generators.monitoring, SMALL)
         assert monitor.rows_visited == 0
         results.append(monitor.measure(expectation, m_step(S), S, 1))
         assert monitor.rows_visited == 60
     np.testing.assert_allclose(*results, rtol=1e-10)
 
 
-def test_the_sample_stays_the_same(small_sample):
-    monitor = Monitor(240, np.random.default_rng(0))
+def test_the_sample_stays_the_same():
+    monitor = Monitor(240, np.random.default_rng(0), 60)
     assert len(np.unique(monitor.rows)) == 60
-    assert len(Monitor(50, np.random.default_rng(0)).rows) == 50
-    assert len(Monitor(4000, np.random.default_rng(0)).rows) == 200
+    assert Monitor(50, np.random.default_rng(0), 50).rows is None
+
+
+def test_size_of_the_sample():
+    size = SampleSize(least=60)
+    assert [size.of(n, False) for n in (50, 240, 4000)] == [50, 60, 200]
+    assert size.of(10**7, True) == size.most_by_blocks < size.of(10**7, False)
 
 
 def test_chains_and_streams_are_left_alone():
@@ -150,7 +152,7 @@ def test_measuring_twice_does_not_move_the_run():
         generators.acceptance.bit_generator.state["state"],
         generators.indices.bit_generator.state["state"],
     ]
-    monitor = Monitor(len(X), generators.monitoring)
+    monitor = Monitor(len(X), generators.monitoring, len(X))
     monitor.measure(expectation, START, S, 1)
     np.testing.assert_array_equal(expectation.chains.values, before.values)
     assert expectation.chains.shared.length == before.shared.length
