@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
+from sktem.mixed_effects.design import MixedEffectsParams
 from sktem.mixed_effects.floors import own_shares, variance_floors
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.louis import LouisInformation, louis_information
@@ -21,17 +22,20 @@ from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
-__all__ = ["Ascent", "ascend", "can_climb", "climb", "hidden_share", "likelihood_at"]
+__all__ = [
+    "Ascent",
+    "Resolution",
+    "ascend",
+    "can_climb",
+    "climb",
+    "hidden_share",
+    "likelihood_at",
+]
 
-#: Quadrature nodes per random effect, most (of a single one, and of several) and least;
-#: points of all subjects together for which there are more than the least, and the most
-#: at all.
-MOST_OF_ONE, MOST_NODES, LEAST_NODES = 41, 15, 3
-ENOUGH_POINTS, MOST_POINTS = 60_000, 100_000
+#: Quadrature points of all subjects together, at most.
+MOST_POINTS = 100_000
 #: Evaluations of points for differences, at most.
 MOST_DIFFERENCES = 4_000_000
-#: Importance draws per subject where there would be more quadrature points.
-N_DRAWS = 300
 #: Newton steps, lengths of one that are tried, the longest step of a logarithm, and the
 #: least gain in log-likelihood for which it continues.
 MOST_STEPS, HALVINGS, LONGEST, LEAST_GAIN = 12, 4, 0.7, 0.02
@@ -50,20 +54,49 @@ AT_LEAST, OWN_PART = 1e-3, 1e-3
 MOST_SUBJECTS = 200
 
 
-def n_points(n: int, d: int, most: int = N_DRAWS) -> tuple[int, int]:
-    """Return nodes per random effect, 0 for draws, and points per subject."""
-    if LEAST_NODES**d > N_DRAWS:
-        return 0, N_DRAWS
-    nodes = int((min(ENOUGH_POINTS / n, most)) ** (1 / d) + 1e-9)
-    nodes = min(max(nodes, LEAST_NODES), MOST_OF_ONE if d == 1 else MOST_NODES)
-    return nodes, nodes**d
+class Resolution(NamedTuple):
+    """How finely the latents of subjects are integrated.
+
+    Attributes
+    ----------
+    per_subject : int
+        Quadrature points per subject, at most.
+    in_all : int
+        Points of all subjects together for which there are more than the least.
+    least, most, most_of_one : int
+        Quadrature nodes per random effect, and the most of a single one.
+    n_draws : int
+        Importance draws per subject where there would be more quadrature points.
+    """
+
+    per_subject: int = 300
+    in_all: int = 60_000
+    least: int = 3
+    most: int = 15
+    most_of_one: int = 41
+    n_draws: int = 300
+
+    def nodes(self, n: int, d: int) -> int:
+        """Return the nodes per random effect, 0 for importance draws."""
+        if self.least**d > self.n_draws:
+            return 0
+        nodes = int((min(self.in_all / n, self.per_subject)) ** (1 / d) + 1e-9)
+        return min(max(nodes, self.least), self.most_of_one if d == 1 else self.most)
+
+    def n_points(self, n: int, d: int) -> int:
+        """Return the points per subject."""
+        return self.nodes(n, d) ** d or self.n_draws
+
+
+#: For steps in the middle of a run.
+QUICK = Resolution()
 
 
 def can_climb(n: int, d: int, k: int = 0) -> bool:
     """Return whether a climb is worth its time: never without random effects."""
     if d == 0:
         return False
-    points = n * n_points(n, d)[1]
+    points = n * QUICK.n_points(n, d)
     return points <= MOST_POINTS and points * k * k <= MOST_DIFFERENCES
 
 
@@ -103,7 +136,7 @@ class Ascent(NamedTuple):
         Information about the parameters where the last step began.
     """
 
-    params: object
+    params: MixedEffectsParams
     gain: float
     value: float
     promise: float
@@ -126,7 +159,7 @@ def ascend(
     start=None,
     most_steps=MOST_STEPS,
     least_gain=LEAST_GAIN,
-    most_points=N_DRAWS,
+    resolution=QUICK,
 ) -> Ascent:
     """Do Newton steps on the likelihood while it gains.
 
@@ -137,7 +170,7 @@ def ascend(
     """
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
-    here = likelihood_at(model, rows, params, modes, seed, most_points)
+    here = likelihood_at(model, rows, params, modes, seed, resolution)
     first, promise, found = here.value, np.inf, None
     least_gain = max(least_gain, RESOLUTION * abs(first))
     for _ in range(most_steps if np.isfinite(first) else 0):
@@ -150,7 +183,7 @@ def ascend(
             break
         candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
         for changed in chain(candidates, _em_steps(model, rows, params, here)):
-            there = likelihood_at(model, rows, changed, here.modes, seed, most_points)
+            there = likelihood_at(model, rows, changed, here.modes, seed, resolution)
             if there.value > here.value:  # False for NaN
                 params, here = changed, there
                 break
@@ -171,16 +204,15 @@ class _Likelihood(NamedTuple):
     reliable: bool
 
 
-def likelihood_at(model, rows, params, modes, seed, most_points=N_DRAWS):
+def likelihood_at(model, rows, params, modes, seed, resolution):
     """Return the log-likelihood, with modes that are looked for near the given ones."""
     modes, covariances, converged = conditional_modes(model, rows, params, modes)
     n, d = modes.shape
-    nodes, _ = n_points(n, d, most_points)
-    if nodes:
+    if nodes := resolution.nodes(n, d):
         draws = quadrature_draws(modes, covariances, nodes)
     else:
         rng = np.random.default_rng(seed)  # the same noise at every step
-        draws = importance_draws(modes, covariances, N_DRAWS, rng)
+        draws = importance_draws(modes, covariances, resolution.n_draws, rng)
     log_joint = draws.log_joint(model, rows, params)
     value = draws.log_likelihood(log_joint)[0].sum()
     return _Likelihood(value, draws, log_joint, modes, bool(converged.all()))

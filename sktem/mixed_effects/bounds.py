@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.mixed_effects.ascent import (
     Ascent,
+    Resolution,
     ascend,
     likelihood_at,
 )
@@ -20,7 +21,7 @@ __all__ = ["to_the_bounds"]
 #: other parameters have moved.
 WORTH_A_TRY, AT_BOUND = 0.1, 1e-4
 #: Quadrature points for a first look, and the cost there that ends it.
-FEW_POINTS, HOPELESS = 64, 2.0
+FEW_POINTS, HOPELESS = Resolution(per_subject=64), 2.0
 
 
 def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
@@ -30,7 +31,7 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
     explained by others, or one of two parameters of the residual error, goes to its
     least value if the likelihood does not fall, and the rest moves on.
     """
-    seed, most_points = rng.integers(2**63), options["most_points"]
+    seed, resolution = rng.integers(2**63), options["resolution"]
     moves = [partial(_bounded, model, j) for j in model.design.free_variances]
     for e, entry in enumerate(model.design.numeric):
         if entry.kind == "residual":
@@ -40,7 +41,7 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
             rough = likelihood_at(model, rows, params, found.modes, seed, FEW_POINTS)
             if not rough.value >= found.value - HOPELESS:
                 continue
-            there = likelihood_at(model, rows, params, rough.modes, seed, most_points)
+            there = likelihood_at(model, rows, params, rough.modes, seed, resolution)
             if not there.value >= found.value - WORTH_A_TRY:
                 continue
             other = ascend(model, rows, params, rng, found.modes, **options)

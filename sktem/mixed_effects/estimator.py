@@ -459,7 +459,7 @@ default="constant"
                 "effects), or a larger max_iter, n_chains or tol.",
                 ConvergenceWarning,
             )
-        if found := unusual(run.problem.model, run.problem.rows, state):
+        if found := unusual(run.problem, state):
             warn_user(" ".join(found), FitWarning)
 
     @undone_if_refused

@@ -17,7 +17,11 @@ from sktem.mixed_effects.layout import (
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
-from sktem.mixed_effects.start import start_from_data, starting_params
+from sktem.mixed_effects.start import (
+    PassedOver,
+    start_from_data,
+    starting_params,
+)
 
 __all__ = ["Problem"]
 
@@ -47,6 +51,8 @@ class Problem(NamedTuple):
         Labels of the subjects.
     grouped : bool
         Whether the labels were given.
+    passed_over : PassedOver or None
+        An optimum of larger likelihood, far from the start values of the user.
     """
 
     model: NonlinearMixedEffectsModel
@@ -54,6 +60,7 @@ class Problem(NamedTuple):
     rows: Any
     labels: np.ndarray
     grouped: bool
+    passed_over: PassedOver | None = None
 
     @classmethod
     def of(cls, estimator, X, y, groups, model=None) -> Problem:
@@ -71,9 +78,10 @@ class Problem(NamedTuple):
             lambda column: grouped and is_constant(X[:, column], subjects),
         )
         rows = group_rows(layout, X, y, subjects)
+        passed_over = None
         if model is None:
-            model = _new_model(estimator, structure, layout, rows)
-        return cls(model, layout, rows, labels, grouped)
+            model, passed_over = _new_model(estimator, structure, layout, rows)
+        return cls(model, layout, rows, labels, grouped, passed_over)
 
     @classmethod
     def of_blocks(cls, estimator, blocks: Any) -> Problem:
@@ -82,8 +90,8 @@ class Problem(NamedTuple):
             estimator, blocks.shape[1], True, lambda column: not blocks.varies[column]
         )
         rows = blocks.with_roles(blocks.roles.laid_out(layout))
-        model = _new_model(estimator, structure, layout, rows)
-        return cls(model, layout, rows, blocks.labels, True)
+        model, passed_over = _new_model(estimator, structure, layout, rows)
+        return cls(model, layout, rows, blocks.labels, True, passed_over)
 
     def on(self, X, y, groups) -> Problem:
         """Return the same model and layout with other data."""
@@ -145,7 +153,7 @@ def _structure_and_layout(estimator, count, grouped, is_constant):
 
 
 def _new_model(estimator, structure, layout, all_rows):
-    """Return the model with its start."""
+    """Return the model with its start, and an optimum that was passed over."""
     rows = all_rows.few(MOST_START_ROWS)
     start = starting_params(estimator, layout, rows, structure)
     if len(layout.design.random) + len(layout.design.numeric) == 0:
@@ -168,5 +176,6 @@ def _new_model(estimator, structure, layout, all_rows):
         least_prediction=least_prediction(rows.y),
         n_jobs=estimator.n_jobs,
     )
-    start, units, wide = start_from_data(estimator, model, rows)
-    return model.set_params(start=start, numeric_units=units, wide=wide)
+    found = start_from_data(estimator, model, rows)
+    model.set_params(start=found.params, numeric_units=found.units, wide=found.wide)
+    return model, found.passed_over

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from sktem.loop.state import Phase, RunState
 from sktem.mixed_effects.ascent import (
+    Resolution,
     ascend,
     can_climb,
     climb,
@@ -35,10 +37,18 @@ CHECK_INTERVAL = 10
 SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
-#: Newton steps at the end, at most, on how many points of a subject at most; the gain
-#: another one may promise at a maximum; the gains for which they continue, before
-#: parameters are put to their bounds and after.
-MOST_LAST_STEPS, MOST_LAST_POINTS, AT_MAXIMUM = 40, 1000, 0.01
+#: Newton steps at the end, at most; the gain another one may promise at a maximum; the
+#: gains for which they continue, before parameters are put to their bounds and after.
+MOST_LAST_STEPS, AT_MAXIMUM = 40, 0.01
+#: How finely the likelihood is integrated at the end: so, and then ever more finely
+#: while few nodes stand for a subject or steps promise what they do not bring, which
+#: shows that there are too few.
+RESOLUTIONS = [
+    Resolution(per_subject=1000),
+    Resolution(per_subject=1000, in_all=300_000),
+    Resolution(per_subject=4000, in_all=1_500_000),
+]
+ENOUGH_NODES = 7
 LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9
 #: Information about a parameter, in its own units, that counts as none.
 FLAT = 1e-9
@@ -122,7 +132,9 @@ class MixedEffectsRun:
             self.path.vector, state.params, state.solver.s, state.n_rows
         )
         enough = bool((errors <= self.tol * complete).all())
-        if (enough or epoch >= self.next_look) and epoch < self.longest:
+        if not enough and epoch < min(self.next_look, self.longest):
+            return False
+        if epoch < self.longest:
             self.next_look = 2 * epoch
             drifts = self.path.drift(self.first).any()
             params = self.problem.model.maximize(state.returned, state.params)
@@ -132,8 +144,10 @@ class MixedEffectsRun:
                 self.end, self.start = None, epoch
                 state.enter(self.phase)
                 return False
-        state.converged = enough
-        return enough
+        # Newton steps at the end arrive where the noise of the chains hides the rest,
+        # and say so if they do not.
+        state.converged = enough or self._can_climb()
+        return state.converged
 
     def _check_burn_in(self, state):
         """End the burn-in when the estimates have ceased to drift.
@@ -204,7 +218,7 @@ class MixedEffectsRun:
         options = {
             "most_steps": MOST_LAST_STEPS,
             "least_gain": LEAST_LAST_GAIN,
-            "most_points": MOST_LAST_POINTS,
+            "resolution": RESOLUTIONS[0],
         }
         found = ascend(model, rows, state.params, rng, _chain_means(state), **options)
         other = ascend(model, rows, model.start, rng, **ROUGH)
@@ -216,12 +230,32 @@ class MixedEffectsRun:
         if found.value > -float("inf"):
             options["least_gain"] = NO_GAIN
             found = ascend(model, rows, found.params, rng, found.modes, **options)
+            found = self._ascend_finely(found, rng, options)
         self.doubt = self._doubt(found)
         if found.value > -float("inf"):
             state.params = found.params
         # Noise of the chains does not matter where Newton steps have arrived.
         settled = state.converged or self.end is not None
         state.converged = settled and not self.doubt
+
+    def _ascend_finely(self, found, rng, options):
+        """Return the end of Newton steps where the likelihood has enough nodes."""
+        model, rows = self.problem.model, self.problem.rows
+        size = len(rows), len(model.design.random)
+        options = options | {"least_gain": LEAST_LAST_GAIN}
+        for before, resolution in pairwise(RESOLUTIONS):
+            n_nodes = before.nodes(*size)
+            enough = n_nodes == 0 or n_nodes >= ENOUGH_NODES
+            if enough and found.promise <= AT_MAXIMUM:
+                break
+            if resolution.nodes(*size) == n_nodes:
+                continue
+            options["resolution"] = resolution
+            finer = ascend(model, rows, found.params, rng, found.modes, **options)
+            if not finer.value > -float("inf"):
+                break
+            found = finer
+        return found
 
     def _may_be_better(self, other, found):
         """Return whether rough steps may lead to another and better maximum."""

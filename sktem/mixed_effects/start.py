@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["start_from_data", "starting_params"]
+__all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
 #: How far, on a logarithmic scale, the nearest optimum may be from the user's start so
 #: that others must be clearly better, and by how much its sum of squares may be larger.
@@ -32,6 +33,44 @@ LARGEST, LEAST = 1.0, 1e-3
 #: the user's start where it is taken: much, since the start tells which of exchangeable
 #: optima is meant (theophylline's rates would change places for 3).
 CLEARLY = 10.0
+#: From which difference of their log-likelihoods the user is told.
+WORTH_TELLING = 4.0
+
+
+class PassedOver(NamedTuple):
+    """Another optimum, of larger likelihood but far from the user's start.
+
+    Attributes
+    ----------
+    params : MixedEffectsParams
+        Parameters there.
+    gain : float
+        Difference of the log-likelihoods.
+    """
+
+    params: MixedEffectsParams
+    gain: float
+
+
+class Start(NamedTuple):
+    """Where a fit begins.
+
+    Attributes
+    ----------
+    params : MixedEffectsParams
+        Starting parameters.
+    units : ndarray
+        Units of the numeric ones.
+    wide : ndarray or None
+        Wide covariance of the random effects, where their coordinates are alike.
+    passed_over : PassedOver or None
+        A better optimum that was not taken.
+    """
+
+    params: MixedEffectsParams
+    units: np.ndarray
+    wide: np.ndarray | None
+    passed_over: PassedOver | None = None
 
 
 def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
@@ -123,7 +162,7 @@ def _starting_error(estimator, starts, design, rows, structure):
     return error.start(rows.y, f)
 
 
-def start_from_data(estimator, model, rows):
+def start_from_data(estimator, model, rows) -> Start:
     """Return starting parameters at an optimum of the regression of all subjects.
 
     The variances of the random effects and the residual error come from its residuals.
@@ -135,7 +174,7 @@ def start_from_data(estimator, model, rows):
     problem = PooledRegression(model, rows)
     found = [one for one in optima(problem) if np.isfinite(one.value)]
     if not found:
-        return model.start, model.units_of_numeric(), None
+        return Start(model.start, model.units_of_numeric(), None)
     found, near = _candidates(model, problem, found)
     starts = [_start_at(estimator, model, problem, one, rows) for one in found]
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
@@ -144,12 +183,17 @@ def start_from_data(estimator, model, rows):
     if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
     reached = [
-        ascend(model, some, params, np.random.default_rng(0), most_steps=N_STEPS)
-        for params, *_ in starts
+        ascend(model, some, one.params, np.random.default_rng(0), most_steps=N_STEPS)
+        for one in starts
     ]
     values = np.nan_to_num([one.value for one in reached], nan=-np.inf)
-    values[0] += CLEARLY if near else 0.0
-    return starts[int(np.argmax(values))]
+    best = int(np.argmax(values))
+    gain = float(values[best] - values[0])
+    if not near or gain > CLEARLY:
+        return starts[best]
+    if gain < WORTH_TELLING:
+        return starts[0]
+    return starts[0]._replace(passed_over=PassedOver(reached[best].params, gain))
 
 
 def _candidates(model, problem, found):
@@ -169,7 +213,7 @@ def _candidates(model, problem, found):
     return [one for one in others if one.value <= worth][:MOST_OPTIMA], False
 
 
-def _start_at(estimator, model, problem, optimum, rows):
+def _start_at(estimator, model, problem, optimum, rows) -> Start:
     """Return starting parameters at an optimum, and units of the numeric ones."""
     design, params = model.design, problem.params(optimum.vector)
     random, numeric, errors = problem.units(optimum.vector)
@@ -200,11 +244,11 @@ def _start_at(estimator, model, problem, optimum, rows):
     numeric[problem.numeric] = np.where(np.isfinite(units), units, fallback)
     params = params._replace(omega=omega)
     if model.error is None:
-        return params, numeric, wide
+        return Start(params, numeric, wide)
     means = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, means, params.numeric)
     if not np.isfinite(f).all() or not model.error.allows(rows.y, f):
-        return params, numeric, wide  # rows that the regression has not seen
+        return Start(params, numeric, wide)  # rows that the regression has not seen
     sigma = model.error.start(rows.y, f)
     held = list(design.held_residual)
     sigma[held] = params.sigma[held]
@@ -212,7 +256,7 @@ def _start_at(estimator, model, problem, optimum, rows):
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
             values[e] = np.log(sigma[entry.parameter])
-    return params._replace(sigma=sigma, numeric=values), numeric, wide
+    return Start(params._replace(sigma=sigma, numeric=values), numeric, wide)
 
 
 def _bounded(covariance, plain):

@@ -6,6 +6,7 @@ from functools import partial
 
 import numpy as np
 
+from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
@@ -16,8 +17,9 @@ __all__ = ["unusual"]
 MOST_ZEROS = 0.01
 
 
-def unusual(model, rows, state):
+def unusual(problem, state):
     """Return messages on data and estimates that ask for a second look."""
+    model, rows = problem.model, problem.rows
     design, params = model.design, state.params
     random = [design.names[p] for p in design.random]
     messages = []
@@ -64,6 +66,15 @@ def unusual(model, rows, state):
             f"{zeros} of {rows.n_rows} predictions are zero, where a proportional "
             "error is none, and the estimates follow these rows: leave them out (such "
             'as those at the time of a dose), or pass residual_error="combined".'
+        )
+    if problem.passed_over is not None:
+        there = FittedMixedEffects(problem, problem.passed_over.params).attributes()
+        values = there["population_parameters_"].items()
+        messages.append(
+            "The estimates are at the maximum next to the start values, and another "
+            "one has a log-likelihood that is larger by about "
+            f"{problem.passed_over.gain:.2g}: pass parameters="
+            f"{ {name: float(f'{value:.3g}') for name, value in values} } to fit it."
         )
     if count := state.history.events.get("infeasible", 0):
         messages.append(

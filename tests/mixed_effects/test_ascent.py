@@ -5,13 +5,15 @@ import pytest
 from scipy import optimize
 
 from sktem import NonlinearMixedEffectsRegressor
+from sktem.exceptions import FitWarning
 from sktem.mixed_effects import run as mixed_effects_run
 from sktem.mixed_effects import start as mixed_effects_start
 from sktem.mixed_effects.ascent import (
+    QUICK,
+    Resolution,
     can_climb,
     climb,
     hidden_share,
-    n_points,
 )
 
 
@@ -137,14 +139,19 @@ def test_hidden_share_of_a_linear_model():
 def test_number_of_points(d):
     """A grid of fewer points for more subjects; draws for more than five effects."""
     subjects = 2 ** np.arange(20)
-    found = [n_points(int(n), d) for n in subjects]
-    counts = [count for _, count in found]
+    nodes = [QUICK.nodes(int(n), d) for n in subjects]
+    counts = [QUICK.n_points(int(n), d) for n in subjects]
     assert counts == sorted(counts, reverse=True) and min(counts) > 1
-    assert all((nodes == 0) == (d > 5) for nodes, _ in found)
-    assert all(count == nodes**d for nodes, count in found if nodes)
+    assert all((number == 0) == (d > 5) for number in nodes)
+    assert all(
+        count == number**d
+        for number, count in zip(nodes, counts, strict=True)
+        if number
+    )
+    fine = Resolution(per_subject=1000)
     for n, count in zip(subjects, counts, strict=True):
         assert can_climb(int(n), d) == (n * count <= 100_000)
-        assert n_points(int(n), d, most=1000)[1] <= max(1000, count)
+        assert fine.n_points(int(n), d) <= max(1000, count)
     assert not can_climb(12, 0)
     assert can_climb(100, 2, 3) and not can_climb(100, 2, 100)
 
@@ -166,3 +173,75 @@ def test_more_effects_than_quadrature_can_do():
     found, gain = climb(*model_and_rows(fit), fit.params_, np.random.default_rng(0))
     after, error = fit.fitted_.at(found).log_likelihood(n_draws=1000)
     assert gain > 1 and after - before == pytest.approx(gain, abs=0.5 + 6 * error)
+
+
+def oral(n, m, error, seed, deviations=(0.4, 0.25, 0.3)):
+    """Concentrations after an oral dose of 100 in one compartment."""
+    rng = np.random.default_rng(seed)
+    groups = np.repeat(np.arange(n), m)
+    time = np.exp(rng.uniform(np.log(0.3), np.log(24), len(groups)))
+    psi = [1.2, 20.0, 2.0] * np.exp(deviations * rng.normal(size=(n, 3)))
+    y = bateman(*psi[groups].T, time) * (1 + error * rng.normal(size=len(groups)))
+    return np.column_stack([np.full(len(groups), 100.0), time]), y, groups
+
+
+def bateman(ka, V, CL, time):
+    k = CL / V
+    return 100 * ka / V / (ka - k) * (np.exp(-k * time) - np.exp(-ka * time))
+
+
+def score(mu, omega, sigma, X, y, groups, n_nodes=24):
+    """Slope of the log-likelihood in the means by nodes of the prior, in its errors."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
+    grid = np.array(np.meshgrid(nodes, nodes, nodes)).reshape(3, -1).T
+    prior = np.prod(np.meshgrid(weights, weights, weights), axis=0).ravel()
+    spread = np.sqrt(np.diag(omega))
+    total, square = np.zeros(3), np.zeros(3)
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    for rows in np.split(np.arange(len(y)), starts[1:]):
+        psi = np.exp(mu + spread * grid)[:, :, None]
+        f = bateman(*psi.transpose(1, 0, 2), X[rows, 1])
+        with np.errstate(over="ignore"):
+            log = (-0.5 * (y[rows] / (sigma * f) - 1 / sigma) ** 2).sum(axis=1)
+        log -= np.log(f).sum(axis=1)
+        posterior = prior * np.exp(log - log.max())
+        mean = posterior @ grid / posterior.sum()
+        total, square = total + mean, square + mean**2
+    return total / np.sqrt(square)
+
+
+def test_enough_nodes_for_many_subjects_with_few_rows():
+    """Five nodes are too few here: their slope at their maximum is 0.17."""
+    X, y, groups = oral(400, 2, 0.2, seed=1)
+    fit = NonlinearMixedEffectsRegressor(
+        "one_compartment_oral", parameters={"ka": 1.2, "V": 20.0, "CL": 2.0},
+        residual_error="proportional", n_burn_in=30, max_iter=60, random_state=0,
+    ).fit(X, y, groups=groups)  # fmt: skip
+    assert fit.converged_
+
+    def slope(changes=0.0):
+        mu = np.log([fit.population_parameters_[name] for name in ("ka", "V", "CL")])
+        sigma = fit.residual_error_["b"]
+        return score(mu + changes, fit.omega_, sigma, X, y, groups)
+
+    assert np.abs(slope()).max() < 0.06
+    # A control: a change by a fraction of the standard errors.
+    assert np.abs(slope([0.0, 0.0, 0.005])).max() > 0.1
+
+
+def test_a_better_maximum_far_from_the_start_is_told():
+    """Rates of absorption and elimination have changed places."""
+    X, y, groups = oral(20, 50, 0.05, seed=6)
+
+    def fit(**parameters):
+        return NonlinearMixedEffectsRegressor(
+            "one_compartment_oral", parameters=parameters,
+            residual_error="proportional", random_state=0,
+        ).fit(X, y, groups=groups)  # fmt: skip
+
+    right = fit(ka=1.2, V=20.0, CL=2.0)
+    with pytest.warns(FitWarning, match="another one has a log-likelihood") as caught:
+        other = fit(ka=0.1, V=1.67, CL=2.0)
+    gap = right.log_likelihood() - other.log_likelihood()
+    told = float(str(caught[0].message).split("by about ")[1].split(":")[0])
+    assert gap > 4 and told == pytest.approx(gap, rel=0.2)
