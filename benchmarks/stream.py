@@ -19,7 +19,7 @@ from machine import describe
 from mixture_data import simulated
 
 from sktem import StochasticEMGaussianMixture
-from sktem.mixture.stream import PASSES_OF_A_START, rows_of_a_start
+from sktem.mixture.stream import FIRST_ROWS
 
 CASES = [(2, 10, "full"), (5, 8, "full"), (16, 32, "diag"), (16, 8, "full")]
 
@@ -44,9 +44,9 @@ def main():
             X, held_out = X[:n], X[n:]
             settings = dict(covariance_type=covariance_type, random_state=seed)
             # The start that the stream makes from its first rows.
-            needed = rows_of_a_start(n_components, d)
+            needed = FIRST_ROWS.count(n_components, d)
             first = StochasticEMGaussianMixture(
-                n_components, max_iter=PASSES_OF_A_START, tol=0.0, **settings
+                n_components, max_iter=FIRST_ROWS.passes, tol=0.0, **settings
             ).fit(X[:needed])
             start = time.process_time()
             batch = StochasticEMGaussianMixture(

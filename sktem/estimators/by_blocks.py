@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight
 
+from sktem.arrays import numpy_of
 from sktem.rows.base import ROWS_PER_BLOCK
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.partitions import DaskRows, PartitionedRows
@@ -89,7 +90,8 @@ def each_block(estimator, X, sample_weight=None, check=None):
 def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
     """Yield what a stream brings: one array, or those of an iterator or of rows.
 
-    ``is_fresh()`` is whether nothing has been learned yet.
+    ``is_fresh()`` is whether nothing has been learned yet. Rows without weight are
+    checked and left out.
     """
     iterated = hasattr(X, "__next__")
     source = None if iterated else found_rows(X)
@@ -100,8 +102,14 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         blocks = checked_blocks(source, estimator.n_features_in_, check)
         yield from ((block, None) for block in at_least_one(blocks))
         return
+    weightless = sample_weight is not None and not np.any(numpy_of(sample_weight))
+    if weightless:
+        check_consistent_length(X, sample_weight)
+        sample_weight = None
     for chunk in at_least_one(map(as_chunk, X)) if iterated else [X]:
-        yield estimator._validate(chunk, sample_weight, reset=is_fresh())
+        rows = estimator._validate(chunk, sample_weight, reset=is_fresh())
+        if not weightless:
+            yield rows
 
 
 def needed_in_memory(estimator, X, reason, found=found_rows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -52,6 +53,7 @@ from sktem.mixture.start import (
 from sktem.mixture.stream import MixtureStream
 from sktem.mixture.tensors import like_rows
 from sktem.rows.sources import found_rows
+from sktem.solvers import OnlineEM
 from sktem.validation import validate_data
 
 __all__ = ["StochasticEMGaussianMixture"]
@@ -146,8 +148,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         independently with probability ``batch_size / n_samples``.
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation. "auto": 1 with exact posterior
-        probabilities, ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online", and
-        ``(k + 2) ** -0.5`` in ``partial_fit``. A constant forgets the past.
+        probabilities, ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" (with
+        small batches ``(k + k_0) ** -0.6``, so that the first step is not above
+        ``batch_size`` over the number of parameters), and ``(k + 2) ** -0.5`` in
+        ``partial_fit``. A constant forgets the past.
     rho : float or "auto", default="auto"
         Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n_samples
         / batch_size) ** (-2 / 3)``. Larger is faster until the noise of small
@@ -444,9 +448,10 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         """Learn from a chunk of a stream, with constant memory.
 
         The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
-        (n_features + 1))`` rows are kept; a start is made of them and, unless it is
-        given, taken on by 20 EM passes. After that, rows are not kept. After ``fit``,
-        the stream continues from the fitted mixture.
+        (n_features + 1))`` rows are kept, and until then the parameters are those of EM
+        on them. A start is made of them and, unless it is given, taken on by 20 EM
+        passes. After that, rows are not kept. After ``fit``, the stream continues from
+        the fitted mixture. A chunk without weight counts for nothing.
 
         Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
         stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
@@ -489,8 +494,6 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         for name in PARAMETER_ATTRIBUTES:
             self.__dict__.pop(name, None)
         self._publish(stream.counts())
-        if stream.state is None:
-            self._publish_parameters()
 
     def _publish_parameters(self):
         """Compute the parameters of a stream that have not been read yet."""
@@ -862,6 +865,17 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
             centre=central_point(X),
             n_jobs=self.n_jobs,
         )
+
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
+        if isinstance(settings.solver, OnlineEM) and isinstance(self.step_size, str):
+            # Steps average over at least one row per parameter: what fewer rows leave
+            # of a component loses its last rows sooner or later.
+            step_size = copy(settings.step_size)
+            batches = model.n_parameters(len(model.centre)) / settings.batch_size
+            step_size.offset = max(step_size.offset, batches ** (1 / step_size.alpha))
+            settings = replace(settings, step_size=step_size)
+        return settings
 
     def _goes_on(self, n_features):
         """Return whether ``fit`` continues a previous one, which must match."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,7 @@ from sktem.samplers import ExactExpectation
 from sktem.schedules import Constant, Polynomial, check_schedule
 from sktem.solvers import FullBatch
 
-__all__ = ["PASSES_OF_A_START", "MixtureStream", "rows_of_a_start"]
-
-#: EM passes over the first rows, by which a start settles near one of the optima, and
-#: by which several starts are compared.
-PASSES_OF_A_START = 20
+__all__ = ["FIRST_ROWS", "FirstRows", "MixtureStream"]
 
 #: Types of parameters that cannot be changed in place.
 PLAIN = {type(None), bool, int, float, str}
@@ -33,13 +30,45 @@ PLAIN = {type(None), bool, int, float, str}
 STREAM_BATCH = 256
 
 
+class FirstRows(NamedTuple):
+    """What becomes of the first rows of a stream, which are kept.
+
+    Attributes
+    ----------
+    least : int
+        Rows that are kept, at least.
+    per_parameter : int
+        Rows that are kept for each parameter of the means, so that every component
+        gets a sound start.
+    passes : int
+        EM passes of a start, by which it settles near one of the optima, and by which
+        several starts are compared.
+    preview_passes : int
+        EM passes, at most, to what is published before the stream starts.
+    growth : float
+        Growth of the rows at which that is computed anew.
+    """
+
+    least: int = 1024
+    per_parameter: int = 20
+    passes: int = 20
+    preview_passes: int = 100
+    growth: float = 1.1
+
+    def count(self, n_components, n_features):
+        """Return how many rows a start needs."""
+        return max(self.least, self.per_parameter * n_components * (n_features + 1))
+
+
+FIRST_ROWS = FirstRows()
+
+
 class MixtureStream(StreamRunner):
     """Rows kept for the start, then running statistics."""
 
     def __init__(self, seed=None, starts=None):
         super().__init__()
-        self.seed = seed
-        self.starts = starts
+        self.random = seed, starts
         self.published_at = 0
         self.preview: Any = None
         self.model = None
@@ -77,17 +106,25 @@ class MixtureStream(StreamRunner):
 
     def rows_of_start(self, estimator, X):
         """Return how many rows a start needs."""
-        return rows_of_a_start(estimator.n_components, X.shape[1])
+        estimator._given(X.shape[1])  # errors come with the first rows
+        return FIRST_ROWS.count(estimator.n_components, X.shape[1])
 
     def begin(self, estimator, rows, weights, task):
         """Make the start from the kept rows, and learn them."""
-        self.model, params, s = self._best_start(estimator, rows, weights, task)
+        if _is_given(estimator):
+            self.model, params, s = self._started(
+                estimator, rows, weights, self.random[1]
+            )
+        else:
+            self.model, params, s = self._best_start(
+                estimator, rows, weights, self.random, FIRST_ROWS.passes, task=task
+            )
         settings = _settings(estimator, self.model)
         warn_of_unused(estimator, settings, on_stream=True)
         self.state = StreamState(
             params=params,
             s=s,
-            generators=spawn_generators(self.seed),
+            generators=spawn_generators(self.random[0]),
             iterates=IterateRule(_stream_average(estimator)),
             # Time starts at one row per parameter, so that the first steps are not so
             # long that what they average over cannot determine the parameters.
@@ -101,18 +138,15 @@ class MixtureStream(StreamRunner):
         self.learn(self._stream(estimator), X, sample_weight, task)
         self.warn_once()
 
-    def _best_start(self, estimator, rows, weights, task):
-        """Return the start that a few EM passes take furthest, after these passes.
-
-        A start that the user has given is taken as it is.
-        """
+    def _best_start(self, estimator, rows, weights, random, passes, tol=0.0, task=None):
+        """Return the start that a few EM passes take furthest, after these passes."""
         best: Any = None
+        seed, starts = random
+        n_init = 1 if _is_given(estimator) else estimator.n_init
         label = f"{type(estimator).__name__}: starts from the first rows"
-        for _ in counted(range(estimator.n_init), label):
-            model, params, s = self._started(estimator, rows, weights, self.starts)
-            if _is_given(estimator):
-                return model, params, s
-            state = RunState(params, spawn_generators(self.seed))
+        for _ in counted(range(n_init), label):
+            model, params, s = self._started(estimator, rows, weights, starts)
+            state = RunState(params, spawn_generators(seed))
             state.solver.s = state.solver.S_tts = s
             settings = RunSettings(
                 model,
@@ -121,18 +155,16 @@ class MixtureStream(StreamRunner):
                 Constant(1.0),
                 batch_size=len(rows),
                 sampling="fixed",
-                max_passes=PASSES_OF_A_START,
-                tol=0.0,
+                max_passes=passes,
+                tol=tol,
             )
-            one = task.subtask("start", PASSES_OF_A_START)
-            run(
-                settings,
-                rows,
-                state,
-                sample_weight=weights,
-                on_epoch=_pass_report(one),
-            )
-            one.end()
+            if task is None:
+                run(settings, rows, state, sample_weight=weights)
+            else:
+                one = task.subtask("start", passes)
+                on_epoch = _pass_report(one)
+                run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
+                one.end()
             objective = state.history.objective[-1]
             if best is None or objective > best[0]:
                 best = objective, (model, state.params, state.solver.s)
@@ -202,12 +234,22 @@ class MixtureStream(StreamRunner):
         return {"n_samples_seen_": self.n_rows, "n_steps_": n_steps}
 
     def _preview(self, estimator):
-        """Return model and parameters of a start from the rows kept so far."""
-        # A start for every row that comes would cost more than the rows are worth.
-        if self.preview is None or self.kept.count >= 1.1 * self.published_at:
+        """Return model and parameters of EM on the rows kept so far."""
+        # EM for every row that comes would cost more than the rows are worth.
+        if self.preview is None or (
+            self.kept.count >= FIRST_ROWS.growth * self.published_at
+        ):
             rows, weights = self.kept.joined()
-            starts = np.random.RandomState(self.seed.generate_state(4))
-            model, params, _ = self._started(estimator, rows, weights, starts)
+            # The start that `fit` would make of the same rows.
+            random = deepcopy(self.random)
+            model, params, _ = self._best_start(
+                estimator,
+                rows,
+                weights,
+                random,
+                FIRST_ROWS.preview_passes,
+                float(estimator.tol),
+            )
             self.preview, self.published_at = (model, params), self.kept.count
         return self.preview
 
@@ -231,11 +273,6 @@ def _settings(estimator, model):
 def _is_given(estimator):
     given = (estimator.weights_init, estimator.means_init, estimator.precisions_init)
     return all(value is not None for value in given)
-
-
-def rows_of_a_start(n_components, n_features):
-    """Return the number of rows from which every component gets a sound start."""
-    return max(1024, 20 * n_components * (n_features + 1))
 
 
 def _stream_average(estimator):

@@ -14,6 +14,7 @@ from sktem.emissions.covariances import COVARIANCES
 from sktem.exceptions import FitWarning
 from sktem.mixture.start import START_METHODS
 from sktem.samplers import ExactDraws
+from sktem.schedules import Polynomial
 from sktem.solvers import FITTEM, SOLVERS, FullBatch
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
@@ -505,3 +506,19 @@ def test_small_columns_are_no_trouble_with_a_prior(kind):
     prior = {"covariance_prior": 1.0, "covariance_prior_strength": 1.0}
     mixture = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0)
     mixture.set_params(**prior).fit(1e-5 * plain)  # an error, if it warned
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_online_with_batches_of_one_keeps_its_components(kind):
+    """A row is no basis for a covariance: first steps average over enough of them."""
+    X = np.random.default_rng(0).normal(size=(3000, 5))
+    settings = {"covariance_type": kind, "solver": "online", "batch_size": 1}
+    settings |= {"max_iter": 4, "tol": 0.0, "random_state": 0}
+    mixture = StochasticEMGaussianMixture(3, **settings).fit(X)
+    assert mixture.history_.events["degenerate"] == 0
+    assert mixture.weights_.min() > 1e-3
+    # Control: the steps of large batches.
+    settings["step_size"] = Polynomial(alpha=0.6, offset=2.0)
+    with pytest.warns(FitWarning, match="degenerate"):
+        mixture = StochasticEMGaussianMixture(3, **settings).fit(X)
+    assert mixture.weights_.min() < 1e-6
