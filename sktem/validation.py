@@ -15,6 +15,10 @@ __all__ = ["validate_data", "without_mask"]
 BY_PROTOCOL = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
 
 
+#: Rows that are searched at once for a value that is not finite.
+ROWS_AT_ONCE = 1 << 16
+
+
 class _Exchanged:
     """A data frame with the exchange protocol, as far as names of columns go."""
 
@@ -57,7 +61,9 @@ def text_columns(X):
         if getattr(column, "ndim", 1) != 1:  # two columns of one name
             continue
         values = np.asarray(column)
-        if values.dtype.kind not in "OUSM":
+        if values.dtype.kind in "mM":  # dates and durations
+            found.append(name)
+        if values.dtype.kind not in "OUS":
             continue
         try:
             values.astype(np.float64)
@@ -96,6 +102,8 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
     if not text_is_meant and (found := text_columns(X)):
         grouped = "groups" in inspect.signature(estimator.fit).parameters
         advice = ", or pass the labels of subjects as groups" if grouped else ""
+        if any(np.asarray(X[name]).dtype.kind in "mM" for name in found):
+            advice = f", dates for example as numbers of days{advice}"
         raise ValueError(
             f"The columns {found} of X do not hold numbers: leave them out or encode "
             f"them{advice}."
@@ -103,4 +111,36 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")
     if BY_PROTOCOL and frame and not hasattr(X, "iloc"):
         X = _Exchanged(X)
-    return validation.validate_data(estimator, X, *args, **kwargs)
+    try:
+        return validation.validate_data(estimator, X, *args, **kwargs)
+    except ValueError as error:
+        place = _not_finite(X, str(error))
+        if not place:
+            raise
+        raise ValueError(f"{str(error).splitlines()[0]} It is in {place}.") from None
+
+
+def _not_finite(X, message):
+    """Return where in an array or a frame the value is that scikit-learn refuses."""
+    if not message.startswith("Input X contains") or np.ndim(X) != 2:
+        return ""
+    of_nan = message.startswith("Input X contains NaN")
+    frame = hasattr(X, "columns") and hasattr(X, "iloc")
+    if not frame and type(X) not in (np.ndarray, np.memmap):
+        return ""
+    for first in range(0, len(X), ROWS_AT_ONCE):
+        block = (
+            X.iloc[first : first + ROWS_AT_ONCE]
+            if frame
+            else X[first : first + ROWS_AT_ONCE]
+        )
+        try:
+            block = np.asarray(block, dtype=np.float64)
+        except (TypeError, ValueError):
+            return ""
+        bad = np.isnan(block) if of_nan else np.isinf(block)
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            name = repr(X.columns[column]) if frame else str(column)
+            return f"row {first + row}, column {name}"
+    return ""

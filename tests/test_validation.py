@@ -41,6 +41,40 @@ def test_columns_of_text_are_named(library, estimator):
     assert ("as groups" in str(error.value)) == hasattr(estimator, "omega")
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_dates_are_named(library, estimator):
+    frames = pytest.importorskip(library)
+    days = np.arange("2020-01-01", "2020-01-21", dtype="datetime64[D]")
+    dates = days.astype("datetime64[ns]")
+    numbers = np.arange(20.0)
+    frame = frames.DataFrame({"x": numbers, "when": dates, "for": dates - dates[0]})
+    with pytest.raises(ValueError, match=r"columns \['when', 'for'\] of X.*days"):
+        estimator.fit(frame, numbers > 9)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kind", ["array", "map", "frame", "chunks"])
+def test_values_that_are_not_finite_are_named(kind, value, tmp_path):
+    X = np.random.default_rng(0).normal(size=(70_000, 3))
+    X[69_000, 1] = value
+    place = "row 69000, column 1"
+    if kind == "map":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif kind == "frame":
+        X = pytest.importorskip("pandas").DataFrame(X, columns=["a", "b", "c"])
+        place = "row 69000, column 'b'"
+    elif kind == "chunks":
+        X, place = iter(np.split(X, 7)), "Chunk 6: .* row 9000, column 1"
+    estimator = RobustPoissonRegressor() if kind == "frame" else ESTIMATORS[1]
+    with pytest.raises(ValueError, match=rf"(?s)(NaN|infinity).*{place}|{place}"):
+        if kind == "chunks":
+            estimator.partial_fit(X)
+        else:
+            estimator.fit(X, np.ones(len(X)))
+
+
 def test_numbers_as_objects_pass():
     pandas = pytest.importorskip("pandas")
     X = np.random.default_rng(0).normal(size=(60, 2))

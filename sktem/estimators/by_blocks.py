@@ -106,8 +106,14 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
     if weightless:
         check_consistent_length(X, sample_weight)
         sample_weight = None
-    for chunk in at_least_one(map(as_chunk, X)) if iterated else [X]:
-        rows = estimator._validate(chunk, sample_weight, reset=is_fresh())
+    chunks = at_least_one(map(as_chunk, X)) if iterated else [X]
+    for index, chunk in enumerate(chunks):
+        try:
+            rows = estimator._validate(chunk, sample_weight, reset=is_fresh())
+        except ValueError as error:
+            if not iterated:
+                raise
+            raise ValueError(f"Chunk {index}: {error}") from None
         if not weightless:
             yield rows
 

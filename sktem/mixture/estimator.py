@@ -414,7 +414,7 @@ class StochasticEMGaussianMixture(DensityMixin, LoopEstimator):
         options = {"n_init": n_init, "starts": starts, "finish": finish}
         state = self._fit(settings, X, sample_weight, new_run, **options)
         warn_of_run(state, settings)
-        warn_of_covariances(model, state)
+        warn_of_covariances(model, state, X, sample_weight)
         return self
 
     def __sklearn_tags__(self):

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
+from sktem.mixture.covariances import COVARIANCES
 
 __all__ = ["warn_of_covariances"]
 
 #: Columns or components that a message names at most.
 NAMED = 5
-#: A standard deviation below this share of a column's offset is a rounding error.
-ROUNDING = 1e-10
 
 
-def warn_of_covariances(model, state) -> None:
+class Narrowness(NamedTuple):
+    """When a covariance is said to be hardly more than ``reg_covar``.
+
+    Attributes
+    ----------
+    own : float
+        A variance below this many times ``reg_covar`` is mostly that.
+    spread : float
+        It is an accident of the component where all rows together vary, in the same
+        direction, by more than this many times ``reg_covar``.
+    rounding : float
+        A standard deviation below this share of a column's offset is a rounding error.
+    share : float
+        A variance below this share of that of all rows is none.
+    """
+
+    own: float = 2.0
+    spread: float = 100.0
+    rounding: float = 1e-10
+    share: float = 1e-6
+
+
+NARROWNESS = Narrowness()
+
+
+def warn_of_covariances(model, state, X, sample_weight) -> None:
     """Warn where ``reg_covar`` is what most of a covariance consists of."""
     params = state.params
     structure = model.structure(params.means.shape[1])
@@ -28,13 +54,31 @@ def warn_of_covariances(model, state) -> None:
             "deviations, or choose a smaller reg_covar.",
             FitWarning,
         )
-    elif components := _short_of_rows(model, structure, state):
+        return
+    if model.covariance_prior is not None or event_message("", state.history.events):
+        return  # what was repaired has been told
+    narrow = structure.least_variances(params.covariances)
+    if not (narrow < NARROWNESS.own * model.reg_covar).any():
+        return
+    if components := _short_of_rows(model, structure, params, X, sample_weight):
         warn_user(
             f"Component(s) {_listed(components)} have fewer rows than a covariance "
             "needs, and in some directions no variance but "
             f"reg_covar={model.reg_covar:g}: new rows can have very low likelihoods. "
             "Take fewer components, a simpler covariance_type, a covariance_prior, or "
             "fewer columns.",
+            FitWarning,
+        )
+    elif places := _flat_directions(model, structure, params):
+        components, columns = places
+        warn_user(
+            f"Component(s) {_listed(components)} have no variance but "
+            f"reg_covar={model.reg_covar:g} in directions (mostly of column(s) "
+            f"{_listed(columns)}) in which other rows differ: likelihoods measure "
+            "reg_covar there, and new rows can have very low ones. Where columns have "
+            "few distinct values, take a larger reg_covar, such as a hundredth of the "
+            "squared distance between two values, a covariance_prior, or leave them "
+            "out.",
             FitWarning,
         )
 
@@ -55,9 +99,15 @@ def _swamped_columns(model, structure, state):
     # Without reg_covar, beside which the variances of small columns would vanish.
     own = _by_column(model, structure, structure.normalise(scatter, mass))
     whole = _by_column(model, structure, state.params.covariances)
-    # A constant column has no variance, which is no fault of reg_covar.
-    varies = (own > (ROUNDING * np.abs(model.centre)) ** 2).any(axis=0)
-    return np.flatnonzero((whole < 2 * model.reg_covar).all(axis=0) & varies).tolist()
+    # Where all rows of a component are equal, that is no fault of reg_covar.
+    total = np.diagonal(_total_covariance(structure, state.params))
+    least = np.maximum(
+        (NARROWNESS.rounding * model.centre) ** 2, NARROWNESS.share * total
+    )
+    varies = (own > least).any(axis=0)
+    return np.flatnonzero(
+        (whole < NARROWNESS.own * model.reg_covar).all(axis=0) & varies
+    ).tolist()
 
 
 def _by_column(model, structure, covariances):
@@ -68,22 +118,64 @@ def _by_column(model, structure, covariances):
     return np.atleast_2d(variances)
 
 
-def _short_of_rows(model, structure, state):
+def effective_rows(model, params, X, sample_weight):
+    """Return how many rows each component has: few, where few have all the weight.
+
+    Of weights it is ``sum(w r)^2 / sum(w^2 r)`` (Kish 1965), r being the posterior
+    probabilities of the component.
+    """
+    if sample_weight is None:
+        return len(X) * params.weights
+    weights = sample_weight / sample_weight.max()
+    squares = weights**2
+    s, _ = model.expected_statistics(X, params, squares)
+    mass = np.maximum(model.split(s)[0], 0.0) * squares.sum()
+    own = weights.sum() * params.weights
+    return np.divide(own**2, mass, out=np.zeros_like(mass), where=mass > 0)
+
+
+def _short_of_rows(model, structure, params, X, sample_weight):
     """Return the components with too few rows and hardly more than `reg_covar`.
 
     Both, since few rows of many components can still spread a covariance, and since
     columns that depend on each other have no variance whatever the number of rows.
     """
-    if model.covariance_prior is not None or event_message("", state.history.events):
-        return []  # what was repaired has been told
-    weights, covariances = state.params.weights, state.params.covariances
+    rows = effective_rows(model, params, X, sample_weight)
+    covariances = params.covariances
     if model.covariance_type == "tied":
-        few = np.array([state.n_rows < structure.fewest_rows])
-        sharing = np.arange(len(weights))[None]
+        few = np.array([rows.sum() < structure.fewest_rows])
+        sharing = np.arange(len(rows))[None]
         covariances = covariances[None]
     else:
-        rows = state.n_rows * weights
         few = (rows > 0) & (rows < structure.fewest_rows)
-        sharing = np.arange(len(weights))[:, None]
-    narrow = structure.least_variances(covariances[few]) < 2 * model.reg_covar
+        sharing = np.arange(len(rows))[:, None]
+    least = structure.least_variances(covariances[few])
+    narrow = least < NARROWNESS.own * model.reg_covar
     return sharing[few][narrow].ravel().tolist()
+
+
+def _total_covariance(structure, params):
+    """Return the covariance matrix of all rows together."""
+    weights, means = params.weights, params.means
+    deviations = means - weights @ means
+    within = np.einsum("k,kij->ij", weights, structure.full(params.covariances))
+    return within + (weights[:, None] * deviations).T @ deviations
+
+
+def _flat_directions(model, structure, params):
+    """Return components without variance where all rows have some, and the columns."""
+    covariances = structure.full(params.covariances)
+    total, weights = _total_covariance(structure, params), params.weights
+    by_axis = issubclass(type(structure), COVARIANCES["diag"])
+    components, columns = [], set()
+    for k in np.flatnonzero(weights > 0):
+        values, vectors = np.diagonal(covariances[k]), np.eye(len(total))
+        if not by_axis:
+            values, vectors = np.linalg.eigh(covariances[k])
+        flat = vectors[:, values < NARROWNESS.own * model.reg_covar]
+        spread = np.einsum("if,ij,jf->f", flat, total, flat)
+        flat = flat[:, spread > NARROWNESS.spread * model.reg_covar]
+        if flat.size:
+            components.append(int(k))
+            columns.update(np.abs(flat).argmax(axis=0).tolist())
+    return (components, sorted(columns)) if components else None

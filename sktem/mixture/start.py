@@ -27,6 +27,9 @@ MOST_VALUES, ROWS_PER_PARAMETER = 1 << 22, 20
 #: Beyond it, rows are chosen without a permutation of all of them.
 MOST_PERMUTED = 1 << 24
 
+#: Rows of which copies are looked for.
+MOST_COUNTED = 1 << 14
+
 #: Rows handled at once, so that no array of size n x K is made in floating point.
 ROWS_PER_CHUNK = 1 << 16
 
@@ -34,11 +37,33 @@ ROWS_PER_CHUNK = 1 << 16
 def _kmeans(model, X, random_state, sample_weight):
     """Hard assignment to the clusters of k-means, as in scikit-learn's mixtures."""
     k_means = KMeans(model.n_components, n_init=1, random_state=random_state)
+    rows, weights, row_of = _counted(X, sample_weight, model.n_components)
     with warnings.catch_warnings():
         # Fewer distinct rows than components: the spare components stay empty.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = k_means.fit(X, sample_weight=sample_weight).labels_
+        labels = k_means.fit(rows, sample_weight=weights).labels_[row_of]
     return _from_labels(model, X, labels, sample_weight)
+
+
+def _counted(X, sample_weight, least):
+    """Return distinct rows in order, their weights, and which of them each row is.
+
+    A start is a draw, which depends on the order of the rows and on how weights are
+    written: as numbers or as copies. Where there are weights, or mostly copies, it is
+    made from the distinct rows. Elsewhere rows stay as they are, as in scikit-learn.
+    """
+    if len(X) > MOST_COUNTED:
+        return X, sample_weight, slice(None)
+    if sample_weight is None:
+        # Equal rows have equal sums.
+        sums = (X * np.linspace(1.0, 2.0, X.shape[1], dtype=X.dtype)).sum(axis=1)
+        if 2 * len(np.unique(sums)) > len(X):
+            return X, None, slice(None)
+    rows, row_of = np.unique(X, axis=0, return_inverse=True)
+    if len(rows) < least:
+        return X, sample_weight, slice(None)
+    row_of = row_of.ravel()
+    return rows, np.bincount(row_of, sample_weight).astype(np.float64), row_of
 
 
 def _random(model, X, random_state, sample_weight):
@@ -67,8 +92,9 @@ def _random_from_data(model, X, random_state, sample_weight):
 
 def _kmeans_plusplus(model, X, random_state, sample_weight):
     """Hard assignment of the rows to the nearest of those that k-means++ chooses."""
+    rows, weights, _ = _counted(X, sample_weight, model.n_components)
     points, _ = kmeans_plusplus(
-        X, model.n_components, sample_weight=sample_weight, random_state=random_state
+        rows, model.n_components, sample_weight=weights, random_state=random_state
     )
     return _from_points(model, X, points, sample_weight)
 

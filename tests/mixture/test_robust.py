@@ -522,3 +522,50 @@ def test_online_with_batches_of_one_keeps_its_components(kind):
     with pytest.warns(FitWarning, match="degenerate"):
         mixture = StochasticEMGaussianMixture(3, **settings).fit(X)
     assert mixture.weights_.min() < 1e-6
+
+
+def warnings_of(X, **settings):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        weights = settings.pop("sample_weight", None)
+        mixture = StochasticEMGaussianMixture(random_state=0, **settings)
+        mixture.fit(X, sample_weight=weights)
+    return mixture, " ".join(
+        str(one.message) for one in caught if issubclass(one.category, FitWarning)
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
+def test_weights_on_few_rows_are_no_rows(scale):
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    weights = np.ones(2000)
+    weights[:2] = 1e6
+    mixture, message = warnings_of(X, n_components=3, sample_weight=weights * scale)
+    assert mixture.weights_.max() > 0.49  # half of all weight is one row
+    assert "fewer rows than a covariance needs" in message
+    # Control: as much weight on many rows.
+    weights[:1000] = 1e6
+    _, message = warnings_of(X, n_components=3, sample_weight=weights * scale)
+    assert message == ""
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_components_on_one_of_few_values_are_said(kind):
+    """Likelihoods of such components are as high as `reg_covar` is small."""
+    rng = np.random.default_rng(1)
+    flags = rng.integers(0, 2, size=(600, 1 if kind == "spherical" else 2))
+    noise = rng.normal(size=(600, 0 if kind == "spherical" else 2))
+    X = np.column_stack([flags, noise])
+    few = 2 if kind == "spherical" else 4
+    _, message = warnings_of(X, n_components=few, covariance_type=kind)
+    assert "have no variance but" in message and "few distinct values" in message
+    floor = {"reg_covar": 0.01}
+    assert warnings_of(X, n_components=few, covariance_type=kind, **floor)[1] == ""
+
+
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_columns_that_depend_on_each_other_are_no_fault(kind):
+    """New rows depend as the old ones do: nothing is lost."""
+    X = np.random.default_rng(2).normal(size=(800, 3))
+    X = np.column_stack([X, X.sum(axis=1), np.ones(800)])
+    assert warnings_of(X, n_components=2, covariance_type=kind)[1] == ""
