@@ -44,7 +44,7 @@ def main():
             X, held_out = X[:n], X[n:]
             settings = dict(covariance_type=covariance_type, random_state=seed)
             # The start that the stream makes from its first rows.
-            needed = FIRST_ROWS.count(n_components, d)
+            needed = FIRST_ROWS.needed(n_components, d)
             first = StochasticEMGaussianMixture(
                 n_components, max_iter=FIRST_ROWS.passes, tol=0.0, **settings
             ).fit(X[:needed])

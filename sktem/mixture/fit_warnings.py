@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.covariances import COVARIANCES
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
-from sktem.mixture.covariances import COVARIANCES
 
 __all__ = ["warn_of_covariances"]
 

@@ -55,7 +55,7 @@ class FirstRows(NamedTuple):
     preview_passes: int = 100
     growth: float = 1.1
 
-    def count(self, n_components, n_features):
+    def needed(self, n_components, n_features):
         """Return how many rows a start needs."""
         return max(self.least, self.per_parameter * n_components * (n_features + 1))
 
@@ -107,7 +107,7 @@ class MixtureStream(StreamRunner):
     def rows_of_start(self, estimator, X):
         """Return how many rows a start needs."""
         estimator._given(X.shape[1])  # errors come with the first rows
-        return FIRST_ROWS.count(estimator.n_components, X.shape[1])
+        return FIRST_ROWS.needed(estimator.n_components, X.shape[1])
 
     def begin(self, estimator, rows, weights, task):
         """Make the start from the kept rows, and learn them."""
