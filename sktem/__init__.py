@@ -21,6 +21,7 @@ _PUBLIC = {
     "RobustPoissonRegressor": "sktem.regression.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
+    "compartments": "sktem.compartments",
     "show_progress": "sktem.progress",
     "show_versions": "sktem.versions",
 }
@@ -29,6 +30,7 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
+    from sktem import compartments as compartments
     from sktem.boltzmann.classifier import (
         BoltzmannMachineClassifier as BoltzmannMachineClassifier,
     )

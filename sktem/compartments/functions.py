@@ -1,0 +1,70 @@
+"""Right-hand sides as function pointers, so that integrators are compiled once."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+__all__ = ["compiled_rhs", "is_compiled", "pointer_to"]
+
+
+class RightHandSide(NamedTuple):
+    """A compiled function, and what compiled code calls.
+
+    Attributes
+    ----------
+    pointer : object
+        The function pointer.
+    dispatcher : object
+        The compiled function; the pointer is valid as long as it lives.
+    """
+
+    pointer: Any
+    dispatcher: Any
+
+
+def is_compiled(function) -> bool:
+    """Return whether a function has been compiled by numba."""
+    return hasattr(function, "py_func")
+
+
+def pointer_to(dispatcher) -> RightHandSide:
+    """Return a compiled ``f(t, amounts, psi, result)`` as a function pointer.
+
+    Code that takes the pointer is compiled once for all functions, and kept.
+    """
+    from numba import types
+
+    real, array = types.float64, types.float64[::1]
+    signature = types.void(real, array, array, array)
+    if signature.args not in dispatcher.overloads:
+        dispatcher.compile(signature)
+    result = dispatcher.overloads[signature.args]
+
+    class Pointer(types.WrapperAddressProtocol):
+        def __wrapper_address__(self):
+            name = result.fndesc.llvm_cfunc_wrapper_name
+            return result.library.get_pointer_to_function(name)
+
+        def signature(self):
+            return signature
+
+    return RightHandSide(Pointer(), dispatcher)
+
+
+def compiled_rhs(function, record, n_states) -> RightHandSide:
+    """Return a user's compiled ``rhs(t, A, p)`` as a function pointer.
+
+    ``record`` is the class of named tuples that p is.
+    """
+    from numba import njit
+    from numba.np.unsafe.ndarray import to_fixed_tuple
+
+    n_parameters = len(record._fields)
+
+    def write(t, amounts, psi, result):
+        p = record(*to_fixed_tuple(psi, n_parameters))
+        values = function(t, amounts, p)
+        for j in range(n_states):
+            result[j] = values[j]
+
+    return pointer_to(njit(write))

@@ -1,0 +1,46 @@
+"""Divided differences of the exponential, also where their arguments meet."""
+
+import math
+
+from numba import njit
+
+#: Spread of the exponents below which a series is taken, and its terms.
+CLOSE, TERMS = 0.5, 14
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def integral(a, t):
+    """Equal ``-np.expm1(-a * t) / a``, and t for ``a = 0``."""
+    x = a * t
+    if x == 0.0:
+        return t
+    return -math.expm1(-x) / a
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def two(a, b, t):
+    """Equal ``(np.exp(-a * t) - np.exp(-b * t)) / (b - a)``, also for ``a = b``."""
+    low = min(a, b)
+    return math.exp(-low * t) * integral(abs(b - a), t)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def three(a, b, c, t):
+    """Equal ``(two(a, b, t) - two(b, c, t)) / (c - a)``, also where these meet."""
+    low, high = min(a, b, c), max(a, b, c)
+    middle = a + b + c - low - high
+    spread = (high - low) * t
+    if spread > CLOSE:
+        return (two(low, middle, t) - two(middle, high, t)) / (high - low)
+    mean = (a + b + c) / 3.0
+    x, y, z = (mean - a) * t, (mean - b) * t, (mean - c) * t
+    # Complete homogeneous symmetric polynomials of one, two and three variables.
+    one = pair = triple = 1.0
+    factor, total = 0.5, 0.5
+    for k in range(1, TERMS):
+        one *= x
+        pair = one + y * pair
+        triple = pair + z * triple
+        factor /= k + 2.0
+        total += triple * factor
+    return t * t * math.exp(-mean * t) * total

@@ -1,0 +1,269 @@
+"""From event records to steps: what happens to the amounts, and when."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+RECORD, BOLUS, RATE, RESET, STEADY = 0, 1, 2, 3, 4
+#: Events less apart than this share of their time are simultaneous.
+SAME = 1e-11
+
+
+class Events(NamedTuple):
+    """The columns of records that say what is given, and when.
+
+    Attributes
+    ----------
+    time : ndarray of shape (n_records,)
+        Times.
+    kind : ndarray of int of shape (n_records,)
+        0 observation, 1 dose, 2 other, 3 reset, 4 reset and dose.
+    amount, rate, interval : ndarray of shape (n_records,)
+        Amount of a dose, rate of its infusion, and time between additional doses.
+    additional, steady, compartment : ndarray of int of shape (n_records,)
+        How many additional doses, 0 or the kind of steady state, and the index of the
+        compartment.
+    offsets : ndarray of int of shape (n_subjects + 1,)
+        Where the records of each subject begin.
+    """
+
+    time: np.ndarray
+    kind: np.ndarray
+    amount: np.ndarray
+    rate: np.ndarray
+    interval: np.ndarray
+    additional: np.ndarray
+    steady: np.ndarray
+    compartment: np.ndarray
+    offsets: np.ndarray
+
+
+class Dosing(NamedTuple):
+    """Parameters of doses, one value for each record.
+
+    Attributes
+    ----------
+    bioavailability, lag, duration, rate : ndarray of shape (n_records,)
+        Share that arrives, delay, and modelled durations and rates of infusions.
+    """
+
+    bioavailability: np.ndarray
+    lag: np.ndarray
+    duration: np.ndarray
+    rate: np.ndarray
+
+
+class Steps(NamedTuple):
+    """Steps of all subjects, each an advance in time and then an action.
+
+    Attributes
+    ----------
+    elapsed, time : ndarray of shape (n_steps,)
+        Length of the advance, and the time after it.
+    action : ndarray of int of shape (n_steps,)
+        RECORD, BOLUS, RATE (a change of it), RESET or STEADY.
+    record : ndarray of int of shape (n_steps,)
+        The record whose parameters hold.
+    compartment : ndarray of int of shape (n_steps,)
+        Where a dose goes.
+    value : ndarray of shape (n_steps,)
+        Amount, or change of the rate.
+    duration, interval, phase : ndarray of shape (n_steps,)
+        Of a steady state: duration of infusions (infinite for a constant one), time
+        between doses, and time since the last of them.
+    replaces : ndarray of bool of shape (n_steps,)
+        Whether a steady state replaces the amounts.
+    offsets : ndarray of int of shape (n_subjects + 1,)
+        Where the steps of each subject begin.
+    """
+
+    elapsed: np.ndarray
+    time: np.ndarray
+    action: np.ndarray
+    record: np.ndarray
+    compartment: np.ndarray
+    value: np.ndarray
+    duration: np.ndarray
+    interval: np.ndarray
+    phase: np.ndarray
+    replaces: np.ndarray
+    offsets: np.ndarray
+
+
+class Pending(NamedTuple):
+    """Doses and ends of infusions to come.
+
+    Attributes
+    ----------
+    first, interval : ndarray
+        Time of the first dose of a series (of the end), and time between its doses.
+    done, most : ndarray of int
+        How many have been given, and how many there are.
+    value, duration : ndarray
+        Amount, or rate of an infusion, and the duration of that: 0 for a bolus, -1
+        where an infusion ends.
+    compartment : ndarray of int
+        Where it goes.
+    """
+
+    first: np.ndarray
+    interval: np.ndarray
+    done: np.ndarray
+    most: np.ndarray
+    value: np.ndarray
+    duration: np.ndarray
+    compartment: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def _push(pending, count, first, interval, most, value, duration, compartment):
+    """Append a series and return the new count, -1 where there is no room."""
+    if count < 0 or count >= pending.first.shape[0]:
+        return -1
+    pending.first[count] = first
+    pending.interval[count] = interval
+    pending.done[count] = 0
+    pending.most[count] = most
+    pending.value[count] = value
+    pending.duration[count] = duration
+    pending.compartment[count] = compartment
+    return count + 1
+
+
+@njit(cache=True, nogil=True)
+def _emit(steps, n, elapsed, time, action, record, compartment, value):
+    """Append a step and return the new number of them, -1 where there is no room."""
+    if n < 0 or n >= steps.elapsed.shape[0]:
+        return -1
+    steps.elapsed[n] = elapsed
+    steps.time[n] = time
+    steps.action[n] = action
+    steps.record[n] = record
+    steps.compartment[n] = compartment
+    steps.value[n] = value
+    return n + 1
+
+
+@njit(cache=True, nogil=True)
+def _fire(steps, n, pending, count, clock, until, record):
+    """Take the pending events up to a time in order; return (n, count, clock)."""
+    limit = until + SAME * max(1.0, abs(until))
+    while count > 0 and n >= 0:
+        best = -1
+        soonest = math.inf
+        for j in range(count):
+            due = pending.first[j] + pending.done[j] * pending.interval[j]
+            if due < soonest:
+                soonest = due
+                best = j
+        if soonest > limit:
+            break
+        place, value = pending.compartment[best], pending.value[best]
+        duration = pending.duration[best]
+        elapsed = max(min(soonest, until) - clock, 0.0)
+        clock = max(clock, min(soonest, until))
+        action = BOLUS if duration == 0.0 else RATE
+        sign = -1.0 if duration < 0.0 else 1.0
+        n = _emit(steps, n, elapsed, clock, action, record, place, sign * value)
+        pending.done[best] += 1
+        if pending.done[best] >= pending.most[best]:
+            count -= 1
+            for field in (pending.first, pending.interval, pending.value,
+                          pending.duration):  # fmt: skip
+                field[best] = field[count]
+            for field in (pending.done, pending.most, pending.compartment):
+                field[best] = field[count]
+        if duration > 0.0:
+            end = soonest + duration
+            count = _push(pending, count, end, 0.0, 1, value, -1.0, place)
+    return n, count, clock
+
+
+@njit(cache=True, nogil=True)
+def _steady(steps, n, pending, count, events, i, lag, value, duration):
+    """Take a dose at steady state; return the numbers of steps and pending series."""
+    time, interval = events.time[i], events.interval[i]
+    place = events.compartment[i]
+    replaces = events.steady[i] == 1
+    if replaces:
+        count = 0
+    constant = events.amount[i] == 0.0
+    behind = 0 if constant else int(math.ceil(lag / interval - SAME))
+    last = time + lag - behind * interval
+    n = _emit(steps, n, 0.0, time, STEADY, i, place, value)
+    if n < 0:
+        return n, count
+    steps.duration[n - 1] = math.inf if constant else duration
+    steps.interval[n - 1] = interval
+    steps.phase[n - 1] = max(time - last, 0.0)
+    steps.replaces[n - 1] = replaces
+    if constant:
+        return n, count
+    start = last
+    while start + duration > time + SAME * max(1.0, abs(time)):
+        n = _emit(steps, n, 0.0, time, RATE, i, place, value)
+        count = _push(pending, count, start + duration, 0.0, 1, value, -1.0, place)
+        start -= interval
+        if n < 0 or count < 0:
+            return n, count
+    more = behind + events.additional[i]
+    if more > 0:
+        count = _push(
+            pending, count, last + interval, interval, more, value, duration, place
+        )
+    return n, count
+
+
+@njit(cache=True, nogil=True)
+def schedule(events, dosing, steps, pending):
+    """Write the steps of all subjects and return whether there was room for them."""
+    n = 0
+    steps.offsets[0] = 0
+    for subject in range(events.offsets.shape[0] - 1):
+        count = 0
+        clock = -math.inf
+        for i in range(events.offsets[subject], events.offsets[subject + 1]):
+            time, kind = events.time[i], events.kind[i]
+            if clock == -math.inf:
+                clock = time
+            if kind >= 3:
+                count = 0
+                n = _emit(steps, n, 0.0, time, RESET, i, 0, 0.0)
+                clock = time
+            n, count, clock = _fire(steps, n, pending, count, clock, time, i)
+            elapsed = max(time - clock, 0.0)
+            clock = max(clock, time)
+            if kind == 1 or kind == 4:
+                # What is due has been given; the rest of the way comes before the dose.
+                if elapsed > 0.0:
+                    n = _emit(steps, n, elapsed, time, RATE, i, 0, 0.0)
+                    elapsed = 0.0
+                value = events.amount[i] * dosing.bioavailability[i]
+                duration = 0.0
+                rate = events.rate[i]
+                if rate == -2.0:
+                    duration = dosing.duration[i]
+                    value /= duration
+                elif rate != 0.0:
+                    rate = dosing.rate[i] if rate == -1.0 else rate
+                    duration = value / rate
+                    value = rate
+                lag = dosing.lag[i]
+                if events.steady[i] > 0:
+                    n, count = _steady(
+                        steps, n, pending, count, events, i, lag, value, duration
+                    )
+                elif value != 0.0:
+                    count = _push(
+                        pending, count, time + lag, events.interval[i],
+                        1 + events.additional[i], value, duration,
+                        events.compartment[i],
+                    )  # fmt: skip
+                    n, count, clock = _fire(steps, n, pending, count, clock, time, i)
+            n = _emit(steps, n, elapsed, time, RECORD, i, 0, 0.0)
+            if n < 0 or count < 0:
+                return False
+        steps.offsets[subject + 1] = n
+    return True

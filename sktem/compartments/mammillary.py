@@ -1,0 +1,385 @@
+"""Models of one to three compartments."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.choices import check_choice, check_number
+from sktem.compartments.models import CompartmentModel, Psi
+from sktem.compartments.schedules import events_of
+
+__all__ = ["OneCompartment", "ThreeCompartment", "TwoCompartment"]
+
+
+class Absorption(NamedTuple):
+    """A way into the central compartment.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Its parameters.
+    n_depots : int
+        Depots before the central compartment.
+    input_kind : int
+        Code of the density of the time of entry, 0 for doses that enter at once.
+    """
+
+    parameters: tuple[str, ...] = ()
+    n_depots: int = 0
+    input_kind: int = 0
+
+
+#: Ways into the central compartment by name.
+ABSORPTIONS = {
+    "intravenous": Absorption(),
+    "first-order": Absorption(("KA",), 1),
+    "zero-order": Absorption(("D1",)),
+    "parallel": Absorption(("KA1", "KA2", "FR1"), 2),
+    "transit": Absorption(("MTT", "N", "KA"), 1, 1),
+    "weibull": Absorption(("TD", "BETA"), 0, 2),
+    "inverse-gaussian": Absorption(("MAT", "CV2"), 0, 3),
+}
+ELIMINATIONS = {
+    "linear": ("CL",),
+    "michaelis-menten": ("VMAX", "KM"),
+    "mixed": ("CL", "VMAX", "KM"),
+}
+#: Responses by name, with their codes and parameters.
+RESPONSES = {
+    "effect": (1, ("KE0",)),
+    "inhibited-production": (2, ("KIN", "KOUT", "IMAX", "IC50")),
+    "inhibited-loss": (3, ("KIN", "KOUT", "IMAX", "IC50")),
+    "stimulated-production": (4, ("KIN", "KOUT", "EMAX", "EC50")),
+    "stimulated-loss": (5, ("KIN", "KOUT", "EMAX", "EC50")),
+}
+
+
+class _Mammillary(CompartmentModel):
+    """A central compartment and peripheral ones that exchange with it."""
+
+    _flows: tuple[str, ...]
+    _volumes: tuple[str, ...]
+
+    def __init__(
+        self,
+        absorption=None,
+        *,
+        elimination="linear",
+        response=None,
+        rtol=1e-8,
+        atol=1e-10,
+        max_steps=100_000,
+    ):
+        if absorption is None:
+            absorption = "intravenous"
+        check_choice("absorption", absorption, ABSORPTIONS, " or None (intravenous)")
+        check_choice("elimination", elimination, ELIMINATIONS)
+        if response is not None:
+            check_choice("response", response, RESPONSES, " or None")
+        check_number("rtol", rtol, Real, 0, strict=True)
+        check_number("atol", atol, Real, 0, strict=True)
+        check_number("max_steps", max_steps, Integral, 1)
+        self.absorption = absorption
+        self.elimination = elimination
+        self.response = response
+        self.rtol = rtol
+        self.atol = atol
+        self.max_steps = max_steps
+        self._entry = ABSORPTIONS[absorption]
+        self._code, effect = RESPONSES.get(response, (0, ()))
+        self.parameters = (
+            *ELIMINATIONS[elimination],
+            *self._volumes[:1],
+            *(name for pair in zip(self._flows, self._volumes[1:], strict=True)
+              for name in pair),
+            *self._entry.parameters,
+            *effect,
+        )  # fmt: skip
+
+    def __repr__(self):
+        """Return the call that makes it."""
+        given = {"absorption": self.absorption, "elimination": self.elimination,
+                 "response": self.response}  # fmt: skip
+        defaults = ("intravenous", "linear", None)
+        shown = [
+            f"{name}={value!r}"
+            for (name, value), default in zip(given.items(), defaults, strict=True)
+            if value != default
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    @property
+    def _n_numbered(self) -> int:
+        """How many compartments doses may name: the depots count as one."""
+        return len(self._volumes) + min(self._entry.n_depots, 1)
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether there is a closed form."""
+        closed = self.elimination == "linear" and self._entry.input_kind == 0
+        return closed and self._code in (0, 1)
+
+    def _psi(self, records, parameters):
+        """Return parameters; those of a zero-order absorption are of doses too."""
+        psi = super()._psi(records, parameters)
+        if self.absorption == "zero-order":
+            psi.dosing["D1"] = psi.at_records("D1")
+        return psi
+
+    def _events(self, records):
+        """Return events; a zero-order absorption gives boluses a modelled duration."""
+        self._required_number(records, self._n_numbered)
+        if self.absorption != "zero-order":
+            return None
+        events = events_of(records)
+        enters = (events.amount > 0) & (events.rate == 0) & (events.compartment == 0)
+        return events._replace(rate=np.where(enters, -2.0, events.rate))
+
+    def _amounts(self, records, steps, psi: Psi):
+        """Return amounts by the closed form, or by integration."""
+        n_states = self._entry.n_depots + len(self._volumes) + (self._code > 0)
+        amounts = np.empty((len(records), n_states))
+        solver = self._solve_linear if self._is_linear else self._integrate
+        solver(records, steps, psi, amounts)
+        return amounts
+
+    def _solve_linear(self, records, steps, psi, amounts):
+        """Write amounts by the closed form."""
+        from sktem.compartments.kernels import linear
+
+        columns = ["CL", *self._disposition, *self._entry.parameters]
+        if self.absorption == "zero-order":
+            columns.remove("D1")
+        if self._code:
+            columns.append("KE0")
+        values = np.column_stack([psi.values[name] for name in columns])
+        linear.solve(
+            self._entry.n_depots,
+            len(self._volumes),
+            int(self._code > 0),
+            steps,
+            np.ascontiguousarray(values),
+            psi.of_record,
+            0,
+            records.n_subjects,
+            amounts,
+        )
+
+    @property
+    def _disposition(self):
+        """Names of volumes and flows in the order of the compiled functions."""
+        names = list(self._volumes[:1])
+        for flow, volume in zip(self._flows, self._volumes[1:], strict=True):
+            names += [flow, volume]
+        return names
+
+    def _integrate(self, records, steps, psi, amounts):
+        """Write amounts by integration."""
+        from sktem.compartments.functions import pointer_to
+        from sktem.compartments.kernels import integrate
+        from sktem.compartments.kernels import mammillary as places
+
+        entry, values = self._entry, psi.values
+        if entry.input_kind:
+            records._refuse(
+                records["SS"] == 2, f"SS must be 1, not 2, for {self.absorption}"
+            )
+        rows = len(next(iter(values.values())))
+        table = np.zeros((rows, places.SIZE))
+        table[:, places.N_DEPOTS] = entry.n_depots
+        table[:, places.N_COMPARTMENTS] = len(self._volumes)
+        table[:, places.RESPONSE] = self._code
+        table[:, places.KM] = 1.0
+        where = {"CL": places.CL, "VMAX": places.VMAX, "KM": places.KM}
+        where |= {name: places.V1 + j for j, name in enumerate(self._disposition)}
+        if self.absorption == "parallel":
+            where |= {"KA1": places.KA1, "KA2": places.KA2, "FR1": places.SHARE}
+        elif entry.n_depots:
+            where["KA"] = places.KA1
+        if entry.input_kind:
+            one, other = entry.parameters[:2]
+            where |= {one: places.INPUT, other: places.INPUT + 1}
+        where |= {"KE0": places.KOUT, "KIN": places.KIN, "KOUT": places.KOUT}
+        where |= {"IMAX": places.MOST, "EMAX": places.MOST}
+        where |= {"IC50": places.HALF, "EC50": places.HALF}
+        for name, column in values.items():
+            if name in where:
+                table[:, where[name]] = column
+        initial = np.zeros((rows, amounts.shape[1]))
+        if self._code > 1:
+            initial[:, -1] = values["KIN"] / values["KOUT"]
+        control = integrate.Control(
+            float(self.rtol),
+            float(self.atol),
+            int(self.max_steps),
+            entry.input_kind,
+            places.INPUT,
+            places.SHARE if self.absorption == "parallel" else -1,
+        )
+        rhs = pointer_to(places.derivatives)
+        integrate.integrate(
+            rhs.pointer, control, steps, table, psi.of_record, initial, 0,
+            records.n_subjects, amounts,
+        )  # fmt: skip
+
+    def _observed(self, records, amounts, psi):
+        """Return concentrations, and responses where CMT names them."""
+        central = amounts[:, self._entry.n_depots]
+        found = central / psi.at_records(self._volumes[0])
+        if self._code:
+            here = records["CMT"] == self._n_numbered + 1
+            found = np.where(here, amounts[:, -1], found)
+        return found
+
+
+class OneCompartment(_Mammillary):
+    """One compartment, into which doses come and from which they are eliminated.
+
+    Predictions are concentrations, ``A / V``.
+
+    Parameters
+    ----------
+    absorption : str or None, default=None
+        How doses into compartment 1 enter the central compartment. What enters a depot
+        or the central compartment over time is given by the parameters named here.
+
+        - None or "intravenous": at once, or as an infusion. The central compartment has
+          the number 1, the others follow.
+        - "first-order": from a depot at the rate KA. The depot is compartment 1, the
+          central one 2.
+        - "zero-order": at a constant rate over the duration D1. The central compartment
+          has the number 1.
+        - "parallel": a share FR1 at the rate KA1, the others at KA2. Both depots are
+          compartment 1, the central one is 2.
+        - "transit": through N transit compartments with a mean time of MTT into the
+          depot, and from there at the rate KA. N need not be an integer.
+        - "weibull": straight into the central compartment, the time having a Weibull
+          density with scale TD and shape BETA.
+        - "inverse-gaussian": likewise, with mean MAT and squared coefficient of
+          variation CV2.
+    elimination : {"linear", "michaelis-menten", "mixed"}, default="linear"
+        Clearance CL; ``VMAX C / (KM + C)`` as amount per time; or both.
+    response : str or None, default=None
+        A last compartment: what records with its number as CMT observe, while all
+        others observe the concentration.
+
+        - "effect": an effect compartment, ``E' = KE0 (C - E)``.
+        - "inhibited-production", "stimulated-production": a turnover ``E' = KIN g -
+          KOUT E`` that begins at KIN / KOUT, with ``g = 1 - IMAX C / (IC50 + C)`` or
+          ``g = 1 + EMAX C / (EC50 + C)``.
+        - "inhibited-loss", "stimulated-loss": ``E' = KIN - KOUT g E``.
+    rtol : float, default=1e-8
+        Relative tolerance of a step, where there is no closed form.
+    atol : float, default=1e-10
+        Absolute tolerance of a step, as a share of the largest amount of a subject.
+    max_steps : int, default=100000
+        Steps between two records, at most; predictions beyond are NaN.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters: CL (or VMAX and KM), V, and those of absorption and
+        response.
+
+    Notes
+    -----
+    Amounts of linear models have a closed form, from record to record and at steady
+    state, which is a divided difference of exponentials where rates meet. The others
+    are integrated by the pair of Dormand and Prince (1980) of orders 5 and 4.
+
+    References
+    ----------
+    R. M. Savic, D. M. Jonker, T. Kerbusch and M. O. Karlsson, Implementation of a
+    transit compartment model for describing drug absorption in pharmacokinetic studies,
+    J. Pharmacokinet. Pharmacodyn. 34, 2007.
+
+    N. L. Dayneka, V. Garg and W. J. Jusko, Comparison of four basic models of indirect
+    pharmacodynamic responses, J. Pharmacokinet. Biopharm. 21, 1993.
+
+    Examples
+    --------
+    >>> from sktem.compartments import OneCompartment
+    >>> records = {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]}
+    >>> model = OneCompartment(absorption="first-order")
+    >>> model.predict(records, {"CL": 1.1, "V": 20, "KA": 1.5}).round(3)
+    array([0.   , 3.754, 4.391])
+    """
+
+    _flows, _volumes = (), ("V",)
+
+
+class TwoCompartment(_Mammillary):
+    """A central and a peripheral compartment.
+
+    Predictions are concentrations in the central compartment, ``A / V1``.
+
+    Parameters
+    ----------
+    absorption : str or None, default=None
+        As for :class:`OneCompartment`. The central compartment has the number 1, or 2
+        with a depot; the peripheral one the next.
+    elimination : {"linear", "michaelis-menten", "mixed"}, default="linear"
+        As for :class:`OneCompartment`.
+    response : str or None, default=None
+        As for :class:`OneCompartment`.
+    rtol, atol : float, default=1e-8, 1e-10
+        Tolerances, as for :class:`OneCompartment`.
+    max_steps : int, default=100000
+        As for :class:`OneCompartment`.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters: CL (or VMAX and KM), V1, Q (the clearance between the
+        compartments), V2, and those of absorption and response.
+
+    Examples
+    --------
+    >>> from sktem.compartments import TwoCompartment
+    >>> records = {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]}
+    >>> model = TwoCompartment()
+    >>> model.predict(records, {"CL": 1, "V1": 20, "Q": 2, "V2": 40}).round(3)
+    array([5.   , 4.318, 3.748])
+    """
+
+    _flows, _volumes = ("Q",), ("V1", "V2")
+
+
+class ThreeCompartment(_Mammillary):
+    """A central and two peripheral compartments.
+
+    Predictions are concentrations in the central compartment, ``A / V1``.
+
+    Parameters
+    ----------
+    absorption : str or None, default=None
+        As for :class:`OneCompartment`. The central compartment has the number 1, or 2
+        with a depot; the peripheral ones follow.
+    elimination : {"linear", "michaelis-menten", "mixed"}, default="linear"
+        As for :class:`OneCompartment`.
+    response : str or None, default=None
+        As for :class:`OneCompartment`.
+    rtol, atol : float, default=1e-8, 1e-10
+        Tolerances, as for :class:`OneCompartment`.
+    max_steps : int, default=100000
+        As for :class:`OneCompartment`.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters: CL (or VMAX and KM), V1, Q2, V2, Q3, V3, and those of
+        absorption and response.
+
+    Examples
+    --------
+    >>> from sktem.compartments import ThreeCompartment
+    >>> records = {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]}
+    >>> psi = {"CL": 5, "V1": 10, "Q2": 2, "V2": 20, "Q3": 1.5, "V3": 30}
+    >>> ThreeCompartment().predict(records, psi).round(3)
+    array([10.   ,  4.364,  2.011])
+    """
+
+    _flows, _volumes = ("Q2", "Q3"), ("V1", "V2", "V3")

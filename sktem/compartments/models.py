@@ -1,0 +1,205 @@
+"""Compartment models: amounts at records, given parameters."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.choices import did_you_mean
+from sktem.compartments.records import Records, read_nonmem
+from sktem.compartments.schedules import DOSING, dosing_of, steps_of
+
+__all__ = ["CompartmentModel", "Psi"]
+
+#: Other names of the parameters of doses.
+ALIASES = {"LAG": "ALAG", "TLAG": "ALAG", "DUR": "D"}
+
+
+class Psi(NamedTuple):
+    """Parameters of a model by name, and which of them hold at each record.
+
+    Attributes
+    ----------
+    values : dict of ndarray of shape (n_rows,)
+        Parameters of the model.
+    dosing : dict of ndarray of shape (n_records,)
+        Parameters of doses that were given.
+    of_record : ndarray of int of shape (n_records,)
+        Row of the values that holds at each record.
+    """
+
+    values: dict
+    dosing: dict
+    of_record: np.ndarray
+
+    def at_records(self, name) -> np.ndarray:
+        """Return a parameter, one value for each record."""
+        return self.values[name][self.of_record]
+
+
+class CompartmentModel(ABC):
+    """A model of amounts in compartments, which doses enter.
+
+    Subclasses say which parameters they have, how amounts follow from steps, and what
+    is observed.
+
+    Parameters
+    ----------
+    parameters : sequence of str
+        Names of the parameters, without those of doses.
+    doses_enter : dict of str
+        Parameters of doses that are required, such as a duration.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters.
+    """
+
+    parameters: tuple[str, ...]
+
+    @abstractmethod
+    def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
+        """Return the amounts at the records, of shape (n_records, n_states)."""
+
+    @abstractmethod
+    def _observed(self, records: Records, amounts, psi: Psi) -> np.ndarray:
+        """Return what is predicted at the records."""
+
+    def _events(self, records: Records):
+        """Return the events of records, None where they are as the columns say."""
+        return None
+
+    def predict(self, records, parameters) -> np.ndarray:
+        """Return the prediction at each record.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : dict
+            Values of the parameters by name: a number, an array of shape
+            (n_subjects,) or one of shape (n_records,). Next to those of the model,
+            parameters of doses are "F" (bioavailability, 1), "ALAG" (lag time, 0), "D"
+            (duration of infusions with a RATE of -2) and "R" (rate of those with -1);
+            with the number of a compartment, such as "F2", they are for doses into that
+            one. Upper and lower case are alike.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Predictions, of all records in their order. That of a dose includes it.
+
+        Raises
+        ------
+        ValueError
+            If a parameter is missing, unknown or of another shape, or a record is
+            impossible for the model.
+        """
+        records = read_nonmem(records)
+        psi = self._psi(records, parameters)
+        return self._observed(records, self._solved(records, psi), psi)
+
+    def amounts(self, records, parameters) -> np.ndarray:
+        """Return the amounts in all compartments at each record.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : dict
+            Values of the parameters, as in :meth:`predict`.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_states)
+            Amounts; the last is the response, where there is one.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`predict`.
+        """
+        records = read_nonmem(records)
+        return self._solved(records, self._psi(records, parameters))
+
+    def _solved(self, records, psi):
+        """Return the amounts at the records."""
+        dosing = dosing_of(records, psi.dosing)
+        steps = steps_of(records, dosing, self._events(records))
+        return self._amounts(records, steps, psi)
+
+    def _psi(self, records: Records, parameters) -> Psi:
+        """Return parameters by their own names, of shapes that agree."""
+        known = {name.upper(): name for name in self.parameters}
+        given: dict[str, np.ndarray] = {}
+        dosing: dict[str, np.ndarray] = {}
+        for name, value in dict(parameters).items():
+            own = known.get(name.upper())
+            if own is None and (own := dosing_name(name)) is None:
+                raise ValueError(
+                    f"{self!r} has the parameters {list(self.parameters)} and, of "
+                    f"doses, {list(DOSING)}, got {name!r}"
+                    f"{did_you_mean(name, self.parameters)}"
+                )
+            if own in given or own in dosing:
+                raise ValueError(f"parameter {own!r} is given twice")
+            target = given if own in self.parameters else dosing
+            target[own] = np.asarray(value, dtype=float)
+        missing = [name for name in self.parameters if name not in given]
+        if missing:
+            raise ValueError(f"{self!r} needs the parameters {missing} too")
+        return _aligned(records, given, dosing)
+
+    def _required_number(self, records, n_compartments):
+        """Raise an error if a dose goes into a compartment that is not there."""
+        kind = records["EVID"]
+        doses = (kind == 1) | (kind == 4)
+        records._refuse(
+            doses & (records["CMT"] > n_compartments),
+            f"CMT must be at most {n_compartments}, the compartments of {self!r}",
+        )
+
+
+def dosing_name(name) -> str | None:
+    """Return the name of a parameter of doses in capitals, None for another."""
+    found = re.fullmatch(r"([A-Z]+)([1-9]\d*)?", name.upper())
+    if found is None:
+        return None
+    stem = ALIASES.get(found[1], found[1])
+    return stem + (found[2] or "") if stem in DOSING else None
+
+
+def _aligned(records, given, dosing) -> Psi:
+    """Return parameters of a common shape: of one row, of subjects or of records."""
+    n, n_subjects = len(records), records.n_subjects
+    for name, value in {**given, **dosing}.items():
+        if value.ndim and value.shape not in {(n,), (n_subjects,)}:
+            raise ValueError(
+                f"parameter {name!r} must be a number or have one value for each of "
+                f"the {n_subjects} subjects or the {n} records, got the shape "
+                f"{value.shape}"
+            )
+    subject = records.subject_of_record
+    sizes = {value.shape for value in given.values() if value.ndim}
+    if (n,) in sizes:
+        of_record = np.arange(n)
+    elif sizes:
+        of_record = subject
+    else:
+        of_record = np.zeros(n, dtype=np.int64)
+    rows = int(of_record[-1]) + 1
+
+    def spread(value, rows):
+        if value.ndim == 0:
+            return np.full(rows, float(value))
+        return value[subject] if rows != len(value) else value
+
+    return Psi(
+        {name: spread(value, rows) for name, value in given.items()},
+        {name: spread(value, n) for name, value in dosing.items()},
+        np.asarray(of_record, dtype=np.int64),
+    )

@@ -1,0 +1,218 @@
+"""Models of amounts by differential equations of the user's."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+
+import numpy as np
+
+from sktem.choices import check_choice, check_number
+from sktem.compartments.functions import compiled_rhs, is_compiled
+from sktem.compartments.models import CompartmentModel
+from sktem.compartments.scipy_amounts import scipy_amounts
+
+__all__ = ["ODE"]
+
+#: Methods of scipy.integrate.solve_ivp by the names used here.
+SCIPY_METHODS = {"non-stiff": "DOP853", "stiff": "LSODA"}
+
+
+def _record(names) -> type:
+    """Return the class of named tuples of parameters."""
+    return namedtuple("Parameters", names)
+
+
+class ODE(CompartmentModel):
+    """A model whose amounts follow differential equations.
+
+    The integrator starts anew at each dose, end of an infusion and record.
+
+    Parameters
+    ----------
+    rhs : callable
+        ``rhs(t, A, p)`` returns the derivatives of the amounts A at time t, a tuple or
+        array with one number for each compartment; p has the parameters as ``p.CL`` and
+        by position. Doses are added by the model. Plain Python, or a function that
+        ``numba.njit`` has compiled, which is faster by orders of magnitude.
+    parameters : sequence of str
+        Names of the parameters.
+    n_states : int
+        Number of compartments, which doses name from 1 on.
+    output : callable, dict or None, default=None
+        ``output(A, p)`` returns what is observed: ``A[0]`` are the amounts in the first
+        compartment at all records, and ``p.CL`` are the parameters of all records. A
+        dict has one for each kind of observation, by CMT. None means the amount in the
+        compartment that CMT names.
+    initial : callable or None, default=None
+        ``initial(p)`` returns the amounts at the beginning and after resets, one for
+        each compartment, where ``p.CL`` are arrays; None means zeros.
+    method : {"non-stiff", "stiff"}, default="non-stiff"
+        Dormand-Prince steps for a compiled function and DOP853 for another; LSODA,
+        which finds out where equations are stiff. The last two are those of
+        ``scipy.integrate.solve_ivp``.
+    rtol : float, default=1e-8
+        Relative tolerance of a step.
+    atol : float, default=1e-10
+        Absolute tolerance of a step, as a share of the largest amount of a subject so
+        far.
+    max_steps : int, default=100000
+        Steps of a compiled function between two records, at most; predictions beyond
+        are NaN.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters.
+
+    References
+    ----------
+    J. R. Dormand and P. J. Prince, A family of embedded Runge-Kutta formulae, Journal
+    of Computational and Applied Mathematics 6, 1980.
+
+    Examples
+    --------
+    >>> from sktem.compartments import ODE
+    >>> def oral(t, A, p):
+    ...     absorbed = p.KA * A[0]
+    ...     return -absorbed, absorbed - p.CL / p.V * A[1]
+    >>> model = ODE(
+    ...     oral,
+    ...     parameters=["CL", "V", "KA"],
+    ...     n_states=2,
+    ...     output=lambda A, p: A[1] / p.V,
+    ... )
+    >>> records = {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]}
+    >>> model.predict(records, {"CL": 1.1, "V": 20, "KA": 1.5}).round(3)
+    array([0.   , 3.754, 4.391])
+    """
+
+    def __init__(
+        self,
+        rhs,
+        *,
+        parameters,
+        n_states,
+        output=None,
+        initial=None,
+        method="non-stiff",
+        rtol=1e-8,
+        atol=1e-10,
+        max_steps=100_000,
+    ):
+        if not callable(rhs):
+            raise TypeError(f"rhs must be callable, got {rhs!r}")
+        check_number("n_states", n_states, Integral, 1)
+        check_choice("method", method, SCIPY_METHODS)
+        check_number("rtol", rtol, Real, 0, strict=True)
+        check_number("atol", atol, Real, 0, strict=True)
+        check_number("max_steps", max_steps, Integral, 1)
+        for name, value in (("output", output), ("initial", initial)):
+            if name == "output" and isinstance(value, Mapping):
+                continue
+            if value is not None and not callable(value):
+                raise TypeError(f"{name} must be callable or None, got {value!r}")
+        self.rhs = rhs
+        self.parameters = tuple(parameters)
+        self.n_states = int(n_states)
+        self.output = output
+        self.initial = initial
+        self.method = method
+        self.rtol = rtol
+        self.atol = atol
+        self.max_steps = max_steps
+        self._record = _record(self.parameters)
+        self._compiled = None
+
+    def __repr__(self):
+        """Return what names it."""
+        name = getattr(self.rhs, "__name__", "rhs")
+        return f"ODE({name}, parameters={list(self.parameters)})"
+
+    def __getstate__(self):
+        """Leave out what belongs to a process."""
+        return {**self.__dict__, "_compiled": None, "_record": None}
+
+    def __setstate__(self, state):
+        """Make the class of parameters again."""
+        self.__dict__.update(state)
+        self._record = _record(self.parameters)
+
+    def _named(self, psi, at_records=False):
+        """Return the parameters of all rows, or of all records, by name."""
+        return self._record(*(
+            psi.at_records(name) if at_records else psi.values[name]
+            for name in self.parameters
+        ))  # fmt: skip
+
+    def _events(self, records):
+        """Check the compartments of doses."""
+        self._required_number(records, self.n_states)
+
+    def _initial(self, psi, rows):
+        """Return the amounts at the beginning, one row for each of the parameters."""
+        found = np.zeros((rows, self.n_states))
+        if self.initial is not None:
+            values = self.initial(self._named(psi))
+            if len(values) != self.n_states:
+                raise ValueError(
+                    f"initial must return {self.n_states} amounts, got {len(values)}"
+                )
+            for j, value in enumerate(values):
+                found[:, j] = value
+        return found
+
+    def _amounts(self, records, steps, psi):
+        """Return amounts by integration."""
+        values = np.column_stack([psi.values[name] for name in self.parameters])
+        values = np.ascontiguousarray(values)
+        initial = self._initial(psi, len(values))
+        if not is_compiled(self.rhs) or self.method == "stiff":
+            return scipy_amounts(self, SCIPY_METHODS, steps, values, initial, psi)
+        from sktem.compartments.kernels import integrate
+
+        if self._compiled is None:
+            self._compiled = compiled_rhs(self.rhs, self._record, self.n_states)
+        control = integrate.Control(
+            float(self.rtol), float(self.atol), int(self.max_steps), 0, 0, -1
+        )
+        amounts = np.empty((len(records), self.n_states))
+        integrate.integrate(
+            self._compiled.pointer, control, steps, values, psi.of_record, initial, 0,
+            records.n_subjects, amounts,
+        )  # fmt: skip
+        return amounts
+
+    def _observed(self, records, amounts, psi):
+        """Return what the functions of the user make of the amounts."""
+        kind = np.maximum(records["CMT"].astype(np.int64), 1)
+        if self.output is None:
+            records._refuse(
+                kind > self.n_states, f"CMT must be at most {self.n_states}"
+            )
+            return amounts[np.arange(len(kind)), kind - 1]
+        p, columns = self._named(psi, at_records=True), tuple(amounts.T)
+        if not isinstance(self.output, Mapping):
+            return self._called(self.output, columns, p, len(kind))
+        observed = records["EVID"] == 0
+        found = np.full(len(kind), np.nan)
+        known = np.isin(kind, list(self.output))
+        records._refuse(
+            observed & ~known, f"CMT must be one of {list(self.output)}, as in output"
+        )
+        for key, function in self.output.items():
+            values = self._called(function, columns, p, len(kind))
+            found = np.where(kind == key, values, found)
+        return found
+
+    @staticmethod
+    def _called(function: Callable, columns, p, n):
+        """Return what a function of all records returns."""
+        values = np.asarray(function(columns, p), dtype=float)
+        if values.shape not in {(), (n,)}:
+            raise ValueError(
+                f"output must return one value for each of {n} records, got the shape "
+                f"{values.shape}"
+            )
+        return np.broadcast_to(values, (n,))

@@ -1,0 +1,372 @@
+"""Records of doses and observations, as pharmacometric data sets list them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sktem.choices import did_you_mean
+
+__all__ = ["Records", "read_nonmem"]
+
+#: Columns with a meaning, and their values where a data set lacks them.
+COLUMNS = {
+    "ID": None, "TIME": None, "DV": np.nan, "AMT": 0.0, "RATE": 0.0, "II": 0.0,
+    "ADDL": 0.0, "SS": 0.0, "CMT": 0.0, "EVID": None, "MDV": None, "CENS": 0.0,
+}  # fmt: skip
+
+
+class Records:
+    """Records of doses and observations of subjects.
+
+    :func:`read_nonmem` makes them from files and data frames.
+
+    Parameters
+    ----------
+    columns : dict of ndarray of shape (n_records,)
+        Columns by name, among them "ID" and "TIME". What "DV", "AMT", "RATE", "II",
+        "ADDL", "SS", "CMT", "EVID", "MDV" and "CENS" mean is said there; any others are
+        covariates. The records of a subject are next to each other, in the order of
+        time.
+
+    Attributes
+    ----------
+    columns : dict of ndarray
+        All columns, those with a meaning complete.
+    labels : ndarray of shape (n_subjects,)
+        Labels of the subjects, in the order of their records.
+    offsets : ndarray of int of shape (n_subjects + 1,)
+        Where the records of each subject begin.
+    observed : ndarray of bool of shape (n_records,)
+        Which records are observations: EVID is 0 and MDV is 0.
+
+    Raises
+    ------
+    ValueError
+        If a record is impossible; the message names it.
+
+    Examples
+    --------
+    >>> from sktem.compartments import Records
+    >>> records = Records({"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0]})
+    >>> len(records), records.observed.tolist()
+    (3, [False, True, True])
+    """
+
+    def __init__(self, columns):
+        columns = {name: np.asarray(values) for name, values in columns.items()}
+        for name in ("ID", "TIME"):
+            if name not in columns:
+                raise ValueError(
+                    f"records need a column {name!r}, got {list(columns)}"
+                    f"{did_you_mean(name, columns)}"
+                )
+        n = len(columns["TIME"])
+        for name, values in columns.items():
+            if values.shape != (n,):
+                raise ValueError(
+                    f"column {name!r} must have the shape ({n},), got {values.shape}"
+                )
+        if n == 0:
+            raise ValueError("there are no records")
+        self.columns = _complete(columns, n)
+        ids = self.columns["ID"]
+        starts = np.flatnonzero(np.r_[True, ids[1:] != ids[:-1]])
+        self.offsets = np.r_[starts, n]
+        self.labels = ids[starts]
+        self._check()
+        kind, missing = self.columns["EVID"], self.columns["MDV"]
+        self.observed = (kind == 0) & (missing == 0)
+
+    def __len__(self):
+        """Return the number of records."""
+        return len(self.columns["TIME"])
+
+    def __getitem__(self, name):
+        """Return a column."""
+        if name not in self.columns:
+            raise KeyError(
+                f"no column {name!r}, there are {list(self.columns)}"
+                f"{did_you_mean(name, self.columns)}"
+            )
+        return self.columns[name]
+
+    @property
+    def n_subjects(self) -> int:
+        """Number of subjects."""
+        return len(self.labels)
+
+    @property
+    def subject_of_record(self) -> np.ndarray:
+        """Index of the subject of each record."""
+        return np.repeat(np.arange(self.n_subjects), np.diff(self.offsets))
+
+    def _name(self, i) -> str:
+        """Return how messages call a record."""
+        subject, time = self.columns["ID"][i], self.columns["TIME"][i]
+        return f"record {i + 1} (ID {subject}, TIME {time:g})"
+
+    def _check(self):
+        """Raise an error that names the first impossible record."""
+        columns = self.columns
+        kind, amount, rate = columns["EVID"], columns["AMT"], columns["RATE"]
+        interval, steady = columns["II"], columns["SS"]
+        doses = (kind == 1) | (kind == 4)
+        constant = (amount == 0) & (rate > 0) & (steady > 0)
+        several = doses & ((columns["ADDL"] > 0) | ((steady > 0) & ~constant))
+        whole = ("EVID", "ADDL", "SS", "CMT", "MDV", "CENS")
+        for name in COLUMNS:
+            if name not in ("ID", "DV"):
+                self._refuse(~np.isfinite(columns[name]), f"{name} must be a number")
+        for name in whole:
+            self._refuse(columns[name] % 1 != 0, f"{name} must be an integer")
+        self._refuse((kind < 0) | (kind > 4), "EVID must be 0, 1, 2, 3 or 4")
+        self._refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
+        self._refuse(amount < 0, "AMT must not be negative")
+        self._refuse(columns["ADDL"] < 0, "ADDL must not be negative")
+        self._refuse(columns["CMT"] < 0, "CMT must not be negative")
+        self._refuse(
+            ~doses & ((amount > 0) | (rate > 0)),
+            "AMT and RATE are for doses: EVID must be 1 or 4",
+        )
+        self._refuse(
+            (rate < 0) & (rate != -1) & (rate != -2),
+            "RATE must be positive, 0 (bolus), -1 (its rate is a parameter) or -2 (its "
+            "duration is one)",
+        )
+        self._refuse(
+            doses & (amount == 0) & (rate != 0) & ~constant,
+            "an infusion without AMT needs SS 1 and RATE > 0 (a constant one)",
+        )
+        self._refuse(
+            several & (interval <= 0),
+            "ADDL and SS need the time between doses, II > 0",
+        )
+        time = columns["TIME"]
+        back = np.r_[False, time[1:] < time[:-1]]
+        back[self.offsets[:-1]] = False
+        self._refuse(
+            back & (kind < 3),
+            "TIME is before that of the record above (EVID 3 and 4 may begin anew)",
+        )
+        seen: dict[Any, int] = {}
+        for subject, label in enumerate(self.labels.tolist()):
+            if label in seen:
+                first = self.offsets[subject]
+                raise ValueError(
+                    f"{self._name(first)}: this subject has other records further up; "
+                    "those of one subject must be next to each other"
+                )
+            seen[label] = subject
+
+    def _refuse(self, wrong, reason):
+        """Raise an error for the first of the records that are wrong."""
+        if wrong.any():
+            raise ValueError(f"{self._name(int(np.argmax(wrong)))}: {reason}")
+
+
+def _complete(columns, n):
+    """Return columns with numbers, and those that were missing."""
+    found = {"ID": columns["ID"]}
+    for name, default in COLUMNS.items():
+        if name == "ID":
+            continue
+        if name in columns:
+            found[name] = _numbers(name, columns[name])
+        elif default is not None:
+            found[name] = np.full(n, default)
+    if "EVID" in found:
+        found["EVID"] = np.where(np.isnan(found["EVID"]), 0.0, found["EVID"])
+    else:
+        given = (np.nan_to_num(found["AMT"]) > 0) | (np.nan_to_num(found["RATE"]) > 0)
+        found["EVID"] = given.astype(float)
+    for name in ("AMT", "RATE", "II", "ADDL", "SS", "CMT", "CENS"):
+        found[name] = np.where(np.isnan(found[name]), COLUMNS[name], found[name])
+    unobserved = (found["EVID"] != 0).astype(float)
+    if "MDV" in found:
+        found["MDV"] = np.where(np.isnan(found["MDV"]), unobserved, found["MDV"])
+    else:
+        found["MDV"] = unobserved
+    for name, values in columns.items():
+        if name not in found:
+            found[name] = values
+    return found
+
+
+def _numbers(name, values):
+    """Return numbers, NaN for "." and empty fields; an error names the record."""
+    if values.dtype.kind in "biuf":
+        return values.astype(float)
+    found = np.empty(len(values))
+    for i, value in enumerate(values.tolist()):
+        try:
+            found[i] = _number(value)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"record {i + 1}: {name} must be a number, got {value!r}"
+            ) from None
+    return found
+
+
+def _number(value):
+    """Return a field as a number, NaN if it is missing."""
+    if value is None or (isinstance(value, str) and value.strip() in ("", ".", "NA")):
+        return np.nan
+    try:
+        return float(value)
+    except TypeError:
+        if value != value or type(value).__name__ == "NAType":
+            return np.nan
+        raise
+
+
+def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
+    """Read records of doses and observations in the form that NONMEM has established.
+
+    Each line is an observation, a dose, or another event of a subject. A missing value
+    is "." or an empty field.
+
+    Parameters
+    ----------
+    source : str, path, data frame or dict of array-like
+        A text file with the names of columns in its first line and fields between
+        commas, tabs or blanks, which may be compressed (``.gz``, ``.bz2``, ``.xz``); a
+        pandas or polars data frame; or columns by name. The names below may be in lower
+        case.
+
+        - ID: the subject, whose records are next to each other.
+        - TIME: in any unit, that of all rates.
+        - DV: the observation, or the limit of a censored one.
+        - EVID: 0 observation, 1 dose, 2 other event, 3 reset of all amounts, 4 reset
+          and then dose. Without the column, a record with AMT or RATE is a dose.
+        - AMT, RATE: amount, and rate of an infusion: 0 for a bolus, -1 where the rate
+          and -2 where the duration is a parameter of the model.
+        - ADDL, II: additional doses, and the time between doses.
+        - SS: 1 for a steady state of doses at intervals of II that replaces the
+          amounts, 2 for one that is added to them.
+        - CMT: compartment of a dose, from 1; kind of an observation. 0 is the first.
+        - MDV: 1 where DV is not used; without the column, in records that are no
+          observations.
+        - CENS: 1 where the value is below DV.
+
+        All others are covariates. Covariates and parameters of a record hold over the
+        interval that ends at it, and an observation includes a dose of the same time if
+        it stands below it.
+    columns : dict of str or None, default=None
+        Names of columns in the source by the names above, where they differ, such as
+        ``{"DV": "conc"}``.
+    ignore : str, default="#C"
+        Lines of a file that begin with one of these characters are left out.
+
+    Returns
+    -------
+    Records
+        The records.
+
+    Raises
+    ------
+    ValueError
+        If a record is impossible; the message names it.
+
+    Examples
+    --------
+    >>> from sktem.compartments import read_nonmem
+    >>> records = read_nonmem(
+    ...     {"ID": [1, 1, 1], "TIME": [0, 1, 2], "AMT": [100, 0, 0], "DV": [0, 4, 3]}
+    ... )
+    >>> records["EVID"].tolist()
+    [1.0, 0.0, 0.0]
+    """
+    if isinstance(source, Records):
+        return source
+    if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
+        table = _read_table(Path(source), ignore)
+    elif isinstance(source, dict):
+        table = dict(source)
+    elif hasattr(source, "columns"):
+        table = {str(name): np.asarray(source[name]) for name in source.columns}
+    else:
+        raise TypeError(
+            "records are read from a path, a data frame or a dict of columns, got "
+            f"{type(source).__name__}"
+        )
+    given = {} if columns is None else dict(columns)
+    named = {}
+    for name, own in given.items():
+        if name not in COLUMNS:
+            raise ValueError(
+                f"columns must be names among {list(COLUMNS)}, got {name!r}"
+                f"{did_you_mean(name, COLUMNS)}"
+            )
+        if own not in table:
+            raise ValueError(
+                f"columns: there is no {own!r}, only {list(table)}"
+                f"{did_you_mean(own, table)}"
+            )
+        named[own] = name
+    found = {}
+    for name, values in table.items():
+        upper = name.upper()
+        if name in named:
+            new = named[name]
+        elif upper in COLUMNS and upper not in given and (
+            upper == name or upper not in table
+        ):  # fmt: skip
+            new = upper
+        else:
+            new = name
+        found[new] = np.asarray(values)
+    return Records(found)
+
+
+def _read_table(path, ignore):
+    """Return the columns of a text file, numbers where all fields are numbers."""
+    lines = _text(path).splitlines()
+    lines = [line for line in lines if line.strip()]
+    if not lines:
+        raise ValueError(f"{path} is empty")
+    separator = next((s for s in (",", "\t", ";") if s in lines[0]), None)
+    names = [_plain(field) for field in lines[0].lstrip("\ufeff#").split(separator)]
+    rows = []
+    for k, line in enumerate(lines[1:], start=2):
+        if line.lstrip()[:1] in ignore:
+            continue
+        fields = [_plain(field) for field in line.split(separator)]
+        if len(fields) != len(names):
+            raise ValueError(
+                f"{path}, line {k}: {len(fields)} fields, but {len(names)} names of "
+                "columns"
+            )
+        rows.append(fields)
+    found = {}
+    columns = [[row[j] for row in rows] for j in range(len(names))]
+    for name, fields in zip(names, columns, strict=True):
+        try:
+            values = np.array([_number(field) for field in fields])
+            if name.upper() == "ID" and not np.isnan(values).any():
+                whole = values.astype(np.int64)
+                values = whole if (whole == values).all() else values
+            found[name] = values
+        except ValueError:
+            found[name] = np.array(fields, dtype=object)
+    return found
+
+
+def _plain(field):
+    """Return a field without blanks and quotation marks."""
+    return field.strip().strip('"').strip("'")
+
+
+def _text(path):
+    """Return the text of a file that may be compressed."""
+    import bz2
+    import gzip
+    import lzma
+
+    unpack = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
+    content = path.read_bytes()
+    if path.suffix in unpack:
+        content = unpack[path.suffix](content)
+    return content.decode("utf-8")

@@ -1,0 +1,101 @@
+"""Steps of records: one schedule for closed forms and integrators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.compartments.records import Records
+
+__all__ = ["dosing_of", "steps_of"]
+
+#: Names of the parameters of doses, and their values where they are not given. A
+#: compartment's own one has its number, such as F2.
+DOSING = {"F": 1.0, "ALAG": 0.0, "D": np.nan, "R": np.nan}
+
+
+def events_of(records: Records):
+    """Return the columns of records that say what is given, and when."""
+    from sktem.compartments.kernels.schedule import Events
+
+    columns = records.columns
+    doses = (columns["EVID"] == 1) | (columns["EVID"] == 4)
+    place = np.maximum(columns["CMT"].astype(np.int64) - 1, 0)
+    return Events(
+        columns["TIME"],
+        columns["EVID"].astype(np.int64),
+        columns["AMT"],
+        columns["RATE"],
+        columns["II"],
+        columns["ADDL"].astype(np.int64),
+        columns["SS"].astype(np.int64),
+        np.where(doses, place, 0),
+        records.offsets.astype(np.int64),
+    )
+
+
+def dosing_of(records: Records, given):
+    """Return the parameters of doses, one value for each record.
+
+    ``given`` are arrays of shape (n_records,) by the names of DOSING, with the number
+    of a compartment for one of its own.
+    """
+    from sktem.compartments.kernels.schedule import Dosing
+
+    columns, n = records.columns, len(records)
+    place = np.maximum(columns["CMT"].astype(np.int64), 1)
+    found = {}
+    for name, default in DOSING.items():
+        values = np.full(n, default)
+        if name in given:
+            values = given[name].copy()
+        for own, own_values in given.items():
+            if own.rstrip("0123456789") == name and own != name:
+                here = place == int(own[len(name) :])
+                values[here] = own_values[here]
+        found[name] = values
+    doses = (columns["EVID"] == 1) | (columns["EVID"] == 4)
+    for rate, name, noun in ((-1, "R", "rate"), (-2, "D", "duration")):
+        missing = doses & (columns["RATE"] == rate) & np.isnan(found[name])
+        records._refuse(
+            missing,
+            f"RATE is {rate}, so that the {noun} of this infusion is a parameter: pass "
+            f"{name!r}, or {name!r} with the number of the compartment",
+        )
+    return Dosing(found["F"], found["ALAG"], found["D"], found["R"])
+
+
+def steps_of(records: Records, dosing, events=None):
+    """Return the steps of all records."""
+    from sktem.compartments.kernels import schedule
+
+    if events is None:
+        events = events_of(records)
+    room = 2 * len(records) + 64
+    while True:
+        reals = [np.zeros(room) for _ in range(6)]
+        whole = [np.zeros(room, dtype=np.int64) for _ in range(3)]
+        steps = schedule.Steps(
+            elapsed=reals[0],
+            time=reals[1],
+            action=whole[0],
+            record=whole[1],
+            compartment=whole[2],
+            value=reals[2],
+            duration=reals[3],
+            interval=reals[4],
+            phase=reals[5],
+            replaces=np.zeros(room, dtype=bool),
+            offsets=np.zeros(records.n_subjects + 1, dtype=np.int64),
+        )
+        pending = schedule.Pending(
+            np.empty(room),
+            np.empty(room),
+            np.empty(room, dtype=np.int64),
+            np.empty(room, dtype=np.int64),
+            np.empty(room),
+            np.empty(room),
+            np.empty(room, dtype=np.int64),
+        )
+        if schedule.schedule(events, dosing, steps, pending):
+            return steps
+        room *= 2

@@ -1,0 +1,128 @@
+"""Amounts by the integrators of SciPy, for functions that are not compiled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+__all__ = ["scipy_amounts"]
+
+#: Largest change within a period, in tolerances, of a steady state.
+STEADY = 10.0
+
+
+def scipy_amounts(model, methods, steps, values, initial, psi) -> np.ndarray:
+    """Return the amounts at the records, as the compiled ``integrate`` does."""
+    solver = _Solver(model, methods[model.method])
+    amounts = np.empty((len(psi.of_record), model.n_states))
+    for begin, end in zip(steps.offsets[:-1], steps.offsets[1:], strict=True):
+        solver.subject(steps, range(begin, end), values, initial, psi, amounts)
+    return amounts
+
+
+class _Solver:
+    """Integrates the equations of one subject after another."""
+
+    def __init__(self, model, method):
+        self.model = model
+        self.method = method
+        self.largest = 0.0
+
+    def subject(self, steps, which, values, initial, psi, out):
+        """Write the amounts at the records of a subject."""
+        from sktem.compartments.kernels import schedule
+
+        if not len(which):
+            return
+        self.largest = 0.0
+        rates = np.zeros(self.model.n_states)
+        x = initial[psi.of_record[steps.record[which[0]]]].copy()
+        for s in which:
+            record, place, value = steps.record[s], steps.compartment[s], steps.value[s]
+            row = psi.of_record[record]
+            p = self.model._record(*values[row].tolist())
+            time, elapsed, action = steps.time[s], steps.elapsed[s], steps.action[s]
+            x = self.advance(time - elapsed, elapsed, x, p, rates)
+            if action == schedule.RECORD:
+                out[record] = x
+            elif action == schedule.BOLUS:
+                x[place] += value
+            elif action == schedule.RATE:
+                rates[place] += value
+            elif action == schedule.RESET:
+                x, rates[:] = initial[row].copy(), 0.0
+            else:
+                start = initial[row] if steps.replaces[s] else np.zeros(len(x))
+                found = self.steady_state(steps, s, start, p)
+                x = found if steps.replaces[s] else x + found
+                if steps.replaces[s]:
+                    rates[:] = 0.0
+
+    def advance(self, t, elapsed, x, p, rates):
+        """Return the amounts after a time."""
+        from scipy.integrate import solve_ivp
+
+        if elapsed <= 0:
+            return x
+        model = self.model
+
+        def slopes(t, A):
+            return np.asarray(model.rhs(t, A, p), dtype=float) + rates
+
+        # What enters in the interval has a size too where nothing is there yet.
+        entering = 1e-3 * elapsed * float(np.abs(slopes(t, x)).max())
+        self.largest = max(self.largest, float(np.abs(x).max()), entering)
+        result = solve_ivp(
+            slopes,
+            (t, t + elapsed),
+            x,
+            self.method,
+            rtol=model.rtol,
+            atol=model.atol * max(self.largest, 1e-300),
+            t_eval=[t + elapsed],
+        )
+        if not result.success:
+            return np.full(len(x), np.nan)
+        return result.y[:, -1]
+
+    def steady_state(self, steps, s, start, p):
+        """Return the amounts at a time since the last of doses without a beginning."""
+        from scipy.optimize import root
+
+        place, value, duration = (
+            steps.compartment[s], steps.value[s], steps.duration[s],
+        )  # fmt: skip
+        interval, phase, t = steps.interval[s], steps.phase[s], steps.time[s]
+        rates = np.zeros(len(start))
+        if np.isinf(duration):
+            rates[place] = value
+
+            def constant(A):
+                return np.asarray(self.model.rhs(t, A, p), dtype=float) + rates
+
+            guess = self.advance(t, 100.0, start.copy(), p, rates)
+            return root(constant, guess, tol=self.model.rtol).x
+        running = int(np.floor(duration / interval + 1e-11))
+        rest = max(duration - running * interval, 0.0)
+
+        def moved(A, length):
+            """Return amounts at a time after the dose."""
+            A, first = A.copy(), 0.0
+            if duration == 0:
+                A[place] += value
+            else:
+                first = min(rest, length)
+                rates[place] = (running + 1) * value
+                A = self.advance(t - phase, first, A, p, rates)
+            rates[place] = running * value
+            return self.advance(t - phase + first, length - first, A, p, rates)
+
+        for _ in range(3):
+            start = moved(start, interval)
+        size = np.abs(start).max()
+        found = root(
+            lambda A: (moved(A, interval) - A) / size,
+            start,
+            tol=STEADY * self.model.rtol,
+            options={"eps": 1e-6},
+        )
+        return moved(found.x, phase)

@@ -1,0 +1,316 @@
+"""Closed forms, integrators and quadrature give the same amounts."""
+
+import numpy as np
+import pytest
+from numba import njit
+from scipy.integrate import quad
+from scipy.linalg import expm
+from scipy.special import lambertw
+from scipy.stats import gamma, invgauss, weibull_min
+
+from sktem.compartments import (
+    ODE,
+    OneCompartment,
+    ThreeCompartment,
+    TwoCompartment,
+    read_nonmem,
+)
+
+TIMES = np.array([0.0, 0.3, 1.0, 2.0, 5.0, 11.0, 12.0, 13.5, 20.0, 24.0, 40.0])
+THREE = {"CL": 5.0, "V1": 10.0, "Q2": 2.0, "V2": 20.0, "Q3": 1.5, "V3": 30.0}
+
+
+def regimen(compartment=1, **dose):
+    """Return records of a dose at 0 and of observations."""
+    n = len(TIMES)
+    table = {
+        "ID": np.ones(n + 1),
+        "TIME": np.r_[0.0, TIMES],
+        "EVID": np.r_[1, np.zeros(n)],
+        "AMT": np.r_[100.0, np.zeros(n)],
+        "CMT": np.full(n + 1, compartment),
+    }
+    for name, value in dose.items():
+        table[name.upper()] = np.r_[value, np.zeros(n)]
+    return read_nonmem(table)
+
+
+REGIMENS = {
+    "bolus": regimen(),
+    "repeated": regimen(ii=8, addl=4),
+    "infusion": regimen(rate=40),
+    "overlapping": regimen(rate=9, ii=8, addl=2),
+    "steady": regimen(ii=8, ss=1),
+    "steady infusion": regimen(ii=8, ss=1, rate=20, addl=1),
+    "steady overlapping": regimen(ii=8, ss=1, rate=6),
+    "steady added": regimen(ii=12, ss=2, rate=30),
+}
+
+
+def oral_three(t, A, p):
+    flow = p.CL / p.V1 * A[1]
+    second = p.Q2 * (A[1] / p.V1 - A[2] / p.V2)
+    third = p.Q3 * (A[1] / p.V1 - A[3] / p.V3)
+    passed = p.KA * A[0]
+    return -passed, passed - flow - second - third, second, third
+
+
+def ode(rhs, parameters, n_states, **settings):
+    return ODE(rhs, parameters=parameters, n_states=n_states, **settings)
+
+
+@pytest.mark.parametrize("name", REGIMENS)
+def test_closed_form_is_that_of_the_equations(name):
+    psi = {**THREE, "KA": 0.7}
+    closed = ThreeCompartment(absorption="first-order").amounts(REGIMENS[name], psi)
+    model = ode(njit(oral_three), list(psi), 4)
+    found = model.amounts(REGIMENS[name], psi)
+    np.testing.assert_allclose(found, closed, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("method", ["non-stiff", "stiff"])
+@pytest.mark.parametrize("name", ["steady overlapping", "infusion"])
+def test_scipy_integrates_the_same(name, method):
+    psi = {**THREE, "KA": 0.7}
+    closed = ThreeCompartment(absorption="first-order").amounts(REGIMENS[name], psi)
+    model = ode(oral_three, list(psi), 4, method=method)
+    found = model.amounts(REGIMENS[name], psi)
+    np.testing.assert_allclose(found, closed, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", REGIMENS)
+def test_integrator_of_mammillary_models(name):
+    # A mixed elimination without its nonlinear part is integrated.
+    psi = {"CL": 3.0, "V1": 10.0, "Q": 2.0, "V2": 20.0}
+    psi |= {"KA1": 1.0, "KA2": 0.3, "FR1": 0.6}
+    closed = TwoCompartment("parallel").amounts(REGIMENS[name], psi)
+    mixed = TwoCompartment("parallel", elimination="mixed")
+    found = mixed.amounts(REGIMENS[name], {**psi, "VMAX": 0.0, "KM": 1.0})
+    np.testing.assert_allclose(found, closed, rtol=1e-7, atol=1e-7)
+
+
+def matrix_of(ka, psi, ke0):
+    """Return the matrix of depot, three compartments and effect."""
+    CL, V1, Q2, V2, Q3, V3 = psi.values()
+    matrix = np.zeros((5, 5))
+    matrix[0, 0], matrix[1, 0] = -ka, ka
+    matrix[1, 1] = -(CL + Q2 + Q3) / V1
+    matrix[2, 1], matrix[1, 2], matrix[2, 2] = Q2 / V1, Q2 / V2, -Q2 / V2
+    matrix[3, 1], matrix[1, 3], matrix[3, 3] = Q3 / V1, Q3 / V3, -Q3 / V3
+    matrix[4, 1], matrix[4, 4] = ke0 / V1, -ke0
+    return matrix
+
+
+CASES = {
+    "plain": (0.7, {}, 0.4),
+    "rates that meet": (0.5, {"Q2": 0.0, "Q3": 0.0}, 0.5),
+    "almost": (0.5 + 1e-9, {"Q2": 0.0, "Q3": 1e-12}, 0.5 - 1e-8),
+    "equal compartments": (0.1, {"Q2": 2, "Q3": 2, "V2": 20, "V3": 20}, 0.1),
+    "no elimination": (0.7, {"CL": 0.0}, 0.4),
+    "fast": (300.0, {}, 200.0),
+    "slow": (1e-6, {}, 1e-7),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("compartment", [1, 2, 3])
+def test_closed_form_is_a_matrix_exponential(case, compartment):
+    ka, changes, ke0 = CASES[case]
+    psi = {**THREE, **changes}
+    model = ThreeCompartment("first-order", response="effect")
+    data = regimen(compartment, rate=25)
+    found = model.amounts(data, {**psi, "KA": ka, "KE0": ke0})[1:]
+    augmented = np.zeros((6, 6))
+    augmented[:5, :5] = matrix_of(ka, psi, ke0)
+    augmented[compartment - 1, 5] = 25.0
+    for t, amounts in zip(TIMES, found, strict=True):
+        during = expm(augmented * min(t, 4.0))[:5, 5]
+        wanted = expm(augmented[:5, :5] * max(t - 4.0, 0.0)) @ during
+        np.testing.assert_allclose(amounts, wanted, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", ["steady", "steady infusion", "steady overlapping"])
+def test_steady_state_is_reached(name):
+    # What many doses lead to: additional ones up to the first record.
+    data = REGIMENS[name]
+    psi = {**THREE, "KA": 0.7, "KE0": 0.2}
+    model = ThreeCompartment("first-order", response="effect")
+    many = {key: values.copy() for key, values in data.columns.items()}
+    many["SS"][0] = 0
+    many["ADDL"][0] += 400
+    many["TIME"][1:] += 400 * 8
+    found = model.amounts(many, psi)[1:]
+    np.testing.assert_allclose(found, model.amounts(data, psi)[1:], rtol=1e-9)
+
+
+def test_mass_is_kept():
+    # What is eliminated is the area under the concentration, by Gauss-Legendre nodes.
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    times = 10.0 * (nodes + 1)
+    table = {
+        "ID": np.ones(42), "TIME": np.r_[0.0, times, 20.0], "CMT": np.ones(42),
+        "AMT": np.r_[100.0, np.zeros(41)], "RATE": np.r_[8.0, np.zeros(41)],
+    }  # fmt: skip
+    psi = {**THREE, "KA": 0.7}
+    model = ThreeCompartment("first-order")
+    concentration = model.predict(table, {**psi, "F": 0.8})[1:-1]
+    left = model.amounts(table, {**psi, "F": 0.8})[-1].sum()
+    # The infusion ends at 10, where the area is cut.
+    area = 0.0
+    for low in (0.0, 10.0):
+        part = {**table, "TIME": np.r_[0.0, low + 5.0 * (nodes + 1), 20.0]}
+        concentration = model.predict(part, {**psi, "F": 0.8})[1:-1]
+        area += 5.0 * weights @ concentration
+    assert psi["CL"] * area + left == pytest.approx(80.0, rel=1e-9)
+
+
+def test_michaelis_menten_bolus():
+    # Lambert's W: Schnell and Mendoza (1997).
+    VMAX, KM, V = 5.0, 2.0, 10.0
+    model = OneCompartment(elimination="michaelis-menten")
+    found = model.predict(regimen(), {"VMAX": VMAX, "KM": KM, "V": V})[1:]
+    start = 100 / V / KM
+    wanted = KM * lambertw(start * np.exp(start - VMAX / V / KM * TIMES)).real
+    np.testing.assert_allclose(found, wanted, rtol=1e-7)
+
+
+DENSITIES = {
+    "transit": ({"MTT": 1.3, "N": 3.2, "KA": 40.0}, gamma(4.2, scale=1.3 / 4.2)),
+    "weibull": ({"TD": 1.7, "BETA": 2.5}, weibull_min(2.5, scale=1.7)),
+    "inverse-gaussian": ({"MAT": 3.0, "CV2": 0.5}, invgauss(0.5, scale=3.0 / 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", DENSITIES)
+def test_input_functions(name):
+    psi, density = DENSITIES[name]
+    model = OneCompartment(name)
+    found = model.predict(regimen(), {"CL": 2.0, "V": 10.0, **psi})[1:]
+    ka = psi.get("KA")
+
+    def after(t):
+        if ka is None:
+            return np.exp(-0.2 * t)
+        return ka / (ka - 0.2) * (np.exp(-0.2 * t) - np.exp(-ka * t))
+
+    wanted = [
+        10 * quad(lambda s, t=t: density.pdf(s) * after(t - s), 0, t, epsabs=1e-10)[0]
+        for t in TIMES[:6]
+    ]
+    np.testing.assert_allclose(found[:6], wanted, rtol=1e-6, atol=1e-7)
+
+
+def test_input_function_at_steady_state():
+    psi = {"CL": 2.0, "V": 10.0, "MTT": 3.0, "N": 2.0, "KA": 0.8}
+    model = OneCompartment("transit")
+    many = {**regimen(ii=8, addl=60).columns}
+    many["TIME"] = np.r_[0.0, TIMES + 60 * 8]
+    found = model.predict(many, psi)[1:]
+    steady = model.predict(regimen(ii=8, ss=1), psi)[1:]
+    np.testing.assert_allclose(steady, found, rtol=1e-6)
+
+
+def test_zero_order_absorption_is_an_infusion():
+    psi = {"CL": 2.0, "V": 10.0}
+    found = OneCompartment("zero-order").predict(regimen(), {**psi, "D1": 4.0})
+    wanted = OneCompartment().predict(regimen(rate=25), psi)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+
+
+def test_effect_compartment_is_observed_by_its_number():
+    data = regimen()
+    psi = {"CL": 2.0, "V": 20.0, "KE0": 0.5}
+    model = OneCompartment(response="effect")
+    kinds = {**data.columns, "CMT": np.r_[1, np.full(len(TIMES), 2)]}
+    effect = model.predict(kinds, psi)[1:]
+    wanted = 5 * 0.5 / (0.1 - 0.5) * (np.exp(-0.5 * TIMES) - np.exp(-0.1 * TIMES))
+    np.testing.assert_allclose(effect, wanted, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.predict(data, psi)[1:], 5 * np.exp(-0.1 * TIMES))
+
+
+RESPONSES = {
+    "inhibited-production": lambda g, p, R: p.KIN * (1 - g) - p.KOUT * R,
+    "inhibited-loss": lambda g, p, R: p.KIN - p.KOUT * (1 - g) * R,
+    "stimulated-production": lambda g, p, R: p.KIN * (1 + g) - p.KOUT * R,
+    "stimulated-loss": lambda g, p, R: p.KIN - p.KOUT * (1 + g) * R,
+}
+
+
+@pytest.mark.parametrize("name", RESPONSES)
+def test_indirect_responses(name):
+    most = "IMAX" if name.startswith("inhibited") else "EMAX"
+    half = "IC50" if name.startswith("inhibited") else "EC50"
+    psi = {"CL": 2.0, "V": 20.0, "KIN": 3.0, "KOUT": 0.4, most: 0.8, half: 1.5}
+
+    def rhs(t, A, p):
+        C = A[0] / p.V
+        g = getattr(p, most) * C / (getattr(p, half) + C)
+        return -p.CL * C, RESPONSES[name](g, p, A[1])
+
+    kinds = {**regimen().columns, "CMT": np.r_[1, np.full(len(TIMES), 2)]}
+    found = OneCompartment(response=name).predict(kinds, psi)
+    model = ODE(
+        rhs,
+        parameters=list(psi),
+        n_states=2,
+        initial=lambda p: (0.0, p.KIN / p.KOUT),
+        output={1: lambda A, p: A[0] / p.V, 2: lambda A, p: A[1]},
+    )
+    np.testing.assert_allclose(found, model.predict(kinds, psi), rtol=1e-6)
+    assert found[1] == pytest.approx(7.5)
+
+
+def test_parameters_of_subjects_and_records():
+    one = regimen().columns
+    n = len(one["TIME"])
+    both = {name: np.tile(values, 2) for name, values in one.items()}
+    both["ID"] = np.repeat([7, 3], n)
+    model = OneCompartment()
+    found = model.predict(both, {"CL": [1.0, 2.0], "V": 10.0})
+    apart = [model.predict(one, {"CL": CL, "V": 10.0}) for CL in (1.0, 2.0)]
+    np.testing.assert_allclose(found, np.concatenate(apart), rtol=1e-12)
+    CL = np.repeat([1.0, 2.0], n)
+    np.testing.assert_allclose(
+        model.predict(both, {"cl": CL, "v": 10.0}), found, rtol=1e-12
+    )
+
+
+def test_compiled_and_plain_functions_agree():
+    def rhs(t, A, p):
+        return (-p.CL / p.V * A[0] + 0.1 * t,)
+
+    settings = {"parameters": ["CL", "V"], "n_states": 1}
+    psi = {"CL": 2.0, "V": 10.0}
+    plain = ODE(rhs, **settings).predict(regimen(), psi)
+    compiled = ODE(njit(rhs), **settings).predict(regimen(), psi)
+    np.testing.assert_allclose(compiled, plain, rtol=1e-7)
+
+
+def test_stiff_equations():
+    def rhs(t, A, p):
+        fast = p.K * (A[0] - A[1])
+        return -fast - A[0], fast
+
+    data = regimen()
+    psi = {"K": 1e4}
+    model = ODE(rhs, parameters=["K"], n_states=2, method="stiff")
+    found = model.amounts(data, psi)[2:].sum(axis=1)
+    exact = [expm(np.array([[-1e4 - 1, 1e4], [1e4, -1e4]]) * t)[:, 0].sum() * 100
+             for t in TIMES[1:]]  # fmt: skip
+    np.testing.assert_allclose(found, exact, rtol=1e-5, atol=1e-6)
+
+
+def test_wrong_parameters():
+    model = OneCompartment("first-order")
+    with pytest.raises(ValueError, match="needs the parameters"):
+        model.predict(regimen(), {"CL": 1.0, "V": 1.0})
+    with pytest.raises(ValueError, match="did you mean 'KA'"):
+        model.predict(regimen(), {"CL": 1.0, "V": 1.0, "KAA": 1.0})
+    with pytest.raises(ValueError, match="one value for each of the 1 subjects"):
+        model.predict(regimen(), {"CL": [1.0, 2.0], "V": 1.0, "KA": 1.0})
+    with pytest.raises(ValueError, match=r"record 1 \(ID 1.0, TIME 0\): RATE is -2"):
+        OneCompartment().predict(regimen(rate=-2), {"CL": 1.0, "V": 1.0})
+    with pytest.raises(ValueError, match="CMT must be at most 2"):
+        model.predict(regimen(3), {"CL": 1.0, "V": 1.0, "KA": 1.0})
+    with pytest.raises(ValueError, match="did you mean 'first-order'"):
+        OneCompartment("first order")
