@@ -21,7 +21,7 @@ _PUBLIC = {
     "RobustPoissonRegressor": "sktem.regression.robust_poisson",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
-    "compartments": "sktem.compartments",
+    "compartments": "sktem",
     "show_progress": "sktem.progress",
     "show_versions": "sktem.versions",
 }

@@ -20,7 +20,7 @@ def lazy(
     module : str
         Name of the module.
     table : mapping of str to str
-        Modules in which the names lie; a module below this one stands for itself.
+        Modules in which the names lie; the module itself for one below it.
 
     Returns
     -------
@@ -30,9 +30,9 @@ def lazy(
 
     def find(name: str) -> Any:
         if name in table:
-            found = import_module(table[name])
-            is_module = found.__name__ == f"{module}.{name}"
-            return found if is_module else getattr(found, name)
+            if table[name] == module:
+                return import_module(f"{module}.{name}")
+            return getattr(import_module(table[name]), name)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
     def names() -> list[str]:
