@@ -1,12 +1,12 @@
-"""Few images a class: templates beside what practitioners would use.
+"""Few images a class: deformed copies beside what practitioners would use.
 
 Training images are drawn at random from the training set, the same for all methods,
 and test images are classified by all. Nothing is chosen on test images.
 
-``samples``
-    ``DeformableTemplateClassifier(predictor="samples")``, its default for these images.
+``copies``
+    ``DeformedCopiesClassifier()``.
 ``likelihood``
-    The same with ``predictor="likelihood"``, at temperature 1.
+    ``DeformableTemplateClassifier(temperature=1.0)``.
 ``HOG + SVC``
     Histograms of oriented gradients (nine directions, cells of four or seven pixels,
     overlapping blocks of two by two; as good as those of scikit-image) of images and
@@ -54,7 +54,7 @@ from sklearn.svm import SVC
 from template_classification import draw
 from threadpoolctl import threadpool_limits
 
-from sktem import DeformableTemplateClassifier
+from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
 from sktem.exceptions import FitWarning
 
 #: Least rows of images and copies, and copies of an image that has many others.
@@ -367,11 +367,9 @@ def pixel_svc(seed, per_class):
 
 
 METHODS = {
-    "samples": lambda seed, _: DeformableTemplateClassifier(
-        predictor="samples", random_state=seed
-    ),
+    "copies": lambda seed, _: DeformedCopiesClassifier(random_state=seed),
     "likelihood": lambda seed, _: DeformableTemplateClassifier(
-        predictor="likelihood", temperature=1.0, random_state=seed
+        temperature=1.0, random_state=seed
     ),
     "HOG + SVC": lambda seed, _: HOGClassifier(hog, seed),
     "dense HOG + SVC": lambda seed, _: HOGClassifier(dense_hog, seed),
@@ -486,19 +484,19 @@ def main():
 
 
 def summary(report, found, name, per_class, n_test, kind="images"):
-    """Print means over splits, and the share of errors that samples have of them."""
-    ours = found.get("samples", {})
+    """Print means over splits, and the share of errors that copies have of them."""
+    ours = found.get("copies", {})
     report()
     report(
         f"{name}, {per_class} a class, {n_test} test {kind}    errors in %: mean (sd), "
-        "splits; samples' errors on the same splits divided by these; CPU"
+        "splits; copies' errors on the same splits divided by these; CPU"
     )
     for method, values in found.items():
         errors, fits, asked = np.array(list(values.values())).T
         sd = f"{errors.std(ddof=1):.2f}" if len(errors) > 1 else "-"
         both = [split for split in values if split in ours]
         ratio = "-"
-        if both and method != "samples":
+        if both and method != "copies":
             own, other = (np.mean([v[s][0] for s in both]) for v in (ours, values))
             ratio = f"{own / other:.2f}" if other > 0 else "-"
         report(

@@ -1,4 +1,4 @@
-"""Few signals a class: templates beside what practitioners would use.
+"""Few signals a class: deformed copies beside what practitioners would use.
 
 Training signals are drawn at random, the same for all methods, and at most 500 others
 are classified. Of Trace and GunPoint all signals are drawn from; of the other sets,
@@ -6,8 +6,8 @@ whose test signals decided nothing, training signals are drawn from the training
 and those of the test part are classified. The data come with tslearn (Trace) and with
 aeon (the others), and are left out where these are not installed.
 
-``samples``, ``likelihood``
-    ``DeformableTemplateClassifier`` with these predictors.
+``copies``, ``likelihood``
+    ``DeformedCopiesClassifier`` and ``DeformableTemplateClassifier``.
 ``MiniRocket``
     Ten thousand features by random convolutions, and ridge regression with its penalty
     by cross-validation (Dempster, Schmidt and Webb, 2021); aeon's.
@@ -39,7 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from template_classification import draw
 from threadpoolctl import threadpool_limits
 
-from sktem import DeformableTemplateClassifier
+from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
 from sktem.exceptions import FitWarning
 
 #: The features of signals were chosen on splits of the first two and of the training
@@ -79,15 +79,14 @@ def drawn(data, per_class, split):
     return rows, rng.permutation(others)[:MOST_TESTED]
 
 
-def template(predictor):
-    """Return a method that classifies by templates."""
+def copies(X, y, seed):
+    """Return a fitted classifier by deformed copies."""
+    return DeformedCopiesClassifier(X.shape[1:], random_state=seed).fit(X, y)
 
-    def predict(X, y, seed):
-        return DeformableTemplateClassifier(
-            X.shape[1:], predictor=predictor, random_state=seed
-        ).fit(X, y)
 
-    return predict
+def likelihood(X, y, seed):
+    """Return a fitted classifier by likelihoods under templates."""
+    return DeformableTemplateClassifier(X.shape[1:], random_state=seed).fit(X, y)
 
 
 def mini_rocket(X, y, seed):
@@ -116,8 +115,8 @@ def warped_neighbour(X, y, seed):
 
 
 METHODS = {
-    "samples": template("samples"),
-    "likelihood": template("likelihood"),
+    "copies": copies,
+    "likelihood": likelihood,
     "MiniRocket": mini_rocket,
     "DTW": warped_neighbour,
     "1-NN": lambda X, y, seed: KNeighborsClassifier(1).fit(X, y),

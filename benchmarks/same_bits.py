@@ -388,7 +388,6 @@ def _():
         template_landmarks=7,
         deformation_landmarks=4,
         max_iter=3,
-        predictor="likelihood",
         temperature=1.0,
         random_state=0,
     ).fit(X, y)

@@ -1,30 +1,27 @@
-"""What each part of the classifier from few images is worth.
+"""What each part of the classifiers from few images is worth.
 
-Errors on test images of the default, ``samples``, and of the same without one of its
-parts, or with another one in its place:
+Errors on test images of ``DeformedCopiesClassifier``, ``copies``, and of the same
+without one of its parts, or with another one in its place:
 
-``not learned``
-    Deformations of copies by the smooth prior, without their learned covariance.
-``no landmarks``, ``no linear maps``
-    Copies under random scales, shears, rotations and shifts alone; under deformations
-    of the landmarks alone.
+``usual sizes``
+    The usual sizes of deformations, not chosen by images that are left out.
+``fields of templates``
+    Smooth displacements by combinations of those of the training images under a
+    template of their class.
+``no fields``, ``no linear maps``
+    Copies under random scales, stretches, rotations, shears and shifts alone; under
+    smooth displacements alone.
 ``no copies``
     The images alone.
-``of the templates``
-    Copies are samples of the fitted templates, not training images deformed anew.
 ``pixels``
     Centred pixels of unit norm in place of the gradients' features.
 
-And of the classifier by likelihood, temperature 1:
+And of ``DeformableTemplateClassifier``, temperature 1:
 
 ``likelihood``
     As it is: the noise of the classes is shrunk to what they have in common.
 ``own noise``
     Every class has its own noise.
-``shared covariance``
-    One covariance of deformations for all classes.
-``shrunk covariance``
-    That of each class departs from it as images come in: it counts 20 images.
 ``two templates``
     Two templates a class.
 ``importance``
@@ -37,7 +34,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from contextlib import ExitStack
+from contextlib import nullcontext
 from unittest.mock import patch
 
 import numpy as np
@@ -47,59 +44,57 @@ from machine import describe
 from template_classification import draw
 from threadpoolctl import threadpool_limits
 
-from sktem import DeformableTemplateClassifier
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    DeformedCopiesClassifier,
+)
+from sktem.deformed_copies.deformations import Sizes
+from sktem.deformed_copies.features import OrientationFeatures, of_unit_norm
 from sktem.exceptions import FitWarning
-from sktem.template import copies, predictors
-from sktem.template.features import OrientationFeatures, of_unit_norm
 
 DATA = {"usps": usps, "letters": letters}
 
-#: Constants of the random linear maps.
-LINEAR = ("SCALE", "SHEAR", "TRANSLATION")
-
-#: Images that the covariance of all classes counts.
-SHARED_IMAGES = 20
+LINEAR = dict.fromkeys(("scale", "stretch", "rotation", "shear", "shift"), 0.0)
 
 
-def samples(seed, *patches):
-    """Return a function that fits the classifier of samples and predicts."""
+def copies(seed, change=None, **settings):
+    """Return a function that fits the classifier by deformed copies and predicts."""
 
     def run(X, y, X_test):
-        with ExitStack() as stack:
-            for one in patches:
-                stack.enter_context(one)
-            classifier = DeformableTemplateClassifier(
-                predictor="samples", random_state=seed
-            )
+        with change or nullcontext():
+            classifier = DeformedCopiesClassifier(random_state=seed, **settings)
             return classifier.fit(X, y).predict(X_test)
 
     return run
 
 
-def smooth_prior(models, parts, n_jobs=None):
-    """Return the prior covariance of the deformations of all classes."""
-    grid = models[0].grid_
-    expected = copies.EXPECTED * max(grid.image_shape) / 16
-    return expected**2 * grid.smooth_covariance
+def usual(seed):
+    """Return the same with the usual sizes."""
+
+    def run(X, y, X_test):
+        sizes = Sizes.usual(X.shape[1:])._asdict()
+        return copies(seed, **sizes)(X, y, X_test)
+
+    return run
 
 
-def none(models, parts, n_jobs=None):
-    """Return a covariance of deformations that are next to nothing."""
-    return 1e-12 * np.eye(models[0].grid_.n_latents)
+def learned(seed):
+    """Return the same with the displacements that templates find."""
 
+    def run(X, y, X_test):
+        fields = [
+            DeformableTemplateEstimator(random_state=seed)
+            .fit(X[y == label])
+            .deformation_fields(X[y == label])
+            for label in np.unique(y)
+        ]
+        fields = np.concatenate([each - each.mean(axis=0) for each in fields])
+        if not fields.any():
+            return copies(seed)(X, y, X_test)
+        return copies(seed, fields=fields)(X, y, X_test)
 
-whole = predictors.images_and_copies
-
-
-def of_templates(models, parts, units, rng, n_jobs=None):
-    """Return images and samples of the templates of their classes, as many as else."""
-    found = whole(models, parts, units, rng, n_jobs)
-    n, seed, X = sum(len(X) for X, _ in parts), int(rng.integers(2**31)), found.X.copy()
-    for label, model in enumerate(models):
-        rows = n + np.flatnonzero(found.labels[n:] == label)
-        drawn, _ = model.sample(len(rows), random_state=seed)
-        X[rows] = (drawn.reshape(len(rows), -1) - units[0]) / units[1]
-    return found._replace(X=X)
+    return run
 
 
 def pixels(self, images):
@@ -107,15 +102,13 @@ def pixels(self, images):
     return of_unit_norm(images - images.mean(axis=1, keepdims=True))
 
 
-def likelihood(seed, change=None, importance=False, **settings):
+def likelihood(seed, importance=False, **settings):
     """Return a function that fits the classifier by likelihood and predicts."""
 
     def run(X, y, X_test):
         classifier = DeformableTemplateClassifier(
-            predictor="likelihood", temperature=1.0, random_state=seed, **settings
+            temperature=1.0, random_state=seed, **settings
         ).fit(X, y)
-        if change is not None:
-            change(classifier, X, y)
         if not importance:
             return classifier.predict(X_test)
         logs = [
@@ -127,53 +120,18 @@ def likelihood(seed, change=None, importance=False, **settings):
     return run
 
 
-def share_covariances(shared_images):
-    """Return a function that shrinks covariances to that of all classes."""
-
-    def change(classifier, X, y):
-        models = classifier.estimators_
-        parts = [
-            X[y == label].reshape(np.sum(y == label), -1) for label in np.unique(y)
-        ]
-        parts = [(part, np.ones(len(part))) for part in parts]
-        pooled = copies.pooled_covariance(models, parts)
-        for model, (part, _) in zip(models, parts, strict=True):
-            own = len(part) / (len(part) + shared_images)
-            model.covariances_ = own * model.covariances_ + (1 - own) * pooled
-
-    return change
-
-
-def methods(seed):
+def methods(seed, n_images):
     """Return what is compared, each a function of training and test images."""
     return {
-        "samples": samples(seed),
-        "not learned": samples(
-            seed, patch.object(predictors, "pooled_covariance", smooth_prior)
-        ),
-        "no landmarks": samples(
-            seed, patch.object(predictors, "pooled_covariance", none)
-        ),
-        "no linear maps": samples(
-            seed,
-            *(
-                patch.object(copies, one, 0.0)
-                for one in ("SCALE", "SHEAR", "TRANSLATION")
-            ),
-        ),
-        "no copies": samples(
-            seed,
-            patch.object(predictors, "ROWS_PER_CLASS", 1),
-            patch.object(predictors, "ROWS_PER_IMAGE", 1),
-        ),
-        "of the templates": samples(
-            seed, patch.object(predictors, "images_and_copies", of_templates)
-        ),
-        "pixels": samples(seed, patch.object(OrientationFeatures, "transform", pixels)),
+        "copies": copies(seed),
+        "usual sizes": usual(seed),
+        "fields of templates": learned(seed),
+        "no fields": copies(seed, field=0.0),
+        "no linear maps": copies(seed, **LINEAR),
+        "no copies": copies(seed, max_rows=n_images),
+        "pixels": copies(seed, patch.object(OrientationFeatures, "transform", pixels)),
         "likelihood": likelihood(seed),
         "own noise": likelihood(seed, noise_prior_strength=1.0),
-        "shared covariance": likelihood(seed, share_covariances(1e9)),
-        "shrunk covariance": likelihood(seed, share_covariances(SHARED_IMAGES)),
         "two templates": likelihood(seed, n_components=2),
         "importance": likelihood(seed, importance=True),
     }
@@ -185,6 +143,7 @@ def main():
     parser.add_argument("--per-class", type=int, nargs="+", default=[1, 5, 20])
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--test-size", type=int, default=300)
+    parser.add_argument("--methods", nargs="+", default=list(methods(0, 2)))
     parser.add_argument("--dry-run", action="store_true", help="write no table")
     options = parser.parse_args()
     report = Report(None if options.dry_run else "template_ablation")
@@ -204,21 +163,22 @@ def main():
             report()
             report(f"{name}, {size} a class, {options.test_size} test images")
             base = None
-            for method in methods(0):
+            for method in options.methods:
                 errors = []
                 for split in range(options.splits):
                     rows = draw(y, size, np.random.default_rng([split, size]))
                     with warnings.catch_warnings():
                         warnings.simplefilter("ignore", FitWarning)
-                        predicted = methods(split)[method](X[rows], y[rows], X_test)
+                        predict = methods(split, len(rows))[method]
+                        predicted = predict(X[rows], y[rows], X_test)
                     errors.append(100 * np.mean(predicted != y_test))
                 errors = np.array(errors)
-                if method in ("samples", "likelihood"):
+                if base is None or method == "likelihood":
                     base = errors
                 gap = errors - base
                 error = gap.std(ddof=1) / np.sqrt(len(gap))
                 report(
-                    f"  {method:18s}{errors.mean():7.2f} ({errors.std(ddof=1):5.2f})"
+                    f"  {method:20s}{errors.mean():7.2f} ({errors.std(ddof=1):5.2f})"
                     f"{gap.mean():9.2f} +- {error:.2f}"
                 )
 

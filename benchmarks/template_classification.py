@@ -42,9 +42,7 @@ def methods(seed):
     """Return the classifiers by name."""
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     return {
-        "templates": DeformableTemplateClassifier(
-            SHAPE, predictor="likelihood", random_state=seed
-        ),
+        "templates": DeformableTemplateClassifier(SHAPE, random_state=seed),
         "SVC (rbf)": GridSearchCV(SVC(), GRID, cv=folds),
         "1-NN": KNeighborsClassifier(1),
         "naive Bayes": GaussianNB(),

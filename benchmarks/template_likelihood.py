@@ -1,6 +1,6 @@
 """What it costs to classify an image by its likelihoods under ten templates.
 
-``DeformableTemplateClassifier(predictor="likelihood")`` of ten digits, with a few
+``DeformableTemplateClassifier`` of ten digits, with a few
 training images of each drawn at random, on test images. Modes of the deformations are
 sought
 
@@ -86,7 +86,7 @@ def run(data, per_class, split, n_test):
     X, y, X_test, y_test = data
     rows = draw(y, per_class, np.random.default_rng([split, per_class]))
     classifier = DeformableTemplateClassifier(
-        X.shape[1:], predictor="likelihood", temperature=1.0, random_state=split
+        X.shape[1:], temperature=1.0, random_state=split
     ).fit(X[rows], y[rows])
     chosen = np.random.default_rng(split).permutation(len(X_test))[:n_test]
     images = X_test[chosen].reshape(n_test, -1)

@@ -53,7 +53,6 @@ def behind_a_curtain(images, n_rows):
 classifier = DeformableTemplateClassifier(
     deformation_landmarks=3,
     deformation_width=5.0,
-    predictor="likelihood",
     max_iter=10,
     random_state=0,
 ).fit(X[train], y[train])

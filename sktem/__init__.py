@@ -14,6 +14,7 @@ _PUBLIC = {
     "BoltzmannMachineRegressor": "sktem.boltzmann.regressor",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
+    "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
     "HiddenMarkovModel": "sktem.hidden_markov.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
     )
     from sktem.boltzmann.regressor import (
         BoltzmannMachineRegressor as BoltzmannMachineRegressor,
+    )
+    from sktem.deformed_copies.estimator import (
+        DeformedCopiesClassifier as DeformedCopiesClassifier,
     )
     from sktem.estimators.stochastic_em import StochasticEM as StochasticEM
     from sktem.mixed_effects.estimator import (

@@ -18,6 +18,7 @@ from sklearn.utils.estimator_checks import (
 from sktem import (
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
+    DeformedCopiesClassifier,
     LatentBoltzmannMachine,
     StochasticEM,
     StochasticEMGaussianMixture,
@@ -41,8 +42,8 @@ SMALL = {"template_landmarks": 6, "deformation_landmarks": 3, "max_iter": 4}
 TEMPLATES = [
     DeformableTemplateEstimator(**SMALL),
     DeformableTemplateEstimator(n_components=2, solver="saem", **SMALL),
-    DeformableTemplateClassifier(predictor="samples", **SMALL),
-    DeformableTemplateClassifier(predictor="likelihood", temperature=1.0, **SMALL),
+    DeformableTemplateClassifier(temperature=1.0, **SMALL),
+    DeformedCopiesClassifier(max_rows=200, random_state=0),
 ]
 ESTIMATORS = [*DENSITIES, *TEMPLATES]
 
@@ -115,7 +116,8 @@ def test_no_check_is_dropped():
         type(estimator): set(names_of(GaussianMixture())) for estimator in DENSITIES
     }
     peers[DeformableTemplateEstimator] = set(names_of(FactorAnalysis()))
-    peers[DeformableTemplateClassifier] = set(names_of(GaussianNB()))
+    for Classifier in (DeformableTemplateClassifier, DeformedCopiesClassifier):
+        peers[Classifier] = set(names_of(GaussianNB()))
     weighted = {
         name
         for name in names_of(MiniBatchKMeans())

@@ -116,6 +116,7 @@ def imports_of(source, module, is_package, modules, lazy):
 
 FAMILIES = {
     "boltzmann",
+    "deformed_copies",
     "hidden_markov",
     "mixed_effects",
     "mixture",
@@ -142,7 +143,7 @@ FLOORS = [
     {"samplers", "solvers"},
     {"loop"},
     {"estimators"},
-    {"compartments", "plotting"},
+    {"compartments", "images", "plotting"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # Public paths only: an import from them would hide which module is meant.

@@ -6,20 +6,15 @@ from contextlib import nullcontext
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.optimize import minimize_scalar
-from scipy.special import logsumexp
 from sklearn import config_context, get_config
 
-from sktem.choices import did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.progress import bar
 from sktem.template.judged import fold_advice
 
 __all__ = [
-    "best_temperature",
     "learn_all",
-    "resolved_prior",
     "share_noise",
     "warn_of_classes",
     "warn_of_copies",
@@ -27,9 +22,6 @@ __all__ = [
 
 #: Share of exact copies from which on leaving images out shows little.
 MOST_COPIES = 0.25
-
-#: Temperatures among which the best is sought, as logarithms.
-TEMPERATURES = (0.0, 7.0)
 
 
 def learn_all(models, parts, n_jobs, context=None):
@@ -71,19 +63,6 @@ def share_noise(models, masses, prior_scale):
     for model, n, v in zip(models, counts, own, strict=True):
         n = n if v.ndim == 1 else n[:, None]
         model.noise_variances_ = (n * v + pooled) / (n + 1.0)
-
-
-def best_temperature(logs, prior, labels, weights, bounds=TEMPERATURES):
-    """Return the divisor of log-likelihoods for the least log-loss."""
-
-    def loss(log_temperature):
-        tempered = logs / np.exp(log_temperature) + prior
-        own = tempered[np.arange(len(logs)), labels]
-        values = logsumexp(tempered, axis=1) - own
-        return np.average(np.nan_to_num(values, posinf=1e6), weights=weights)
-
-    found = minimize_scalar(loss, bounds=bounds, method="bounded")
-    return float(np.exp(found.x))
 
 
 def warn_of_classes(classes, models, pooled):
@@ -132,24 +111,3 @@ def warn_of_copies(X, labels):
             "classes come.",
             FitWarning,
         )
-
-
-def resolved_prior(class_prior, masses):
-    """Return the prior probabilities of the classes."""
-    n_classes = len(masses)
-    if isinstance(class_prior, str):
-        if class_prior == "uniform":
-            return np.full(n_classes, 1 / n_classes)
-        if class_prior == "empirical":
-            return masses / masses.sum()
-        raise ValueError(
-            'class_prior must be "empirical", "uniform" or probabilities, got '
-            f"{class_prior!r}{did_you_mean(class_prior, ('empirical', 'uniform'))}"
-        )
-    prior = np.asarray(class_prior, dtype=float)
-    if prior.shape != (n_classes,) or (prior < 0).any() or not prior.sum() > 0:
-        raise ValueError(
-            f"class_prior must hold {n_classes} non-negative numbers, got "
-            f"{class_prior!r}"
-        )
-    return prior / prior.sum()

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Real
-
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
-from threadpoolctl import threadpool_limits
 
-from sktem.choices import KnownParametersMixin, check_choice
+from sktem.choices import KnownParametersMixin
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import (
     CallbackSupportMixin,
@@ -22,37 +15,34 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.by_blocks import in_memory, needed_in_memory
+from sktem.images.classes import (
+    Typical,
+    best_temperature,
+    class_log_proba,
+    given_temperature,
+    resolved_prior,
+)
+from sktem.images.rows import answer, found_images
+from sktem.images.units import checked_images, labelled_images, units_of
 from sktem.links import DocumentationLinkMixin
 from sktem.template.classes import (
-    best_temperature,
     learn_all,
-    resolved_prior,
     share_noise,
     warn_of_classes,
     warn_of_copies,
 )
 from sktem.template.estimator import DeformableTemplateEstimator
-from sktem.template.pixel_noise import noise_share
-from sktem.template.predictors import (
-    LEAST_SD_OF_PIXEL,
-    MOST_NOISE,
-    TEMPERATURE,
-    TEMPERATURE_OF_PIXEL,
-    Likelihoods,
-    Samples,
-    Typical,
-    has_holes,
-    learn_samples,
-)
-from sktem.template.rows import answer, found_images
-from sktem.template.setup import checked_weights, units_of
-from sktem.template.shapes import Layout, resolved_shape, rows_of
+from sktem.template.likelihoods import Likelihoods
 
 __all__ = ["DeformableTemplateClassifier"]
 
 #: Weight of the prior, in images for every image of a class, and at least; chosen on
 #: training images of handwritten digits.
 STRENGTH, LEAST_STRENGTH = 20.0, 400.0
+
+#: Logarithms of the least and the largest temperature, and least standard deviation of
+#: log-likelihoods per pixel of images that are left out.
+TEMPERATURES, LEAST_SD = (0.0, 7.0), 0.1
 
 
 class DeformableTemplateClassifier(
@@ -62,11 +52,12 @@ class DeformableTemplateClassifier(
     ClassifierMixin,
     BaseEstimator,
 ):
-    """Classify images by a deformable template of each class.
+    """Classify images by their likelihoods under a deformable template of each class.
 
-    For few labelled images of one kind of object: what varies within a class is
-    learned as deformation, so that one, five or twenty images of each class go a long
-    way.
+    A model of each class and Bayes' rule: it answers with likelihoods, says by how much
+    an image deforms the template of its class, takes images with missing pixels and
+    holes as they are, and images that are nearly all noise. Of clean images
+    :class:`DeformedCopiesClassifier` confuses fewer, and it is faster.
 
     Parameters
     ----------
@@ -95,6 +86,11 @@ class DeformableTemplateClassifier(
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
         ``(n, height, width, channels)``. They share the deformations; each of them is
         standardised over the images of all classes. None means one channel.
+    deformation : {"linear", "diffeomorphic"}, default="linear"
+        Sums of displacements, or flows of velocities, which do not fold.
+    nuisances : tuple of str or None, default=None
+        What else differs between images and is no deformation: any of "translation",
+        "rotation", "scale", "gain" and "offset".
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the deformations.
     solver, sampler : str or instance, default="isaem" and "auto"
@@ -105,42 +101,19 @@ class DeformableTemplateClassifier(
         Images per iteration.
     max_iter : int, default=40
         Passes over the images.
-    predictor : {"auto", "samples", "likelihood"}, default="auto"
-        How images are classified.
-
-        - "samples": by a kernel machine that learns from the images and from copies of
-          them under new deformations. These are drawn from the covariance of the
-          deformations of all classes together (with a smooth prior, which one image of
-          a class leaves as it is) and random scales, shears, rotations and shifts.
-          Features are amounts of gradient by direction and place, which contrast does
-          not change, and a little of the brightness; for signals also their values,
-          centred and scaled, and how often they have which local shape, wherever they
-          have it. Several channels of images have their gradients added up. At most
-          6,000 images and copies are used. Missing pixels are interpolated. Images with
-          holes, where a pixel and all of its neighbours are missing, are judged by
-          likelihood.
-        - "likelihood": by Bayes' rule from the likelihoods under the templates. Slower,
-          and less accurate, but for images that are nearly all noise.
-        - "auto": "samples", unless the training images are nearly all noise: by a low
-          quantile of their second differences, noise of single pixels with a standard
-          deviation of more than nine tenths of that of all pixels.
     class_prior : {"empirical", "uniform"} or array-like, default="empirical"
         Prior probabilities of the classes: their frequencies, equal ones, or given
         ones in the order of ``classes_``.
     temperature : float or "auto", default="auto"
-        Divides the log-likelihoods, or the scores of the kernel machine, before Bayes'
-        rule; with equal priors the order of the classes stays as it is. Likelihood
-        ratios of images are overconfident, since the noise of their pixels is not
-        independent, and scores of the kernel machine are no log-probabilities. "auto"
-        takes the least log-loss on images that are left out: with "samples" each image
-        with its copies, at no cost (0.1 where a class has one image); with "likelihood"
-        in three folds, which makes a fit three times as long (1 where a class has fewer
-        than three images). With "samples", log-likelihoods of images with holes are
-        divided by half the number of pixels, whatever the temperature.
+        Divides the log-likelihoods before Bayes' rule; with equal priors the order of
+        the classes stays as it is. Likelihood ratios of images are overconfident, since
+        the noise of their pixels is not independent. "auto" takes the least log-loss on
+        images that are left out in three folds, which makes a fit three times as long
+        (1 where a class has fewer than three images).
     random_state : int, RandomState or None, default=None
-        Seed of the models, the copies and the images left out.
+        Seed of the models and of the images left out.
     n_jobs : int or None, default=None
-        Threads: over classes in a fit, over images in predictions by likelihood.
+        Threads: over classes in a fit, over images in predictions.
     verbose : int, default=0
         1 prints the passes of each class. Bars: :func:`sktem.show_progress`.
     verbose_interval : int, default=10
@@ -156,14 +129,17 @@ class DeformableTemplateClassifier(
         Prior probabilities.
     temperature_ : float
         Temperature in use.
-    predictor_ : {"samples", "likelihood"}
-        The predictor in use.
     n_iter_ : int
         Passes over the images of the class that took the most.
     image_shape_ : tuple of int
         Shape of the images, without channels.
     n_features_in_ : int
         Number of pixels, of all channels together.
+
+    See Also
+    --------
+    DeformedCopiesClassifier : Kernel machine on deformed copies of the images.
+    DeformableTemplateEstimator : The model of a class.
 
     References
     ----------
@@ -195,13 +171,14 @@ class DeformableTemplateClassifier(
         noise_prior_scale=0.3,
         noise_prior_strength="auto",
         channel_axis=None,
+        deformation="linear",
+        nuisances=None,
         covariance_type="full",
         solver="isaem",
         sampler="auto",
         n_steps=None,
         batch_size="auto",
         max_iter=40,
-        predictor="auto",
         class_prior="empirical",
         temperature="auto",
         random_state=None,
@@ -221,13 +198,14 @@ class DeformableTemplateClassifier(
         self.noise_prior_scale = noise_prior_scale
         self.noise_prior_strength = noise_prior_strength
         self.channel_axis = channel_axis
+        self.deformation = deformation
+        self.nuisances = nuisances
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
         self.n_steps = n_steps
         self.batch_size = batch_size
         self.max_iter = max_iter
-        self.predictor = predictor
         self.class_prior = class_prior
         self.temperature = temperature
         self.random_state = random_state
@@ -240,30 +218,6 @@ class DeformableTemplateClassifier(
         tags.input_tags.allow_nan = True
         tags.input_tags.three_d_array = True
         return tags
-
-    def _validate(self, X, y="no_validation", *, reset):
-        """Return images as rows, and labels if given."""
-        given = self.image_shape if reset else self.image_shape_
-        X, shape, n_channels = rows_of(X, given, self.channel_axis)
-        if not reset:
-            self._layout.check_channels(n_channels)
-        checked = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite="allow-nan",
-        )
-        X, y = checked if reset else (checked, None)
-        if reset:
-            # Of all classes, so that each of them takes rows for the same.
-            self.image_shape_: tuple = resolved_shape(X, given, shape)
-            self._layout: Layout = Layout(
-                self.image_shape_, n_channels, self.channel_axis
-            )
-        return (X, y) if reset else X
 
     def _model(self):
         own = self.get_params(deep=False)
@@ -301,30 +255,14 @@ class DeformableTemplateClassifier(
         """
         reason = "the images of each class are fitted apart, several times"
         needed_in_memory(self, X, reason, found_images)
-        X, y = self._validate(X, y, reset=True)
-        with warnings.catch_warnings():
-            # One image a class is what this classifier is for.
-            warnings.filterwarnings("ignore", "The number of unique classes")
-            check_classification_targets(y)
-        weights = checked_weights(sample_weight, X)
-        kept = weights > 0
-        X, y, weights = X[kept], y[kept], weights[kept]
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                "The classifier needs at least 2 classes, but the data contains one "
-                f"class: {self.classes_.tolist()}"
-            )
-        check_choice("predictor", self.predictor, ("auto", "samples", "likelihood"))
-        self.predictor_ = self.predictor
-        if self.predictor == "auto":
-            share = noise_share(X, self.image_shape_, self._layout.n_channels)
-            self.predictor_ = "likelihood" if share > MOST_NOISE else "samples"
+        data = labelled_images(self, X, y, sample_weight)
+        X, labels, weights, self.classes_, self._layout = data
+        self.image_shape_ = self._layout.image_shape
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
-        temperature, typical = self._given_temperature(), None
-        if temperature is None and self.predictor_ == "likelihood":
+        temperature, typical = given_temperature(self.temperature), None
+        if temperature is None:
             temperature, typical = self._held_out(X, labels, weights, seed)
         context = None
         if hasattr(self, "_init_callback_context"):
@@ -333,28 +271,14 @@ class DeformableTemplateClassifier(
         self.estimators_: list = self._fit_classes(
             X, labels, weights, seed, context, verbose=self.verbose
         )
-        if self.predictor_ == "samples":
-            owns = [labels == k for k in range(len(masses))]
-            parts = [(X[own], weights[own]) for own in owns]
-            with threadpool_limits(1, "blas"):
-                self._predictor, left_out = learn_samples(
-                    self.estimators_, parts, np.random.default_rng(seed), self.n_jobs
-                )
-            if left_out is not None:
-                typical = left_out.typical()
-            if temperature is None and left_out is not None:
-                temperature = left_out.temperature(_log(self.class_prior_))
-            elif temperature is None:
-                temperature = TEMPERATURE
-        else:
-            self._predictor = Likelihoods(self.estimators_)
+        self._predictor = Likelihoods(self.estimators_)
         self.temperature_, self._typical = temperature, typical
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
         pooled = self._shares_noise & (masses <= self.n_components)
         warn_of_classes(self.classes_, self.estimators_, pooled)
-        if typical is not None and self.predictor_ == "likelihood":
+        if typical is not None:
             warn_of_copies(X, labels)
         return self
 
@@ -386,15 +310,6 @@ class DeformableTemplateClassifier(
             model.set_params(n_jobs=self.n_jobs)
         return models
 
-    def _given_temperature(self):
-        """Return the temperature as a number, or None for "auto"."""
-        given = self.temperature
-        if isinstance(given, str) and given == "auto":
-            return None
-        if isinstance(given, str) or not isinstance(given, Real) or given <= 0.0:
-            raise ValueError(f'temperature must be "auto" or > 0, got {given!r}')
-        return float(given)
-
     def _held_out(self, X, labels, weights, seed):
         """Return the best temperature of likelihoods, and how far images left out are.
 
@@ -407,8 +322,10 @@ class DeformableTemplateClassifier(
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
             logs[left_out], distances[left_out] = Likelihoods(models).judge(X[left_out])
-        temperature = best_temperature(logs, _log(self.class_prior_), labels, weights)
-        return temperature, Typical.of(distances, weights, LEAST_SD_OF_PIXEL)
+        temperature = best_temperature(
+            logs, _log(self.class_prior_), labels, weights, TEMPERATURES
+        )
+        return temperature, Typical.of(distances, weights, LEAST_SD)
 
     def predict_joint_log_proba(self, X, *, out=None):
         """Return tempered log-likelihoods plus the logarithms of the priors.
@@ -497,12 +414,11 @@ class DeformableTemplateClassifier(
     def outlier_proba(self, X, *, out=None):
         """Return probabilities that images are like none of the training images.
 
-        One in a thousand images is taken to be an outlier. The others have distances
-        that are normally distributed, as those of the training images that are left out
-        to find the temperature: from the nearest training image or copy of one, between
-        features; with ``predictor="likelihood"`` minus the largest log-likelihood per
-        pixel. Zero where nothing was left out: where a class has one image, and with
-        "likelihood" where a class has fewer than three or the temperature is given.
+        One in a thousand images is taken to be an outlier. The others have distances,
+        minus the largest log-likelihood per pixel, that are normally distributed, as
+        those of the training images that are left out to find the temperature. Zero
+        where nothing was left out: where a class has fewer than three images or the
+        temperature is given.
 
         Parameters
         ----------
@@ -540,17 +456,12 @@ class DeformableTemplateClassifier(
         return float(accuracy_score(y, predicted, sample_weight=sample_weight))
 
     def _checked(self, X):
-        return self._validate(X, reset=False)
+        return checked_images(self, X, self._layout)
 
     def _judged(self, X):
         """Return tempered scores plus log-priors, and probabilities of outliers."""
         logs, distances = self._predictor.judge(X)
         logs = logs / self.temperature_
-        if isinstance(self._predictor, Samples):
-            holes = has_holes(X, self.image_shape_, self._layout.n_channels)
-            if holes.any():
-                likelihoods, _ = Likelihoods(self.estimators_).judge(X[holes])
-                logs[holes] = likelihoods / (TEMPERATURE_OF_PIXEL * X.shape[1])
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
@@ -561,10 +472,7 @@ class DeformableTemplateClassifier(
 
     def _logs(self, X):
         logs, odd = self._judged(X)
-        logs = logs - logsumexp(logs, axis=1, keepdims=True)
-        with np.errstate(divide="ignore"):
-            shares = np.log1p(-odd)[:, None], np.log(odd)[:, None]
-        return np.logaddexp(logs + shares[0], _log(self.class_prior_) + shares[1])
+        return class_log_proba(logs, odd, self.class_prior_)
 
 
 def _log(probabilities):

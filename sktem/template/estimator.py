@@ -20,19 +20,13 @@ from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
+from sktem.images.rows import answer, chunks_of, found_images, images_of_start
+from sktem.images.shapes import is_flat
 from sktem.loop.state import RunState
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.judged import folds_of, has_settled, modes_under, warn_of_fit
 from sktem.template.registration import Registration
 from sktem.template.reported import Reported, principal
-from sktem.template.rows import (
-    answer,
-    chunks_of,
-    found_images,
-    images_of_fit,
-    images_of_start,
-    standardised,
-)
 from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
     Frame,
@@ -46,7 +40,7 @@ from sktem.template.setup import (
     starting_params,
     validated,
 )
-from sktem.template.shapes import is_flat
+from sktem.template.sources import images_of_fit, standardised
 from sktem.template.stream import JUDGED, TemplateStream, params_of
 
 __all__ = ["DeformableTemplateEstimator"]
@@ -991,12 +985,11 @@ class DeformableTemplateEstimator(
             Log-densities of the observed pixels.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
+        return answer(self, X, self._log_likelihoods, out)
 
-        def log_likelihoods(X):
-            logs = self._component_log_likelihoods(X)
-            return logsumexp(logs + np.log(self.weights_), axis=1)
-
-        return answer(self, X, log_likelihoods, out)
+    def _log_likelihoods(self, X):
+        logs = self._component_log_likelihoods(X)
+        return logsumexp(logs + np.log(self.weights_), axis=1)
 
     def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):
         """Return the log-likelihood of all images together by importance sampling.

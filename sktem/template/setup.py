@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.utils.validation import _check_sample_weight
 
 from sktem.choices import check_choice
 from sktem.estimators.stochastic_em import drop_weightless
+from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
+from sktem.images.units import checked_weights, units_of
 from sktem.loop.state import RunSettings
 from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry import GRIDS, geometry
@@ -19,7 +20,6 @@ from sktem.template.grid import ImageGrid
 from sktem.template.model import DeformableTemplateModel
 from sktem.template.nuisances import Nuisances, checked_names
 from sktem.template.priors import TemplatePriors
-from sktem.template.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.template.statistics import observed_counts
 from sktem.validation import validate_data
 
@@ -28,14 +28,11 @@ __all__ = [
     "TemplateFit",
     "check_parameters",
     "check_same",
-    "checked_weights",
     "default_step",
     "initial_templates",
     "new_grid",
     "new_model",
-    "standards",
     "starting_params",
-    "units_of",
     "validated",
 ]
 
@@ -72,16 +69,6 @@ def validated(estimator, X, sample_weight=None, *, reset):
     if sample_weight is None:
         return X, None
     return drop_weightless(X, checked_weights(sample_weight, X))
-
-
-def checked_weights(sample_weight, X):
-    """Return the weights of images as an array of NumPy."""
-    return _check_sample_weight(
-        sample_weight,
-        np.empty((len(X), 0)),
-        dtype=np.float64,
-        ensure_non_negative=True,
-    )
 
 
 def check_parameters(estimator):
@@ -218,45 +205,6 @@ class TemplateFit(NamedTuple):
     frame: Frame
 
 
-def units_of(X, sample_weight, layout):
-    """Return offset and scale of the intensities, of each channel if several."""
-    if layout.n_channels == 1:
-        return standards(X, sample_weight, layout.image_shape)
-    parts = np.split(X, layout.n_channels, axis=1)
-    found = [standards(part, sample_weight, layout.image_shape) for part in parts]
-    return np.array(found).T
-
-
-def standards(X, sample_weight, image_shape):
-    """Return the offset and the scale of intensities.
-
-    The template falls to zero far outside of the image, so that zero should be
-    what surrounds an object: the median along the border.
-    """
-    weights = np.ones(len(X)) if sample_weight is None else sample_weight
-    seen = ~np.isnan(X)
-    if not seen.any():
-        return 0.0, 1.0
-    border = np.zeros(image_shape, dtype=bool)
-    for axis in range(border.ndim):
-        np.moveaxis(border, axis, 0)[[0, -1]] = True
-    edge = seen & border.ravel()
-    edge = edge if edge.any() else seen
-    masses = np.broadcast_to(weights[:, None], X.shape)
-    offset = _weighted_median(X[edge], masses[edge])
-    values, masses = X[seen], masses[seen]
-    size = float(np.abs(values).max())
-    # Squares of huge values would overflow; those of tiny ones would vanish.
-    unit = values / size if size > 0 else values
-    deviation = unit - np.average(unit, weights=masses)
-    spread = float(np.sqrt(np.average(deviation**2, weights=masses)))
-    # Less than this is rounding error of the images' own size.
-    scale = spread * size if spread > 1e-10 else 1.0
-    if not 1e-150 < scale < 1e150:
-        raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
-    return offset, scale
-
-
 def new_model(estimator, grid, n_rows, start_at_mode=False, blocks=None):
     """Return the model of an estimator for images of total weight ``n_rows``."""
     scale, strength = estimator.deformation_scale, estimator.prior_strength
@@ -340,9 +288,3 @@ def default_step(settings, n_rows, max_iter):
         # Every second pass of a solver with anchors goes into them.
         per_epoch = max(n_rows / visits / (1 + solver.anchored), 1.0)
     return BurnInThenDecay(n_burn_in=int(max_iter * per_epoch / 2), alpha=0.6)
-
-
-def _weighted_median(values, weights):
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem import DeformableTemplateEstimator, DeformedCopiesClassifier
 from tests.defaults.harness import Case, root_mean_square
 
 DEFAULT_DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -160,7 +160,7 @@ def classifier_distance(seed, name, n, n_new=150):
     test = data["X_test"].reshape(len(data["X_test"]), -1)[new] / X.max()
     truth = data["y_test"][new]
     side = round(X.shape[1] ** 0.5)
-    own = DeformableTemplateClassifier((side, side), random_state=seed)
+    own = DeformedCopiesClassifier((side, side), random_state=seed)
     own.fit(train, labels)
     peers = [KNeighborsClassifier(1), SVC(C=10)]
     errors = [1 - peer.fit(train, labels).score(test, truth) for peer in peers]
@@ -196,7 +196,7 @@ def classes_of_digits(seed, n_classes, n):
 def excess_error(seed, load_parts):
     """Return how much larger the error is than that of the better of two peers."""
     (X, y), (new, truth), shape = load_parts(seed)
-    own = DeformableTemplateClassifier(shape, random_state=seed).fit(X, y)
+    own = DeformedCopiesClassifier(shape, random_state=seed).fit(X, y)
     peers = [KNeighborsClassifier(1), SVC(C=10)]
     scores = [
         make_pipeline(SimpleImputer(), StandardScaler(with_std=False), peer)
@@ -217,7 +217,7 @@ def class_case(name, n, load_parts, *, slow=True, may_warn=False):
     # The difference of two errors on a hundred images has a standard error of .02.
     return Case(
         name=f"{name}, {n} a class",
-        estimator="DeformableTemplateClassifier",
+        estimator="DeformedCopiesClassifier",
         reference="nearest neighbour or SVC",
         unit="more errors, share of images",
         limit=0.04,
@@ -254,7 +254,7 @@ def held_out_case(name, load_parts, *, slow=False):
 def classifier_case(name, file, n, *, slow=True):
     return Case(
         name=f"{name}, {n} a class",
-        estimator="DeformableTemplateClassifier",
+        estimator="DeformedCopiesClassifier",
         reference="nearest neighbour or SVC",
         unit="of its error",
         limit=1.0,

@@ -16,7 +16,7 @@ from tests.template.oracles import SMALL, two_kinds
 
 
 def classifier(**settings):
-    settings = {"predictor": "likelihood", "temperature": 1.0, **settings}
+    settings = {"temperature": 1.0, **settings}
     return DeformableTemplateClassifier(**{**SMALL, **settings})
 
 
@@ -290,7 +290,6 @@ def test_one_image_of_a_class_is_no_problem():
     X, y = load_digits(n_class=3, return_X_y=True)
     first = [int(np.flatnonzero(y == kind)[0]) for kind in range(3)]
     one = DeformableTemplateClassifier(
-        predictor="likelihood",
         temperature=1.0,
         deformation_landmarks=3,
         max_iter=12,
@@ -305,14 +304,10 @@ def test_one_image_of_a_class_is_no_problem():
 
 
 def test_many_copies_of_images_are_named():
-    """A copy that is left out looks like nothing that will come.
-
-    Classifiers by samples bear it: of all copies, as of all images, they have many more
-    under new deformations.
-    """
+    """A copy that is left out looks like nothing that will come."""
     X, y = two_kinds(8)
     few = np.concatenate([np.flatnonzero(y == k)[:3] for k in (0, 1)])
-    one = classifier(predictor="likelihood", temperature="auto", max_iter=3)
+    one = classifier(temperature="auto", max_iter=3)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         one.fit(X[few], y[few])

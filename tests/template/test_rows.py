@@ -93,7 +93,7 @@ def test_missing_pixels_and_weights(tmp_path):
 
 
 def test_start_from_a_sample(tmp_path, monkeypatch, whole):
-    monkeypatch.setattr("sktem.template.rows.MOST_PIXELS", 20 * ROWS.shape[1])
+    monkeypatch.setattr("sktem.images.rows.MOST_PIXELS", 20 * ROWS.shape[1])
     fitted = DeformableTemplateEstimator(**SMALL).fit(npy(tmp_path))
     gap = whole.score(IMAGES) - fitted.score(IMAGES)
     spread = whole.score_samples(IMAGES).std() / 6

@@ -5,7 +5,7 @@ import pytest
 from sklearn import config_context
 
 from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
-from sktem.template.shapes import resolved_shape, rows_of
+from sktem.images.shapes import resolved_shape, rows_of
 from tests.template.oracles import blobs
 
 

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from scipy.fft import dct
 
-from sktem.template import likeness
-from sktem.template.features import OrientationFeatures
-from sktem.template.likeness import Likeness
-from sktem.template.patterns import BOUNDS, COSINES, TAPS, PatternFeatures
+from sktem.deformed_copies.features import OrientationFeatures
+from sktem.deformed_copies.patterns import BOUNDS, COSINES, TAPS, PatternFeatures
+from sktem.deformed_copies.similarity import Similarity
 
 
 def by_loops(signal):
@@ -90,7 +89,7 @@ def test_channels_are_kept_apart():
 @pytest.mark.parametrize(("shape", "n_channels"), [((40,), 1), ((9,), 2), ((6, 5), 1)])
 def test_kernel(shape, n_channels):
     """A Gaussian kernel of images, a sum of two of signals."""
-    alike = Likeness(shape, n_channels)
+    alike = Similarity(shape, n_channels)
     X = np.random.default_rng(0).normal(size=(8, n_channels * int(np.prod(shape))))
     rows = alike.features(X)
 
@@ -101,8 +100,8 @@ def test_kernel(shape, n_channels):
     expected = gaussian(OrientationFeatures(shape, n_channels).transform(X), 3.0)
     if len(shape) == 1:
         patterns = PatternFeatures(shape[0], n_channels).transform(X)
-        patterns = gaussian(patterns, likeness.GAMMA_OF_PATTERNS)
-        share = likeness.SHARE_OF_PATTERNS
+        patterns = gaussian(patterns, alike.widths.patterns)
+        share = alike.widths.share
         expected = (1 - share) * expected + share * patterns
     found = alike.kernel(rows)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -110,5 +109,5 @@ def test_kernel(shape, n_channels):
     np.testing.assert_allclose(alike.kernel(rows[:3], rows), found[:3], rtol=1e-9)
     distances = alike.distances(found[:3, 3:])
     np.testing.assert_allclose(
-        distances, -np.log(found[:3, 3:].max(axis=1)) / likeness.GAMMA
+        distances, -np.log(found[:3, 3:].max(axis=1)) / alike.widths.places
     )

@@ -63,12 +63,16 @@ class OrientationFeatures:
         Channels.
     noise : array-like of shape (n_channels,) or float, default=0.0
         Standard deviations of the noise of single pixels.
+    relative : bool, default=False
+        Whether the brightness is that above the median along the border of an image, so
+        that nothing depends on an offset of the image.
     """
 
-    def __init__(self, image_shape, n_channels=1, noise=0.0):
+    def __init__(self, image_shape, n_channels=1, noise=0.0, relative=False):
         self.image_shape = tuple(image_shape)
         self.n_channels = n_channels
         self.noise = np.broadcast_to(np.asarray(noise, dtype=float), n_channels)
+        self.relative = relative
         self.is_signal = len(self.image_shape) == 1
 
     @cached_property
@@ -158,9 +162,18 @@ class OrientationFeatures:
         else:
             total = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
             features = [of_unit_norm(total**COMPRESSION)]
+        if self.relative:
+            cells = cells - self._backgrounds(images)[:, None]
         cells = np.reshape(cells, (n, -1))
         brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
         return np.concatenate([*features, brightness], axis=1)
+
+    def _backgrounds(self, images):
+        """Return the median along the border of each image."""
+        border = np.zeros(self.image_shape, dtype=bool)
+        for axis in range(border.ndim):
+            np.moveaxis(border, axis, 0)[[0, -1]] = True
+        return np.median(images[:, border], axis=1)
 
     def _in_cells(self, values):
         """Return averages in the cells, one row for each image."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.ndimage import correlate1d
 
-from sktem.template.features import (
+from sktem.deformed_copies.features import (
     BRIGHTNESS,
     CELL_SD,
     CELLS,

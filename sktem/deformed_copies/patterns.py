@@ -8,7 +8,7 @@ from math import sqrt
 
 import numpy as np
 
-from sktem.template.features import LEAST_GRADIENT, of_unit_norm
+from sktem.deformed_copies.features import LEAST_GRADIENT, of_unit_norm
 
 __all__ = ["PatternFeatures"]
 

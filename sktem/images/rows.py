@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.estimators.by_blocks import checked_rows, gathered
+from sktem.estimators.by_blocks import gathered
+from sktem.images.shapes import rows_of
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
 from sktem.rows.files import (
@@ -19,18 +20,14 @@ from sktem.rows.files import (
     opened,
     rows_of_files,
 )
-from sktem.rows.mapped import MappedRows
-from sktem.rows.partitions import DaskRows, check_can_remember
+from sktem.rows.partitions import DaskRows
 from sktem.rows.sources import as_chunk, at_least_one, found_rows
-from sktem.template.shapes import Layout, resolved_shape, rows_of
 
 __all__ = [
     "answer",
     "chunks_of",
     "found_images",
-    "images_of_fit",
     "images_of_start",
-    "standardised",
 ]
 
 #: Pixels of the images from which a start is made, where X is read by blocks.
@@ -148,25 +145,6 @@ def found_images(X) -> Rows | None:
     return None if isinstance(X, (np.ndarray, list, tuple)) else found_rows(X)
 
 
-def images_of_fit(estimator, source, sample_weight):
-    """Return images for a fit after a pass that checks them, and their weights."""
-    check_can_remember(estimator, source)
-    X, sample_weight = checked_rows(
-        estimator, source, sample_weight, dtype=np.float64, allow_nan=True
-    )
-    if estimator.channel_axis is not None:
-        raise ValueError("images with channels are fitted in memory: pass an array")
-    few, _ = images_of_start(X, None, np.random.default_rng(0))
-    given, shape = estimator.image_shape, getattr(source, "image_shape", ())
-    # One image shows what the shape means.
-    shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
-    estimator.image_shape_ = resolved_shape(few, given, shape)
-    estimator._layout, estimator._flat = Layout(estimator.image_shape_), shape is None
-    if np.isnan(few).all():
-        raise ValueError("all pixels of all images are NaN: nothing to learn")
-    return X, sample_weight
-
-
 def images_of_start(X, sample_weight, rng):
     """Return the images from which a start is made, all of them or a sample."""
     if not isinstance(X, CheckedRows):
@@ -176,14 +154,6 @@ def images_of_start(X, sample_weight, rng):
         rows = np.sort(rng.choice(len(X), size, replace=False))
     images = np.asarray(X.take(rows), dtype=np.float64)
     return images, None if sample_weight is None else sample_weight[rows]
-
-
-def standardised(frame, X):
-    """Return images in the units of the model."""
-    if not isinstance(X, CheckedRows):
-        return frame.standardised(X)
-    images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
-    return CheckedRows(images, allow_nan=True)
 
 
 def answer(estimator, X, function, out):

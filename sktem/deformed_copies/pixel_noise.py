@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.stats import norm
 
-__all__ = ["noise_share", "pixel_noise"]
+__all__ = ["pixel_noise"]
 
 #: Quantile of the second differences that is taken for noise. Texture and edges, which
 #: are no noise, are seldom everywhere.
@@ -35,18 +35,6 @@ def pixel_noise(X, image_shape, n_channels=1) -> np.ndarray:
     """
     parts = np.split(X, n_channels, axis=1)
     return np.array([_noise_of_channel(part, image_shape) for part in parts])
-
-
-def noise_share(X, image_shape, n_channels=1) -> float:
-    """Return the standard deviation of pixels' noise as a share of that of the pixels.
-
-    Squares are averaged over the channels.
-    """
-    noise = pixel_noise(X, image_shape, n_channels)
-    parts = np.split(X, n_channels, axis=1)
-    spread = np.array([0.0 if np.isnan(one).all() else np.nanstd(one) for one in parts])
-    shares = noise / np.where(spread > 0, spread, np.inf)
-    return float(np.sqrt(np.mean(shares**2)))
 
 
 def _noise_of_channel(X, image_shape):

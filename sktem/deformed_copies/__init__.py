@@ -1,0 +1,1 @@
+"""Classification of images by a kernel machine on deformed copies of them."""

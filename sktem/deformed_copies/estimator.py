@@ -1,0 +1,559 @@
+"""Classification of images from few examples and deformed copies of them."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.deformed_copies.deformations import Deformations, Sizes
+from sktem.deformed_copies.gaps import GapFiller, has_holes
+from sktem.deformed_copies.pixel_noise import pixel_noise
+from sktem.deformed_copies.ridge import Equations, learn_ridge
+from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.by_blocks import in_memory, needed_in_memory
+from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
+from sktem.images.classes import (
+    Typical,
+    best_temperature,
+    class_log_proba,
+    given_temperature,
+    resolved_prior,
+)
+from sktem.images.rows import answer, found_images
+from sktem.images.units import checked_images, labelled_images, units_of
+from sktem.links import DocumentationLinkMixin
+
+__all__ = ["DeformedCopiesClassifier"]
+
+#: Temperature where a class has one image, logarithms of the least and the largest, and
+#: least standard deviation of squared distances between features.
+TEMPERATURE, TEMPERATURES, LEAST_SD = 0.1, (-6.0, 2.0), 0.03
+
+#: Landmarks of smooth fields along the longest side, whose distance is the usual width,
+#: for signals, images and volumes.
+FIELD_LANDMARKS = {1: 10, 2: 6, 3: 4}
+
+#: Deformations that a single axis does not have.
+NOT_FOR_SIGNALS = ("stretch", "rotation", "shear")
+
+#: Standardised images are kept from values whose powers overflow.
+LARGEST = 1e12
+
+
+class DeformedCopiesClassifier(
+    KnownParametersMixin, DocumentationLinkMixin, ClassifierMixin, BaseEstimator
+):
+    """Classify images by a kernel machine on deformed copies of the training images.
+
+    For few labelled images, signals or volumes of one kind of object. Every image gets
+    copies under random scales, rotations, shears, shifts and smooth displacements, and
+    a kernel ridge regression of the classes learns from images and copies. Its features
+    are amounts of gradient by direction and place, which contrast does not change, and
+    a little of the brightness; for signals also their values, centred and scaled, and
+    how often they have which local shape, wherever they have it.
+
+    How much copies are deformed is chosen by images that are left out, so that classes
+    which differ by size or by angle alone are told apart, too.
+
+    Parameters
+    ----------
+    image_shape : tuple of int or None, default=None
+        Pixels along each of one to three axes; ``(m,)`` for signals. None takes the
+        shape of ``X`` if it has more than two axes; rows are squares then.
+    channel_axis : int or None, default=None
+        Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
+        ``(n, height, width, channels)``. They share the deformations; each of them is
+        standardised. None means one channel.
+    scale : float or "auto", default="auto"
+        Standard deviation of the size of copies, relative to that of the image. "auto"
+        takes here and below what images that are left out ask for, among none, a half,
+        one and two of the usual size, 0.13 over the square root of the number of axes.
+    stretch : float or "auto", default="auto"
+        Standard deviation of the lengths along the axes, at the same size; usually
+        0.13. None for signals, as rotations and shears.
+    rotation : float or "auto", default="auto"
+        Standard deviation of angles in radians; usually 0.18.
+    shear : float or "auto", default="auto"
+        Standard deviation of shears; usually 0.18.
+    shift : float or "auto", default="auto"
+        Standard deviation of shifts in pixels; usually 0.04 of the longest side.
+    field : float or "auto", default="auto"
+        Standard deviation of smooth displacements in pixels; usually 0.6 for images of
+        16, and in proportion for others. With ``fields``, usually their size.
+    field_width : float or "auto", default="auto"
+        Pixels over which smooth displacements are alike, the standard deviation of a
+        Gaussian covariance; "auto" is a ninth of the longest side for signals, a fifth
+        for images and a third for volumes.
+    fields : array-like of shape (n_fields, n_axes, ...) or None, default=None
+        Displacement fields of the images that copies are to have, such as
+        ``DeformableTemplateEstimator.deformation_fields(X)``: random combinations of
+        them take the place of the smooth ones. None draws smooth ones.
+    brightness : {"auto", "absolute", "relative"}, default="auto"
+        Whether the brightness among the features is that of the pixels or that above
+        the median along the border of an image, with which a constant added to an image
+        changes nothing. "auto" is "relative" unless images that are left out, or
+        classes that do not differ otherwise, ask for the other.
+    max_rows : int, default=6000
+        Images and copies that are learned from, at most: at least 600 of each class and
+        three for each image. Memory grows with its square, time with its cube. Images
+        beyond it are left out, with a warning.
+    ridge : float, default=0.1
+        Ridge of the regression.
+    class_prior : {"empirical", "uniform"} or array-like, default="empirical"
+        Prior probabilities of the classes: their frequencies, equal ones, or given
+        ones in the order of ``classes_``.
+    temperature : float or "auto", default="auto"
+        Divides the scores of the regression before Bayes' rule. "auto" takes the least
+        log-loss on images that are left out with their copies, at no cost; 0.1 where a
+        class has one image.
+    random_state : int, RandomState or None, default=None
+        Seed of the copies.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    class_prior_ : ndarray of shape (n_classes,)
+        Prior probabilities.
+    deformations_ : dict of str to float
+        Standard deviations in use: "scale", "stretch", "rotation", "shear", "shift" and
+        "field".
+    brightness_ : {"absolute", "relative"}
+        The kind of brightness in use.
+    temperature_ : float
+        Temperature in use.
+    n_rows_ : int
+        Images and copies that were learned from.
+    image_shape_ : tuple of int
+        Shape of the images, without channels.
+    n_features_in_ : int
+        Number of pixels, of all channels together.
+
+    See Also
+    --------
+    DeformableTemplateClassifier : A model of each class and Bayes' rule.
+
+    Notes
+    -----
+    Equal images of a class count as one with their weights together. Missing pixels are
+    filled from those around; where a hole is larger, of which a warning tells,
+    :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Several
+    channels of images have their gradients added up.
+
+    References
+    ----------
+    N. Dalal and B. Triggs, Histograms of oriented gradients for human detection, CVPR
+    2005.
+
+    P. Y. Simard, D. Steinkraus and J. C. Platt, Best practices for convolutional neural
+    networks applied to visual document analysis, ICDAR 2003.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sktem import DeformedCopiesClassifier
+    >>> X, y = load_digits(n_class=3, return_X_y=True)
+    >>> classifier = DeformedCopiesClassifier(max_rows=600, random_state=0)
+    >>> classifier.fit(X[:30], y[:30]).score(X[30:130], y[30:130]) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        image_shape=None,
+        *,
+        channel_axis=None,
+        scale="auto",
+        stretch="auto",
+        rotation="auto",
+        shear="auto",
+        shift="auto",
+        field="auto",
+        field_width="auto",
+        fields=None,
+        brightness="auto",
+        max_rows=6000,
+        ridge=0.1,
+        class_prior="empirical",
+        temperature="auto",
+        random_state=None,
+    ):
+        self.image_shape = image_shape
+        self.channel_axis = channel_axis
+        self.scale = scale
+        self.stretch = stretch
+        self.rotation = rotation
+        self.shear = shear
+        self.shift = shift
+        self.field = field
+        self.field_width = field_width
+        self.fields = fields
+        self.brightness = brightness
+        self.max_rows = max_rows
+        self.ridge = ridge
+        self.class_prior = class_prior
+        self.temperature = temperature
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _sizes(self, shape, fields):
+        """Return the sizes to begin with, and which of them are free."""
+        usual, given = Sizes.usual(shape), {}
+        if fields is not None:
+            size = float(np.sqrt(np.mean(fields**2)))
+            usual = usual._replace(field=size)
+        for name in Sizes._fields:
+            value = getattr(self, name)
+            if isinstance(value, str):
+                check_choice(name, value, ("auto",), " or a number >= 0")
+                continue
+            check_number(name, value, Real, 0)
+            if (
+                len(shape) == 1
+                and value > 0
+                and name in ("stretch", "rotation", "shear")
+            ):
+                raise ValueError(f"{name} is for images and volumes, not for signals")
+            given[name] = float(value)
+        sizes = usual._replace(**given)
+        free = [
+            name for name in Sizes._fields if name not in given and getattr(sizes, name)
+        ]
+        return sizes, tuple(free)
+
+    def _settings(self, shape, fields):
+        """Return the further arguments of the deformations."""
+        if isinstance(self.field_width, str):
+            check_choice("field_width", self.field_width, ("auto",), " or a number > 0")
+            spaces = FIELD_LANDMARKS[len(shape)] - 1
+            return {"width": max((max(shape) - 1) / spaces, 0.5), "fields": fields}
+        check_number("field_width", self.field_width, Real, 0, strict=True)
+        return {"width": float(self.field_width), "fields": fields}
+
+    def _given_fields(self, shape):
+        """Return the fields of the user as an array, or None."""
+        if self.fields is None:
+            return None
+        fields = np.asarray(self.fields, dtype=float)
+        if fields.ndim != len(shape) + 2 or fields.shape[1:] != (len(shape), *shape):
+            raise ValueError(
+                f"fields must have shape (n_fields, {len(shape)}, "
+                f"{', '.join(map(str, shape))}), got {fields.shape}"
+            )
+        if not np.isfinite(fields).all():
+            raise ValueError("fields contains NaN or infinity")
+        return fields
+
+    @unchanged_by_errors
+    def fit(self, X, y, sample_weight=None):
+        """Learn from images and copies of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, in memory. NaN where a pixel was not observed.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the images; a weight means repetition.
+
+        Returns
+        -------
+        DeformedCopiesClassifier
+            The fitted classifier.
+        """
+        reason = "images are copied and compared with each other"
+        needed_in_memory(self, X, reason, found_images)
+        check_number("max_rows", self.max_rows, Integral, 2)
+        check_number("ridge", self.ridge, Real, 0, strict=True)
+        check_choice("brightness", self.brightness, ("auto", "absolute", "relative"))
+        temperature = given_temperature(self.temperature)
+        data = labelled_images(self, X, y, sample_weight)
+        self.classes_, self._layout = data.classes, data.layout
+        shape = self.image_shape_ = data.layout.image_shape
+        n_classes = len(self.classes_)
+        masses = np.bincount(data.labels, data.weights)
+        self.class_prior_ = resolved_prior(self.class_prior, masses)
+        log_prior = _log(self.class_prior_)
+        seed = int(seed_sequence(self.random_state).generate_state(1)[0])
+        rng = np.random.default_rng(seed)
+
+        X, labels, weights = self._thinned(_merged(data), n_classes, rng)
+        self._units = [
+            np.repeat(one, X.shape[1] // np.size(one))
+            for one in units_of(X, weights, data.layout)
+        ]
+        Y = self._standardised(X)
+        noise = pixel_noise(Y, shape, data.layout.n_channels)
+        self._filler = GapFiller.of(Y, data.layout)
+        means = np.bincount(labels, weights) / np.bincount(labels)
+        images = Images(
+            self._filler.fill(Y), labels, weights / means[labels], noise, shape
+        )
+        equations = Equations(float(self.ridge))
+        law, settings = self._law(images, equations, log_prior, seed)
+        deformations = Deformations(shape, law.sizes, **settings)
+        rows = images.with_copies(deformations, Budget(most=int(self.max_rows)), rng)
+        self._regression, left_out = learn_ridge(
+            images.similarity(law.relative), rows, n_classes, equations
+        )
+        several, self._typical = np.bincount(labels).min() > 1, None
+        if several:
+            self._typical = Typical.of(left_out.distances, images.weights, LEAST_SD)
+        if temperature is None:
+            temperature = TEMPERATURE
+            if several:
+                temperature = best_temperature(
+                    left_out.scores, log_prior, labels, images.weights, TEMPERATURES
+                )
+        self.temperature_, self.n_rows_ = temperature, len(rows.X)
+        self.deformations_ = law.sizes._asdict()
+        self._deformations, self._noise = deformations, noise
+        self.brightness_ = "relative" if law.relative else "absolute"
+        return self
+
+    def _thinned(self, merged, n_classes, rng):
+        """Leave out images at random where there are too many, and say so."""
+        (X, labels, weights), most = merged, max(int(self.max_rows) // n_classes, 1)
+        chosen = [
+            rng.permutation(np.flatnonzero(labels == k))[:most]
+            for k in range(n_classes)
+        ]
+        kept = np.sort(np.concatenate(chosen))
+        if len(kept) < len(X):
+            warn_user(
+                f"{len(X) - len(kept)} of {len(X)} images are left out, since max_rows="
+                f"{self.max_rows} for {n_classes} classes. Increase max_rows (memory "
+                "grows with its square, time with its cube), or use a classifier "
+                "without copies, which so many images hardly need.",
+                FitWarning,
+            )
+        return X[kept], labels[kept], weights[kept]
+
+    def _law(self, images, equations, log_prior, seed):
+        """Return the deformations of copies, and their further settings."""
+        fields = self._given_fields(images.shape)
+        sizes, free = self._sizes(images.shape, fields)
+        settings = self._settings(images.shape, fields)
+        chosen = self.brightness == "auto"
+        law = Law(sizes, self.brightness != "absolute")
+        if np.bincount(images.labels).min() > 1:
+            trials = new_trials(images, settings, equations, log_prior, seed)
+            law = chosen_law(trials, law, free, chosen)
+        elif chosen:
+            law = law._replace(relative=images.differ_relatively())
+        return law, settings
+
+    def _standardised(self, X):
+        """Return images in the units of the features, a copy."""
+        with np.errstate(over="ignore"):
+            return np.clip((X - self._units[0]) / self._units[1], -LARGEST, LARGEST)
+
+    def _checked(self, X):
+        return checked_images(self, X, self._layout)
+
+    def deform(self, X, n_copies=1, *, random_state=None):
+        """Return copies of images under the deformations that are learned with.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images; missing pixels are filled.
+        n_copies : int, default=1
+            Copies of each image.
+        random_state : int, RandomState or None, default=None
+            Seed; None takes that of the classifier.
+
+        Returns
+        -------
+        ndarray of shape (n_samples * n_copies, n_pixels) or (n_samples * n_copies, ...)
+            Copies, those of the first image first, as rows if ``X`` has rows.
+        """
+        check_is_fitted(self)
+        check_number("n_copies", n_copies, Integral, 1)
+        flat = np.ndim(X) == 2
+        Y = self._filler.fill(self._standardised(self._checked(X)))
+        seed = self.random_state if random_state is None else random_state
+        rng = np.random.default_rng(seed_sequence(seed))
+        copies = self._deformations.copies(np.repeat(Y, n_copies, 0), self._noise, rng)
+        return self._layout.stack_of(self._units[0] + self._units[1] * copies, flat)
+
+    def predict_joint_log_proba(self, X, *, out=None):
+        """Return tempered scores plus the logarithms of the priors.
+
+        These are of images as the classes have them: without :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Unnormalised log-probabilities of the classes.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, self._joint_logs, out)
+
+    def predict_log_proba(self, X, *, out=None):
+        """Return log-probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Log-probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, self._logs, out)
+
+    def predict_proba(self, X, *, out=None):
+        """Return probabilities of the classes.
+
+        Images that are like none of the training images have the prior probabilities:
+        see :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: np.exp(self._logs(X)), out)
+
+    def predict(self, X, *, out=None):
+        """Return the most probable class of each image.
+
+        Images that are like none of the training images are labelled as if they were of
+        one of the classes; see :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Labels.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+
+        def labels(X):
+            return self.classes_[self._joint_logs(X).argmax(axis=1)]
+
+        return answer(self, X, labels, out)
+
+    def outlier_proba(self, X, *, out=None):
+        """Return probabilities that images are like none of the training images.
+
+        One in a thousand images is taken to be an outlier. The others have squared
+        distances between their features and those of the nearest image or copy that are
+        normally distributed, as those of the training images that are left out with
+        their copies. Zero where a class has one image.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Probabilities.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: self._judged(X)[1], out)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of images whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Mean accuracy.
+        """
+        predicted = in_memory(self.predict(X))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _judged(self, X):
+        """Return tempered scores plus log-priors, and probabilities of outliers."""
+        holes = int(has_holes(X, self.image_shape_, self._layout.n_channels).sum())
+        if holes:
+            warn_user(
+                f"{holes} of {len(X)} images have holes, missing pixels without a "
+                "neighbour that was seen, which are filled with the mean image. "
+                "DeformableTemplateClassifier goes by the pixels that were seen.",
+                FitWarning,
+            )
+        Y = self._filler.fill(self._standardised(X))
+        scores, distances = self._regression.judge(Y)
+        odd = np.zeros(len(X))
+        if self._typical is not None:
+            odd = self._typical.outlier_proba(distances)
+        return scores / self.temperature_ + _log(self.class_prior_), odd
+
+    def _joint_logs(self, X):
+        return self._judged(X)[0]
+
+    def _logs(self, X):
+        joint_logs, odd = self._judged(X)
+        return class_log_proba(joint_logs, odd, self.class_prior_)
+
+
+def _merged(data):
+    """Return images, labels and weights with equal images of a class as one."""
+    found: dict = {}
+    keys = [
+        found.setdefault((label, row.tobytes()), len(found))
+        for label, row in zip(data.labels.tolist(), data.X, strict=True)
+    ]
+    _, first = np.unique(keys, return_index=True)
+    return data.X[first], data.labels[first], np.bincount(keys, data.weights)
+
+
+def _log(probabilities):
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)

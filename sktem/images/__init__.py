@@ -1,0 +1,1 @@
+"""Images as users pass them: shapes, channels, and images read by blocks."""

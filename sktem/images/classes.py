@@ -1,0 +1,137 @@
+"""Probabilities of the classes of images, and of images that are like none of them."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp
+
+from sktem.choices import did_you_mean
+
+__all__ = [
+    "Typical",
+    "best_temperature",
+    "class_log_proba",
+    "given_temperature",
+    "log_losses",
+    "resolved_prior",
+]
+
+
+class Typical(NamedTuple):
+    """Distances of images of the classes from what was learned of their class.
+
+    Attributes
+    ----------
+    mean, sd : float
+        Moments over images that were left out.
+    rare : float
+        Share of images that are like none of the training images.
+    """
+
+    mean: float
+    sd: float
+    rare: float = 1e-3
+
+    @classmethod
+    def of(cls, distances, weights, least_sd) -> Typical:
+        """Return the moments of some distances."""
+        mean = np.average(distances, weights=weights)
+        variance = np.average((distances - mean) ** 2, weights=weights)
+        return cls(float(mean), max(float(np.sqrt(variance)), least_sd))
+
+    def outlier_proba(self, distances) -> np.ndarray:
+        """Return probabilities of being none of them: far beyond a normal tail."""
+        excess = np.maximum((distances - self.mean) / self.sd, 0.0)
+        return self.rare / (self.rare + np.exp(-0.5 * np.minimum(excess, 30.0) ** 2))
+
+
+def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
+    """Return minus the log-probability of the class of each image."""
+    tempered = scores / temperature + log_prior
+    own = tempered[np.arange(len(scores)), labels]
+    return np.nan_to_num(logsumexp(tempered, axis=1) - own, posinf=1e6)
+
+
+def best_temperature(scores, log_prior, labels, weights, bounds) -> float:
+    """Return the divisor of scores for the least log-loss.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n, n_classes)
+        Scores or log-likelihoods of images that were left out.
+    log_prior : ndarray of shape (n_classes,)
+        Logarithms of the prior probabilities.
+    labels : ndarray of int of shape (n,)
+        Classes.
+    weights : ndarray of shape (n,)
+        Weights.
+    bounds : tuple of float
+        Logarithms of the least and of the largest divisor.
+
+    Returns
+    -------
+    float
+        The divisor.
+    """
+
+    def loss(log_temperature):
+        losses = log_losses(scores, np.exp(log_temperature), log_prior, labels)
+        return np.average(losses, weights=weights)
+
+    found = minimize_scalar(loss, bounds=bounds, method="bounded")
+    return float(np.exp(found.x))
+
+
+def given_temperature(temperature) -> float | None:
+    """Return a temperature as a number, or None for "auto"."""
+    if isinstance(temperature, str) and temperature == "auto":
+        return None
+    if not isinstance(temperature, Real) or not float(temperature) > 0.0:
+        raise ValueError(f'temperature must be "auto" or > 0, got {temperature!r}')
+    return float(temperature)
+
+
+def class_log_proba(joint_logs, outlier_proba, class_prior) -> np.ndarray:
+    """Return log-probabilities of classes: those of the prior for outliers."""
+    logs = joint_logs - logsumexp(joint_logs, axis=1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        shares = np.log1p(-outlier_proba)[:, None], np.log(outlier_proba)[:, None]
+        return np.logaddexp(logs + shares[0], np.log(class_prior) + shares[1])
+
+
+def resolved_prior(class_prior, masses) -> np.ndarray:
+    """Return the prior probabilities of the classes.
+
+    Parameters
+    ----------
+    class_prior : {"empirical", "uniform"} or array-like of shape (n_classes,)
+        Parameter of a classifier.
+    masses : ndarray of shape (n_classes,)
+        Weights of the images of each class.
+
+    Returns
+    -------
+    ndarray of shape (n_classes,)
+        Probabilities.
+    """
+    n_classes = len(masses)
+    if isinstance(class_prior, str):
+        if class_prior == "uniform":
+            return np.full(n_classes, 1 / n_classes)
+        if class_prior == "empirical":
+            return masses / masses.sum()
+        raise ValueError(
+            'class_prior must be "empirical", "uniform" or probabilities, got '
+            f"{class_prior!r}{did_you_mean(class_prior, ('empirical', 'uniform'))}"
+        )
+    prior = np.asarray(class_prior, dtype=float)
+    if prior.shape != (n_classes,) or (prior < 0).any() or not prior.sum() > 0:
+        raise ValueError(
+            f"class_prior must hold {n_classes} non-negative numbers, got "
+            f"{class_prior!r}"
+        )
+    return prior / prior.sum()

@@ -1,0 +1,141 @@
+"""Units of the intensities of images, weights and labels of images."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from sktem.images.shapes import Layout, resolved_shape, rows_of
+
+__all__ = [
+    "LabelledImages",
+    "checked_images",
+    "checked_weights",
+    "labelled_images",
+    "standards",
+    "units_of",
+]
+
+
+class LabelledImages(NamedTuple):
+    """Images of a classifier, those of weight zero left out.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, n_channels * n_pixels)
+        Images, NaN where a pixel is missing.
+    labels : ndarray of int of shape (n,)
+        Indices of the classes.
+    weights : ndarray of shape (n,)
+        Weights.
+    classes : ndarray of shape (n_classes,)
+        Labels of the classes.
+    layout : Layout
+        How images are laid out.
+    """
+
+    X: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    classes: np.ndarray
+    layout: Layout
+
+
+def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
+    """Check the data of a classifier with an image_shape and a channel_axis."""
+    X, shape, n_channels = rows_of(X, estimator.image_shape, estimator.channel_axis)
+    X, y = validate_data(
+        estimator, X, y, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+    )
+    with warnings.catch_warnings():
+        # One image a class is what these classifiers are for.
+        warnings.filterwarnings("ignore", "The number of unique classes")
+        check_classification_targets(y)
+    # Of all classes, so that each of them takes rows for the same.
+    shape = resolved_shape(X, estimator.image_shape, shape)
+    weights = checked_weights(sample_weight, X)
+    kept = weights > 0
+    classes, labels = np.unique(y[kept], return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            "The classifier needs at least 2 classes, but the data contains one "
+            f"class: {classes.tolist()}"
+        )
+    X = X[kept]
+    if np.isnan(X).all():
+        raise ValueError("all pixels of all images are NaN: nothing to learn")
+    layout = Layout(shape, n_channels, estimator.channel_axis)
+    return LabelledImages(X, labels, weights[kept], classes, layout)
+
+
+def checked_images(estimator, X, layout) -> np.ndarray:
+    """Return new images of a fitted estimator as rows."""
+    X, _, n_channels = rows_of(X, layout.image_shape, layout.channel_axis)
+    layout.check_channels(n_channels)
+    return validate_data(
+        estimator,
+        X,
+        reset=False,
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite="allow-nan",
+    )
+
+
+def checked_weights(sample_weight, X):
+    """Return the weights of images as an array of NumPy."""
+    return _check_sample_weight(
+        sample_weight,
+        np.empty((len(X), 0)),
+        dtype=np.float64,
+        ensure_non_negative=True,
+    )
+
+
+def units_of(X, sample_weight, layout):
+    """Return offset and scale of the intensities, of each channel if several."""
+    if layout.n_channels == 1:
+        return standards(X, sample_weight, layout.image_shape)
+    parts = np.split(X, layout.n_channels, axis=1)
+    found = [standards(part, sample_weight, layout.image_shape) for part in parts]
+    return np.array(found).T
+
+
+def standards(X, sample_weight, image_shape):
+    """Return the offset and the scale of intensities.
+
+    The template falls to zero far outside of the image, so that zero should be
+    what surrounds an object: the median along the border.
+    """
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
+    seen = ~np.isnan(X)
+    if not seen.any():
+        return 0.0, 1.0
+    border = np.zeros(image_shape, dtype=bool)
+    for axis in range(border.ndim):
+        np.moveaxis(border, axis, 0)[[0, -1]] = True
+    edge = seen & border.ravel()
+    edge = edge if edge.any() else seen
+    masses = np.broadcast_to(weights[:, None], X.shape)
+    offset = _weighted_median(X[edge], masses[edge])
+    values, masses = X[seen], masses[seen]
+    size = float(np.abs(values).max())
+    # Squares of huge values would overflow; those of tiny ones would vanish.
+    unit = values / size if size > 0 else values
+    deviation = unit - np.average(unit, weights=masses)
+    spread = float(np.sqrt(np.average(deviation**2, weights=masses)))
+    # Less than this is rounding error of the images' own size.
+    scale = spread * size if spread > 1e-10 else 1.0
+    if not 1e-150 < scale < 1e150:
+        raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
+    return offset, scale
+
+
+def _weighted_median(values, weights):
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(total, total[-1] / 2)])

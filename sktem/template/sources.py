@@ -1,0 +1,41 @@
+"""Images of a fit that are read by blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.estimators.by_blocks import checked_rows
+from sktem.images.rows import images_of_start
+from sktem.images.shapes import Layout, resolved_shape, rows_of
+from sktem.rows.checked import CheckedRows
+from sktem.rows.mapped import MappedRows
+from sktem.rows.partitions import check_can_remember
+
+__all__ = ["images_of_fit", "standardised"]
+
+
+def images_of_fit(estimator, source, sample_weight):
+    """Return images for a fit after a pass that checks them, and their weights."""
+    check_can_remember(estimator, source)
+    X, sample_weight = checked_rows(
+        estimator, source, sample_weight, dtype=np.float64, allow_nan=True
+    )
+    if estimator.channel_axis is not None:
+        raise ValueError("images with channels are fitted in memory: pass an array")
+    few, _ = images_of_start(X, None, np.random.default_rng(0))
+    given, shape = estimator.image_shape, getattr(source, "image_shape", ())
+    # One image shows what the shape means.
+    shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
+    estimator.image_shape_ = resolved_shape(few, given, shape)
+    estimator._layout, estimator._flat = Layout(estimator.image_shape_), shape is None
+    if np.isnan(few).all():
+        raise ValueError("all pixels of all images are NaN: nothing to learn")
+    return X, sample_weight
+
+
+def standardised(frame, X):
+    """Return images in the units of the model."""
+    if not isinstance(X, CheckedRows):
+        return frame.standardised(X)
+    images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
+    return CheckedRows(images, allow_nan=True)

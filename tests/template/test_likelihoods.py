@@ -1,0 +1,134 @@
+"""Likelihoods of images under the templates of all classes."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy.ndimage import zoom
+from scipy.special import logsumexp
+from sklearn.datasets import load_digits
+
+from sktem import DeformableTemplateClassifier
+from sktem.template import likelihoods
+from sktem.template.likelihoods import Likelihoods
+from tests.template.oracles import SMALL, two_kinds
+
+
+def classifier(**settings):
+    return DeformableTemplateClassifier(**{**SMALL, "temperature": 1.0, **settings})
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, kinds = two_kinds(60)
+    return X, np.array(["across", "down"])[kinds]
+
+
+def test_likelihoods_are_those_of_the_fitted_values(data):
+    """What is remembered between calls is made anew where a model has changed."""
+    X, y = data
+    fitted = classifier().fit(X[:20], y[:20])
+    before = fitted.predict_joint_log_proba(X[20:30])
+    for name, change in (("coefficients_", 0.9), ("noise_variances_", 2.0)):
+        values = getattr(fitted.estimators_[1], name)
+        values *= change
+        found = fitted.predict_joint_log_proba(X[20:30])
+        fresh = Likelihoods(fitted.estimators_).judge(X[20:30])[0]
+        np.testing.assert_array_equal(found, fresh + np.log(fitted.class_prior_))
+        np.testing.assert_array_equal(found[:, 0], before[:, 0])
+        assert (found[:, 1] != before[:, 1]).all()
+        copied = pickle.loads(pickle.dumps(fitted))
+        np.testing.assert_array_equal(copied.predict_joint_log_proba(X[20:30]), found)
+
+
+def searched(fitted, X, **options):
+    """Return log-likelihoods at modes that were sought for all classes to the end."""
+    logs = []
+    for own in fitted.estimators_:
+        model, params = own._fitted_model()
+        Y = own._in_range(X)
+        found = model.modes_of(Y, params, 0, **options)[1]
+        logs.append(own._in_units_of_images(found[:, None], Y)[:, 0])
+    return np.stack(logs, axis=1)
+
+
+def test_what_is_explained_poorly_is_sought_again(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[np.isin(y, (2, 3, 5, 8))], y[np.isin(y, (2, 3, 5, 8))]
+    X = zoom(X.reshape(-1, 8, 8), (1, 2, 2), order=1).reshape(len(X), -1)
+    fitted = DeformableTemplateClassifier(
+        temperature=1.0, max_iter=5, random_state=0
+    ).fit(X[:20], y[:20])
+    X = X[20:320]
+    # Further away than the training images are from each other.
+    X[100:] = np.roll(X[100:].reshape(-1, 16, 16), 3, axis=2).reshape(200, -1)
+    judge = Likelihoods(fitted.estimators_).judge
+    found = judge(X)[0]
+    monkeypatch.setattr(likelihoods, "POOR", np.inf)
+    once = judge(X)[0]
+    again = (found != once).any(axis=1)
+    assert 0.1 < again.mean() < 0.95
+    afresh = searched(fitted, X, hold=0.5, levels=4.0 ** np.arange(3, -1, -1))
+    expected = np.maximum(once, afresh)
+    np.testing.assert_allclose(found[again], expected[again], rtol=1e-9)
+    # Those of the others would have changed less, and few labels.
+    gains = (afresh - once).max(axis=1)
+    assert np.median(gains[~again]) < np.median(gains[again])
+    label = searched(fitted, X).argmax(axis=1)
+    wrong = [(logs.argmax(axis=1) != label).mean() for logs in (found, once)]
+    assert wrong[0] < wrong[1]
+
+
+def unlike_digits():
+    """Images like no digit: blank, one value, a huge one, stripes, and noise."""
+    stripes = np.tile([16.0, 0.0], 32)
+    rng = np.random.default_rng(0)
+    rows = [np.zeros(64), np.full(64, 8.0), np.full(64, 1e6), stripes]
+    return np.vstack([rows, rng.choice([0.0, 16.0], (2, 64))])
+
+
+def test_images_like_none_have_prior_probabilities():
+    X, y = load_digits(n_class=3, return_X_y=True)
+    fitted = DeformableTemplateClassifier(
+        max_iter=8, template_landmarks=8, random_state=0,
+        class_prior=[0.2, 0.3, 0.5],
+    ).fit(X[:36], y[:36])  # fmt: skip
+    odd = unlike_digits()
+    assert fitted.outlier_proba(odd).min() > 0.9
+    np.testing.assert_allclose(
+        fitted.predict_proba(odd), np.tile(fitted.class_prior_, (len(odd), 1)), atol=0.1
+    )
+    # Negative control: without the outliers' share one of them is certain.
+    logs = fitted.predict_joint_log_proba(odd)
+    assert np.exp(logs - logsumexp(logs, axis=1, keepdims=True)).max() > 0.9
+    part = fitted.outlier_proba(X[36:136])
+    assert np.median(part) < 0.01
+    assert (part > 0.5).mean() < 0.06
+    proba = fitted.predict_proba(X[36:136])
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    labels = fitted.classes_[proba.argmax(axis=1)]
+    np.testing.assert_array_equal(labels, fitted.predict(X[36:136]))
+    joint = fitted.predict_joint_log_proba(X[36:136])
+    shares = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+    mixed = shares + part[:, None] * (fitted.class_prior_ - shares)
+    np.testing.assert_allclose(proba, mixed, atol=1e-12)
+
+
+def test_gain_and_offset_are_nuisances():
+    """Classes whose images differ in light, which the templates do not learn."""
+    rng = np.random.default_rng(0)
+    X, y = two_kinds(80)
+    light = rng.uniform(0.4, 2.0, (80, 1)), rng.normal(0, 1.0, (80, 1))
+    X = light[0] * X + light[1] * X.std()
+    lit = classifier(nuisances=("gain", "offset"), max_iter=8).fit(X[:20], y[:20])
+    plain = classifier(max_iter=8).fit(X[:20], y[:20])
+    assert lit.score(X[20:], y[20:]) > plain.score(X[20:], y[20:]) + 0.1
+    joint = lit.predict_joint_log_proba(X[20:25]) - np.log(lit.class_prior_)
+    logs = [own.score_samples(X[20:25]) for own in lit.estimators_]
+    np.testing.assert_allclose(joint, np.stack(logs, axis=1))
+
+
+def test_flows():
+    X, y = two_kinds(30)
+    flows = classifier(deformation="diffeomorphic", max_iter=3).fit(X[:20], y[:20])
+    assert flows.score(X, y) > 0.9
