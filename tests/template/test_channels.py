@@ -24,7 +24,7 @@ def grey_digits(n=12, classes=(0, 1, 3), seed=0):
 def classifier(kind, **parameters):
     settings = {"temperature": 1.0, "random_state": 0, **parameters}
     if kind == "copies":
-        return DeformedCopiesClassifier(max_rows=300, **settings)
+        return DeformedCopiesClassifier(max_rows=900, **settings)
     return DeformableTemplateClassifier(max_iter=8, **settings)
 
 
