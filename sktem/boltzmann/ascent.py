@@ -13,8 +13,7 @@ import numpy as np
 from scipy import optimize, sparse
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.positive_phase import has_missing
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = ["ExactAscent"]
 
@@ -59,11 +58,11 @@ class ExactAscent:
         model = settings.model
         if not (settings.adaptive and model.has_exact_posterior) or settings.binarize:
             return None
-        if isinstance(X, CheckedRows):
+        if not carrier_of(X).in_memory:
             return None  # a climb visits all rows in each of hundreds of evaluations
         if not (sparse.issparse(X) or arrays_of(X).is_numpy):
             return None
-        if not np.isfinite(model.exact_cost(1)) or has_missing(X):
+        if not np.isfinite(model.exact_cost(1)) or carrier_of(X).has_nan:
             return None
         concave = model.n_hidden == 0
         if shares is not None and not (model.weighs_rows or concave):

@@ -17,7 +17,6 @@ from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.boltzmann.partition import METHODS, LogPartition
-from sktem.boltzmann.positive_phase import has_missing
 from sktem.boltzmann.pretraining import pretrained
 from sktem.boltzmann.row_weights import (
     check_weights,
@@ -49,6 +48,7 @@ from sktem.estimators.runs import (
     with_callbacks,
 )
 from sktem.history import History
+from sktem.rows.held import carrier_of
 from sktem.rows.sources import at_least_one, found_rows
 
 __all__ = ["LatentBoltzmannMachine"]
@@ -426,7 +426,7 @@ class LatentBoltzmannMachine(
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
         model = new_model(self, X.shape[1], arrays, units.table)
-        settings = new_settings(self, model, has_missing(X), X.shape[0], mass)
+        settings = new_settings(self, model, carrier_of(X).has_nan, X.shape[0], mass)
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
                 f"warm_start needs the same machine: it has {model.n_parameters} "

@@ -20,7 +20,7 @@ from sktem.boltzmann.steps import average, m_step
 from sktem.boltzmann.tempering import Replicas, free_moments
 from sktem.e_step.batches import BufferedSelector, batch_edges
 from sktem.loop.runner import run_epochs as run
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = ["run_epochs", "update"]
 
@@ -91,15 +91,17 @@ class ContrastiveEpochs:
     def _batches(self):
         """Yield the rows of each batch of an epoch."""
         X, rng = self.X, self.state.generators.indices
-        if isinstance(X, CheckedRows) and not X.can_take:
+        if not carrier_of(X).can_take:
             if self.order.shares is not None:
                 raise ValueError(
                     "sample_weight needs rows that can be taken one by one, as from "
                     "arrays and .npy files; this X is read in order"
                 )
-            selector = BufferedSelector(X, self.settings.batch_size, "batches")
+            selector = self.batches.buffer = BufferedSelector(
+                X, self.settings.batch_size
+            )
             for _ in range(selector.n_batches):
-                yield selector.next(rng).rows
+                yield selector.next(rng, X).rows
             return
         order = self.order.draw(rng)
         for first, after in pairwise(self.edges):

@@ -9,9 +9,8 @@ from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.ais import posterior_log_sums, reliable_log_partition
 from sktem.boltzmann.ascent import ExactAscent
 from sktem.boltzmann.partition import exact_partition
-from sktem.boltzmann.positive_phase import has_missing, taken
 from sktem.boltzmann.row_weights import mean_of, thinned
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = ["Objective"]
 
@@ -82,13 +81,13 @@ class Objective:
         self.is_exact = False
         self.sweeps = settings.n_gibbs_m
         self.n_mean_field = n_mean_field
-        self.missing = has_missing(X)
+        self.missing = carrier_of(X).has_nan
         self.ascent = ExactAscent.of(settings, X, shares)
         exact = self.model.has_exact_posterior or self.missing
         size = ROWS if exact else SAMPLED_ROWS
         if self.ascent is not None:
             size = X.shape[0]  # a climb is along the likelihood of all of them
-        by_blocks = isinstance(X, CheckedRows)
+        by_blocks = not carrier_of(X).in_memory
         arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
         chosen = None
         if X.shape[0] > size:
@@ -97,7 +96,7 @@ class Objective:
             else:
                 chosen, shares = thinned(shares, size, rng), None
         if chosen is not None or by_blocks:
-            X = taken(X, np.arange(X.shape[0]) if chosen is None else chosen)
+            X = carrier_of(X).take(np.arange(X.shape[0]) if chosen is None else chosen)
         X = X.toarray() if sparse.issparse(X) else X
         if settings.binarize:
             X = self._drawn(arrays, X, rng)

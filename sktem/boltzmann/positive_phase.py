@@ -15,9 +15,9 @@ from scipy import sparse
 from sktem.arrays import arrays_of
 from sktem.boltzmann.e_steps import draw_seed, posterior_start
 from sktem.e_step.batches import batch_edges
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
-__all__ = ["Batches", "Positive", "expected", "has_missing", "parts_of", "taken"]
+__all__ = ["Batches", "Positive", "expected", "parts_of"]
 
 #: Rows of a batch of NumPy arrays that are worked on together, at most, and most parts.
 ROWS_PER_PART = 2048
@@ -47,12 +47,20 @@ class Batches:
 
     Parameters
     ----------
-    X : array, sparse matrix or CheckedRows of shape (n_rows, n_visible)
+    X : array, sparse matrix or Carrier of shape (n_rows, n_visible)
         Visible values.
+
+    Attributes
+    ----------
+    buffer : BufferedSelector or None
+        What has read the rows of the batches, where they are read in order.
     """
 
     def __init__(self, X):
-        self.X, self.missing = X, has_missing(X)
+        self.X = X
+        self.rows = carrier_of(X)
+        self.missing = self.rows.has_nan
+        self.buffer: Any = None
 
     def start(self, state) -> None:
         """Prepare to remember chains of the rows."""
@@ -85,7 +93,10 @@ class Batches:
 
     def _expect(self, settings, state, rows, packed, remembers, rng):
         """Return expectations of some rows, and remember their chains."""
-        batch = self.X if rows is None else taken(self.X, rows)
+        batch = self.X
+        if rows is not None:
+            read = self.rows.take if self.buffer is None else self.buffer.taken
+            batch = read(rows)
         found = expected(
             settings, state.params, state.progress, batch, packed, self.missing, rng
         )
@@ -115,23 +126,6 @@ def parts_of(rows, rng):
 def _taken_chains(state, rows):
     """Return the bits of the chains of some rows."""
     return arrays_of(state.posterior_chains).take(state.posterior_chains, rows)
-
-
-def has_missing(X) -> bool:
-    """Return whether a value is not observed."""
-    if sparse.issparse(X):
-        return False
-    if isinstance(X, CheckedRows):
-        return X.has_nan
-    xp = arrays_of(X).xp
-    return bool(xp.any(xp.isnan(X)))
-
-
-def taken(X, rows):
-    """Return rows of the visible values."""
-    if isinstance(X, CheckedRows):
-        return X.take(rows)
-    return X[rows] if sparse.issparse(X) else arrays_of(X).take(X, rows)
 
 
 def expected(settings, params, progress, batch, packed, missing, rng) -> Positive:

@@ -11,9 +11,9 @@ from sktem.boltzmann.e_steps import ExactPosterior
 from sktem.boltzmann.layer_states import LayerStates
 from sktem.boltzmann.layered_machine import LayeredMachine
 from sktem.boltzmann.loop import run_epochs
-from sktem.boltzmann.positive_phase import has_missing
 from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.state import ContrastiveState
+from sktem.rows.held import carrier_of
 
 __all__ = ["pretrained"]
 
@@ -78,7 +78,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
     data = X.toarray() if sparse.issparse(X) else X
     arrays = arrays_of(data)
     xp = arrays.xp
-    if has_missing(data):
+    if carrier_of(data).has_nan:
         # Of Gaussian units, which are centred, the mean is zero.
         mean = 0.0 * units.logits if model.gaussian else 1 / (1 + xp.exp(-units.logits))
         mean = arrays.astype(mean, data.dtype)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.utils.validation import _check_sample_weight
 
 from sktem.arrays import arrays_of, input_arrays
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "RowOrder",
@@ -43,7 +43,7 @@ def weighted_rows(X, sample_weight):
         return X, None
     positive = np.flatnonzero(weights)
     if len(positive) < len(weights):
-        if isinstance(X, CheckedRows):
+        if not carrier_of(X).in_memory:
             raise ValueError(
                 "sample_weight must be positive where X is read by blocks: leave out "
                 "the rows of weight zero"

@@ -11,7 +11,6 @@ from sktem.boltzmann.checks import check_rows, visible_values
 from sktem.boltzmann.tables import is_tabular
 from sktem.estimators.by_blocks import gathered
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.mapped import mapped
 from sktem.rows.partitions import DaskRows, check_can_remember
 from sktem.rows.sources import as_chunk, found_rows
 
@@ -32,7 +31,7 @@ def rows_of_fit(machine, X, *, reset):
     given = CheckedRows(source, values, allow_nan=True)
     if given.shape[0] < 1:
         raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
-    rows = mapped(given, values)
+    rows = given.mapped(values)
     if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
         return np.concatenate([block for _, block in rows.blocks()])
     if machine.pretrain:

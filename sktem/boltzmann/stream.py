@@ -12,13 +12,14 @@ from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.loop import update
-from sktem.boltzmann.positive_phase import Batches, has_missing
+from sktem.boltzmann.positive_phase import Batches
 from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
 from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
 from sktem.history import History
+from sktem.rows.held import carrier_of
 
 __all__ = ["BoltzmannStream"]
 
@@ -127,7 +128,7 @@ class BoltzmannStream(StreamRunner):
         data = arrays.concat(self.waiting)
         full = rows // size * size
         self.waiting = [data[full:, :]]
-        settings = new_settings(estimator, self.model, has_missing(data))
+        settings = new_settings(estimator, self.model, carrier_of(data).has_nan)
         if self.state is None:
             self.begin(estimator, data[:size, :], None, task)
         self.state.history.events.clear()

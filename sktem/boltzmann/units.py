@@ -12,8 +12,7 @@ from scipy.special import expit
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.tables import Table
-from sktem.rows.checked import CheckedRows, summed
-from sktem.rows.mapped import mapped
+from sktem.rows.held import carrier_of
 
 __all__ = ["VisibleUnits"]
 
@@ -42,7 +41,7 @@ class VisibleUnits:
     def of(cls, X, kind, weights=None):
         """Return the units of data, whose rows may have weights."""
         n, d = X.shape
-        of_numpy = sparse.issparse(X) or isinstance(X, CheckedRows)
+        of_numpy = sparse.issparse(X) or not carrier_of(X).in_memory
         arrays = NUMPY if of_numpy else arrays_of(X)
         xp = arrays.xp
         zeros = arrays.full(d, 0.0, xp.float64)
@@ -115,8 +114,8 @@ class VisibleUnits:
         """Return the values of the visible units; NaN stays NaN."""
         if sparse.issparse(X):
             return X.astype(dtype, copy=False)
-        if isinstance(X, CheckedRows):
-            return mapped(X, partial(self.inputs, dtype=dtype))
+        if not (rows := carrier_of(X)).in_memory:
+            return rows.mapped(partial(self.inputs, dtype=dtype))
         arrays = arrays_of(X)
         if self.kind != "binary":
             X = (arrays.astype(X, arrays.xp.float64) - self.centre) / self.scale
@@ -141,9 +140,12 @@ class VisibleUnits:
 
 def _summed(function, X, weights):
     """Return sums of a function of rows and weights, by blocks if X is read so."""
-    if isinstance(X, CheckedRows):
-        return summed(function, X, weights)
-    return function(X, weights=weights)
+    rows = carrier_of(X)
+    return (
+        function(X, weights=weights)
+        if rows.in_memory
+        else rows.summed(function, weights)
+    )
 
 
 def _seen(part, weights):

@@ -6,7 +6,7 @@ import numpy as np
 
 from sktem.e_step.expectation import Batch
 from sktem.e_step.random import permutation
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "SAMPLING_SCHEMES",
@@ -76,8 +76,8 @@ class RowSelector:
             return self.batch_size
         return self.n_rows / (len(self.edges) - 1)
 
-    def next(self, rng: np.random.Generator) -> Batch:
-        """Draw the next batch."""
+    def next(self, rng: np.random.Generator, X=None) -> Batch:
+        """Draw the next batch; the data are not looked at."""
         if self.scheme == "inclusion":
             return self._included(rng)
         if self.cumulative is not None:
@@ -94,12 +94,12 @@ class RowSelector:
             )
         return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
 
-    def several(self, rng: np.random.Generator, count: int) -> tuple:
-        """Draw shuffled batches, at most to the end of a pass: rows, and edges."""
+    def several(self, rng: np.random.Generator, count: int, X=None) -> tuple:
+        """Draw shuffled batches, at most to the end of a pass: rows, None and edges."""
         order = self._pass(rng)
         edges = self.edges[self.position : self.position + count + 1]
         self.position += len(edges) - 1
-        return order[edges[0] : edges[-1]], edges - edges[0]
+        return order[edges[0] : edges[-1]], None, edges - edges[0]
 
     def _pass(self, rng):
         """Return the order of a pass, of a new one where the last is at its end."""
@@ -139,17 +139,18 @@ class BufferedSelector:
 
     Parameters
     ----------
-    X : CheckedRows
-        The rows; they hold the buffer.
+    X : Carrier
+        The rows.
     batch_size : int
         Rows per batch, at most.
-    name : str
-        Name of the buffer.
+
+    Attributes
+    ----------
+    indices, values : ndarray
+        Sorted row indices and the rows of the buffer.
     """
 
-    def __init__(self, X, batch_size, name):
-        self.X = X
-        self.name = name
+    def __init__(self, X, batch_size):
         self.edges = batch_edges(len(X), batch_size)
         self.n_batches = len(self.edges) - 1
         self.whole = self.n_batches == 1
@@ -159,38 +160,44 @@ class BufferedSelector:
         self.position = self.n_batches
         self.order = np.arange(0)
         self.permutation = np.arange(0)
+        self.indices = self.values = np.arange(0)
         self._reading = self._loaded = None
 
     def __getstate__(self):
-        own = {"X": None, "_reading": None, "_loaded": None}
-        return {**self.__dict__, **own}
+        own = {"_reading": None, "_loaded": None}
+        return {**self.__dict__, **own, "indices": None, "values": None}
 
     @property
     def mean_size(self) -> float:
         """Mean number of rows of a batch."""
         return self.edges[-1] / self.n_batches
 
-    def several(self, rng: np.random.Generator, count: int) -> tuple:
-        """Draw batches, at most to the end of a buffer: rows, and edges."""
-        buffer, first = self._begin_buffer(rng)
+    def several(self, rng: np.random.Generator, count: int, X) -> tuple:
+        """Draw batches, at most to the end of a buffer: indices, rows and edges."""
+        buffer, first = self._begin_buffer(rng, X)
         stop = min(self.position + count, self.cuts[buffer + 1])
         edges = self.edges[self.position : stop + 1] - first
         places = self.permutation[edges[0] : edges[-1]]
         self.position = int(stop)
-        return self.X.held[self.name][0][places], edges - edges[0]
+        return self.indices[places], self.values[places], edges - edges[0]
 
-    def next(self, rng: np.random.Generator) -> Batch:
-        """Draw the next batch."""
-        _, first = self._begin_buffer(rng)
+    def next(self, rng: np.random.Generator, X) -> Batch:
+        """Draw the next batch of the data."""
+        _, first = self._begin_buffer(rng, X)
         start, stop = self.edges[self.position : self.position + 2] - first
         self.position += 1
-        rows = self.X.held[self.name][0][self.permutation[start:stop]]
-        return Batch(rows, np.full(len(rows), 1.0 / len(rows)))
+        places = self.permutation[start:stop]
+        coefficients = np.full(len(places), 1.0 / len(places))
+        return Batch(self.indices[places], coefficients, self.values[places])
 
-    def _begin_buffer(self, rng):
+    def taken(self, indices: np.ndarray) -> np.ndarray:
+        """Return rows of the buffer, by their row indices."""
+        return self.values.take(np.searchsorted(self.indices, indices), axis=0)
+
+    def _begin_buffer(self, rng, X):
         """Hold the rows of the next batch; return their buffer and its first row."""
         if self.position == self.n_batches:
-            n_pieces = len(self.X.lengths)
+            n_pieces = len(X.lengths)
             several = len(self.cuts) > 2
             self.order = rng.permutation(n_pieces) if several else np.arange(n_pieces)
             self.position, self._reading = 0, None
@@ -201,31 +208,30 @@ class BufferedSelector:
             self.permutation = (
                 np.arange(n_rows) if self.whole else permutation(rng, n_rows)
             )
-        self._load(buffer)
+        self._load(buffer, X)
         return buffer, first
 
-    def _load(self, buffer):
+    def _load(self, buffer, X):
         """Hold the rows of a buffer, unless they are held."""
         skipped = range(0)
         if self._reading is None:
             sizes = np.diff(self.edges[self.cuts])
-            self._reading = self.X.buffers(self.order, sizes)
+            self._reading = X.buffers(self.order, sizes)
             self._loaded, skipped = None, range(buffer)
         if self._loaded != buffer:
-            self.X.held.pop(self.name, None)
             for _ in skipped:
                 next(self._reading)
-            self.X.held[self.name] = next(self._reading)
+            self.indices, self.values = next(self._reading)
             self._loaded = buffer
             if buffer == len(self.cuts) - 2:
                 next(self._reading, None)  # to its end, so that the source closes
 
 
-def new_selector(X, batch_size, scheme, weights, name, several=False):
+def new_selector(X, batch_size, scheme, weights, several=False):
     """Return the selector of the batches of one index set, the only one or not."""
-    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-    if not isinstance(X, CheckedRows) or X.can_take:
-        return RowSelector(n_rows, batch_size, scheme, weights)
+    X = carrier_of(X)
+    if X.can_take:
+        return RowSelector(len(X), batch_size, scheme, weights)
     if scheme != "shuffle" or weights is not None:
         what = f"sampling={scheme!r}" if weights is None else "sample_weight"
         raise ValueError(
@@ -233,7 +239,7 @@ def new_selector(X, batch_size, scheme, weights, name, several=False):
             "arrays and .npy files; this X is read in order, for which "
             'sampling="shuffle" without weights, or solver="em", is possible'
         )
-    selector = BufferedSelector(X, batch_size, name)
+    selector = BufferedSelector(X, batch_size)
     if several and len(selector.cuts) > 2 and not X.source.can_read_twice:
         raise ValueError(
             "solver='fittem' reads two passes at the same time, which "

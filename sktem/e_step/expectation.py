@@ -13,7 +13,7 @@ from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
 from sktem.models.contract import check_latents, checked_mean_statistics
 from sktem.rows.base import rows_per_block
-from sktem.rows.checked import CheckedRows, can_remember
+from sktem.rows.held import carrier_of
 
 __all__ = ["Batch", "Expectation", "FullPass", "check_memory_of_rows"]
 
@@ -27,7 +27,9 @@ ROWS_TO_CHECK = 64
 def check_memory_of_rows(X, sampler, solver) -> None:
     """Raise an error if a fit has to remember latents of rows that cannot do so."""
     kept = "the chains" if sampler.markov else "latents"
-    if can_remember(X) or not (sampler.markov or solver.keeps_latents(sampler)):
+    if carrier_of(X).can_remember or not (
+        sampler.markov or solver.keeps_latents(sampler)
+    ):
         return
     raise TypeError(
         f"{type(solver).__name__} with {type(sampler).__name__} keeps {kept} of each "
@@ -48,10 +50,18 @@ class Batch(NamedTuple):
     coefficients : ndarray
         ``sum_i coefficients[i] * S_i`` is an unbiased estimate of the mean of S over
         all rows (weighted, if there are weights).
+    values : array-like or None
+        The rows, where they have been read; None is for the carrier to take them.
     """
 
     rows: np.ndarray
     coefficients: np.ndarray
+    values: Any = None
+
+    def part(self, members: np.ndarray) -> Batch:
+        """Return some of the rows, by their positions in the batch."""
+        values = None if self.values is None else self.values[members]
+        return Batch(self.rows[members], self.coefficients[members], values)
 
 
 class FullPass(NamedTuple):
@@ -84,7 +94,7 @@ class Expectation:
         The model.
     sampler : Sampler
         How latents are drawn.
-    X : array-like
+    X : array-like or Carrier
         The data.
     sample_weight : ndarray of shape (n,) or None
         Positive weights of the rows.
@@ -116,10 +126,10 @@ class Expectation:
     def __init__(self, model, sampler, X, sample_weight, generators, first_row=0):
         self.model = model
         self.sampler = sampler
-        self.X = X
+        self.X = carrier_of(X)
         self.generators = generators
         self.first_row = first_row
-        self.n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.n_rows = len(self.X)
         #: Rows of which shares are taken: more where these are one part of them.
         self.n_all_rows = self.n_rows
         self.weights = (
@@ -131,7 +141,6 @@ class Expectation:
         self.full_pass_done: FullPass | None = None
         self.folder: str | None = None
         self.checked = False
-        self.by_blocks = isinstance(X, CheckedRows)
         self._taken: tuple[Any, Any] = (None, None)
         # An iteration, and how many batches of it have been drawn.
         self._batches = (0, 0)
@@ -208,17 +217,13 @@ class Expectation:
 
     def chunks(self):
         """Yield consecutive rows, as many as are handled at once in a pass."""
-        size = ROWS_PER_CHUNK
-        if getattr(self.X, "ndim", 1) == 2:
-            size = min(size, rows_per_block(self.X.shape[1]))
-        if self.by_blocks:
-            for start, block in self.X.blocks(size):
-                rows = slice(start, start + len(block))
-                self._taken = (rows, block)
-                yield rows
-            return
-        for start in range(0, self.n_rows, size):
-            yield slice(start, min(start + size, self.n_rows))
+        shape, size = self.X.shape, ROWS_PER_CHUNK
+        if len(shape) == 2:
+            size = min(size, rows_per_block(shape[1]))
+        for start, block in self.X.blocks(size):
+            rows = slice(start, start + len(block))
+            self._taken = (rows, block)
+            yield rows
 
     def take(self, rows):
         """Return rows of the data.
@@ -233,18 +238,15 @@ class Expectation:
         array-like
             The rows.
         """
-        if rows is self._taken[0]:
-            return self._taken[1]
-        if isinstance(rows, slice):
-            return self.X[rows]
-        if self.by_blocks:
+        if rows is not self._taken[0]:
             self._taken = (rows, self.X.take(rows))
-        else:
-            # take is several times faster than indexing with an array of numbers.
-            plain = isinstance(self.X, np.ndarray)
-            taken = self.X.take(rows, axis=0) if plain else self.X[rows]
-            self._taken = (rows, taken)
         return self._taken[1]
+
+    def take_batch(self, batch: Batch):
+        """Return the rows of a batch."""
+        if batch.values is not None:
+            self._taken = (batch.rows, batch.values)
+        return self.take(batch.rows)
 
     def draw(self, rows, params: Any, iteration: int) -> np.ndarray:
         """Draw the latents of rows and advance their chains.
@@ -316,7 +318,7 @@ class Expectation:
             The sum.
         """
         mean = average_statistics(
-            self.model, self.take(batch.rows), Z, batch.coefficients
+            self.model, self.take_batch(batch), Z, batch.coefficients
         )
         return mean * batch.coefficients.sum()
 
@@ -337,8 +339,7 @@ class Expectation:
         """
         total: Any = 0.0
         for members, Z in memory.groups(batch.rows):
-            part = Batch(batch.rows[members], batch.coefficients[members])
-            total = total + self.of(part, Z)
+            total = total + self.of(batch.part(members), Z)
         return total
 
     def statistics(self, batch: Batch, params: Any, iteration: int) -> np.ndarray:
@@ -358,10 +359,9 @@ class Expectation:
         ndarray of shape (n_statistics,)
             The sum.
         """
+        X = self.take_batch(batch)
         if self.fused:
-            mean, _ = self.model.expected_statistics(
-                self.take(batch.rows), params, batch.coefficients
-            )
+            mean, _ = self.model.expected_statistics(X, params, batch.coefficients)
             self.rows_visited += len(batch.rows)
             return mean * batch.coefficients.sum()
         return self.of(batch, self.draw(batch.rows, params, iteration))
@@ -435,6 +435,7 @@ class Expectation:
         ndarray of shape (n_statistics,)
             The sum.
         """
+        self.take_batch(batch)
         Z = self.draw(batch.rows, params, iteration)
         memory.put(batch.rows, Z)
         return self.of(batch, Z)
@@ -521,8 +522,9 @@ class Expectation:
     def _expected_statistics(self, params):
         """Return mean statistics and mean log-likelihood of all rows."""
         model = self.model
-        if not self.by_blocks or model.reads_blocks:
-            return model.expected_statistics(self.X, params, self.weights)
+        if self.X.in_memory or model.reads_blocks:
+            view = self.X.model_view()
+            return model.expected_statistics(view, params, self.weights)
         mean: Any = 0.0
         log_likelihood = 0.0
         for rows in self.chunks():

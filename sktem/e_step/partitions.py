@@ -15,10 +15,17 @@ import numpy as np
 from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
 from sktem.e_step.random import Generators
 from sktem.e_step.row_random import PASS
+from sktem.rows.held import carrier_of
 from sktem.rows.partitions import PartSum, aligned_slices, joined_sums, total_of
 from sktem.rows.tasks import reduced
 
-__all__ = ["PartitionedExpectation"]
+__all__ = ["PartitionedExpectation", "expectation_of"]
+
+
+def expectation_of(model, sampler, X, sample_weight, generators, first_row=0):
+    """Return the E-step of rows, where they are; for parameters see `Expectation`."""
+    kind = PartitionedExpectation if carrier_of(X).is_remote else Expectation
+    return kind(model, sampler, X, sample_weight, generators, first_row)
 
 
 class PartitionedExpectation(Expectation):
@@ -29,6 +36,7 @@ class PartitionedExpectation(Expectation):
     """
 
     can_measure_all = False
+    X: Any
 
     def statistics(self, batch, params, iteration):
         """Visit the rows of a batch and return ``sum_i c_i S_i``."""
@@ -63,11 +71,11 @@ class PartitionedExpectation(Expectation):
     def _expected_statistics(self, params):
         model = self.model
         if model.reads_blocks:
-            return model.expected_statistics(self.X, params, self.weights)
+            return model.expected_statistics(self.X.model_view(), params, self.weights)
         function = partial(
             _expected_share, model=model, params=params, n_rows=self.n_rows
         )
-        return self.X.summed(function, ROWS_PER_CHUNK, self.weights)
+        return self.X.summed(function, self.weights, size=ROWS_PER_CHUNK)
 
     def _visit(self, params, iteration, purpose) -> Visit:
         return Visit(

@@ -22,8 +22,7 @@ from sktem.estimators.runs import (
 from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
-from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import PartitionedRows
+from sktem.rows.held import carrier_of
 from sktem.samplers import SAMPLERS, ExactDraws, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
     check_compatible,
@@ -47,9 +46,6 @@ __all__ = [
 
 #: Rows of a batch, at most, where the estimator chooses.
 LARGEST_BATCH = 1024
-
-#: The same for partitions of Dask, where each batch costs tasks.
-LARGEST_DASK_BATCH = 1 << 20
 
 #: Settings of the loop that a face may leave out, with their values then.
 WITHOUT = {
@@ -191,11 +187,9 @@ class LoopEstimator(EpochEstimator):
 
     def _batch_size_of(self, X):
         """Return the rows of a batch of X."""
-        n_rows = len(X)
-        if isinstance(X, PartitionedRows):
-            automatic = max(1, min(LARGEST_DASK_BATCH, n_rows // 20))
-            return min(self._given_batch_size(automatic), n_rows)
-        return min(self._resolved_batch_size(n_rows), n_rows)
+        n_rows, most = len(X), carrier_of(X).largest_batch
+        automatic = max(1, min(most, n_rows // 20))
+        return min(self._given_batch_size(automatic), n_rows)
 
     def _given_batch_size(self, automatic):
         """Return ``batch_size``, checked, or the meaning of "auto"."""
@@ -214,8 +208,7 @@ class LoopEstimator(EpochEstimator):
         history = state.history
         history.solver = _name_of(self._solver_name(settings.model), {})
         history.sampler = _name_of(settings.sampler, self._samplers)
-        in_order = isinstance(X, CheckedRows) and not X.can_take
-        if in_order and not hasattr(self, "sampling"):
+        if not carrier_of(X).can_take and not hasattr(self, "sampling"):
             settings = replace(settings, sampling="shuffle")
         run(settings, X, state, sample_weight=sample_weight, on_epoch=on_epoch)
 

@@ -143,7 +143,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
-        return rows.summed(function, ROWS_PER_BLOCK, sample_weight)
+        return rows.summed(function, sample_weight, size=ROWS_PER_BLOCK)
     sums = None
     for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):
         found = function(rows, weights=weights)

@@ -31,7 +31,7 @@ from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.models.base import LatentModel
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 from sktem.rows.sources import found_rows
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
@@ -420,7 +420,7 @@ def _likelihood(X, *, weights, model, params):
 
 def _rows_of_start(X, generators):
     """Return the rows from which a model makes its first parameters."""
-    if not isinstance(X, CheckedRows):
+    if carrier_of(X).in_memory:
         return X
     rows = np.arange(len(X))
     if len(X) > MOST_ROWS_OF_START:

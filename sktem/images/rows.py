@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.estimators.by_blocks import gathered
 from sktem.images.shapes import rows_of
 from sktem.rows.base import Rows, rows_per_block
-from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
+from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.files import (
     check_length,
     found_files,
@@ -20,6 +20,7 @@ from sktem.rows.files import (
     opened,
     rows_of_files,
 )
+from sktem.rows.held import carrier_of
 from sktem.rows.partitions import DaskRows
 from sktem.rows.sources import as_chunk, at_least_one, found_rows
 
@@ -147,7 +148,7 @@ def found_images(X) -> Rows | None:
 
 def images_of_start(X, sample_weight, rng):
     """Return the images from which a start is made, all of them or a sample."""
-    if not isinstance(X, CheckedRows):
+    if carrier_of(X).in_memory:
         return X, sample_weight
     size, rows = max(MOST_PIXELS // X.shape[1], 1), np.arange(len(X))
     if len(X) > size:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.e_step.batches import BufferedSelector, RowSelector, new_selector
-from sktem.e_step.expectation import Expectation, FullPass
-from sktem.e_step.partitions import PartitionedExpectation
+from sktem.e_step.expectation import FullPass
+from sktem.e_step.partitions import expectation_of
 from sktem.loop.convergence import check_change, check_gap
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.measuring import measured, new_monitor
@@ -19,8 +19,6 @@ from sktem.loop.stages import first_stage, has_last_stage, last_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
 from sktem.models.contract import has_nan, nan_message
-from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import PartitionedRows
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
@@ -42,7 +40,7 @@ def run(
     ----------
     settings : RunSettings
         Parts and settings.
-    X : array-like
+    X : array-like or Carrier
         The data.
     state : RunState
         A fresh state with starting parameters and generators, or one to be resumed.
@@ -75,8 +73,7 @@ class _Loop:
         self.settings = settings
         self.state = state
         self.merge = merge
-        kind = PartitionedExpectation if isinstance(X, PartitionedRows) else Expectation
-        self.expectation = kind(
+        self.expectation = expectation_of(
             settings.model,
             settings.sampler,
             X,
@@ -84,6 +81,7 @@ class _Loop:
             state.generators,
             state.first_row,
         )
+        self.X = self.expectation.X
         self.expectation.folder = settings.memory
         self.expectation.chains = state.chains
         self.expectation.rows_visited = state.rows_visited
@@ -102,13 +100,10 @@ class _Loop:
             settings.batch_size < self.n or settings.sampling == "fixed"
         )
         plain = plain and settings.average != "tail" and merge is None
-        plain = plain and isinstance(X, (np.ndarray, CheckedRows))
-        plain = plain and not isinstance(X, PartitionedRows)
+        plain = plain and not self.X.is_remote
+        plain = plain and (self.X.array is not None or not self.X.in_memory)
         parts = (settings.model, settings.sampler, solver)
         self.sweep = find(*parts) if plain else None
-        for selector in state.selectors:
-            if isinstance(selector, BufferedSelector):
-                selector.X = X  # a checkpoint is without the data
         if settings.on_all_rows and self.expectation.can_measure_all:
             state.monitor = new_monitor(state, self.n)
         self.cpu_start = time.process_time() - state.cpu_time
@@ -124,7 +119,7 @@ class _Loop:
                 f"the starting parameters of {type(settings.model).__name__} are NaN: "
                 f"{state.params!r}"
             )
-        size = settings.sample.of(self.n, self.expectation.by_blocks)
+        size = settings.sample.of(self.n, not self.X.in_memory)
         state.monitor = new_monitor(state, size)
         if state.phase is None:
             state.iterates = IterateRule(settings.average)
@@ -154,11 +149,8 @@ class _Loop:
         size, weights = settings.batch_size, expectation.weights
         if self.full_batch:
             return RowSelector(self.n, size, settings.sampling, weights)
-        name = f"index set {index}"
         several = settings.solver.n_index_sets > 1
-        return new_selector(
-            expectation.X, size, settings.sampling, weights, name, several
-        )
+        return new_selector(self.X, size, settings.sampling, weights, several)
 
     def epoch(self) -> bool:
         """Run an epoch, and go back by one if the M-step has given NaN."""
@@ -267,7 +259,8 @@ class _Loop:
         state, settings = self.state, self.settings
         state.solver.iteration += 1
         batches = tuple(
-            selector.next(state.generators.indices) for selector in state.selectors
+            selector.next(state.generators.indices, self.X)
+            for selector in state.selectors
         )
         proxy = self.ask(settings.solver.proxy, batches, state.params)
         self.update(proxy, gamma)

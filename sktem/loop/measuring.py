@@ -41,8 +41,6 @@ def measured(
     assert monitor is not None
     state.of_sample = full_pass is None and bool(monitor.halves)
     if full_pass is None:
-        if expectation.by_blocks and state.of_sample:
-            expectation.X.hold("monitor", monitor.rows)
         recursion = state.solver
         return *monitor.measure(
             expectation, state.params, recursion.s, recursion.iteration

@@ -72,6 +72,24 @@ class Monitor:
             # Split before sorting: they are random whatever the order of the data.
             self.halves = (np.sort(rows[0::2]), np.sort(rows[1::2]))
         self.rows_visited = 0
+        #: Rows of the halves, where it takes long to read them.
+        self._held: list | None = None
+
+    def __getstate__(self):
+        return {**self.__dict__, "_held": None}
+
+    def _rows_of(self, expectation, part, rows):
+        """Return rows to measure; those of a sample are kept where reading is slow."""
+        X = expectation.X
+        if not self.halves or (X.can_take and not X.is_remote):
+            return expectation.take(rows)
+        if self._held is None:
+            numbers = self.rows
+            values = X.take(numbers)
+            self._held = [
+                values[np.searchsorted(numbers, half)] for half in self.halves
+            ]
+        return self._held[part]
 
     @property
     def rows(self) -> np.ndarray | None:
@@ -105,12 +123,13 @@ class Monitor:
         sums = shares = 0.0
         for k in range(draws):
             means, masses = [], []
-            for rows in self.halves or expectation.chunks():
+            for part, rows in enumerate(self.halves or expectation.chunks()):
                 share = expectation.shares(rows)
                 if len(share) == 0:
                     continue
+                X = self._rows_of(expectation, part, rows)
                 mean, log_likelihood = self._part(
-                    expectation, rows, share, params, iteration, MONITOR + k
+                    expectation, X, rows, share, params, iteration, MONITOR + k
                 )
                 means.append(mean - s)
                 masses.append(share.sum())
@@ -132,9 +151,8 @@ class Monitor:
             return objective, float(square)
 
     @staticmethod
-    def _part(expectation, rows, share, params, iteration, purpose):
+    def _part(expectation, X, rows, share, params, iteration, purpose):
         model, sampler = expectation.model, expectation.sampler
-        X = expectation.take(rows)
         if expectation.fused:
             return model.expected_statistics(X, params, share)
         generators = expectation.generators_of(purpose, iteration, rows)

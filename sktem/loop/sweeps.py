@@ -83,8 +83,8 @@ def draw_visits(
     n_sets = len(selectors)
     width = (X.shape[1] + n_draws) * n_sets * batch_size
     size = min(most, max(1, min(MOST_ITERATIONS, MOST_VALUES // width)))
-    rows, edges, coefficients = _draw_rows(
-        selectors, generators.indices, size, batch_size, len(X)
+    rows, values, edges, coefficients = _draw_rows(
+        selectors, generators.indices, size, batch_size, X
     )
     uniforms = np.empty((len(rows), n_draws))
     if n_draws:
@@ -94,28 +94,32 @@ def draw_visits(
         numbers = expectation.first_row + rows
         fill_visit_uniforms(seed, iteration, BATCH, numbers, edges, uniforms)
     shares = expectation.shares(rows)
-    values, places = _read(X, rows, batch_size)
+    values, places = _read(X, rows, values, batch_size)
     return SweepVisits(rows, values, places, uniforms, edges, coefficients, shares)
 
 
-def _read(X, rows, batch_size):
+def _read(X, rows, values, batch_size):
     """Return rows, and where those of the visits are among them."""
-    plain = isinstance(X, np.ndarray) and X.dtype == np.float64 and X.flags.carray
+    table = X.array
+    plain = table is not None and table.dtype == np.float64 and table.flags.carray
     if plain and batch_size > 1:  # a tile of rows can be read where they are
-        return np.asarray(X), rows
-    values = np.ascontiguousarray(X.take(rows, axis=0), dtype=np.float64)
-    return values, np.arange(len(rows))
+        return np.asarray(table), rows
+    values = X.take(rows) if values is None else values
+    return np.ascontiguousarray(values, dtype=np.float64), np.arange(len(rows))
 
 
-def _draw_rows(selectors, rng, size, batch_size, n_rows):
-    """Return rows, edges and coefficients of the next batches."""
+def _draw_rows(selectors, rng, size, batch_size, X):
+    """Return indices, rows or None, edges and coefficients of the next batches."""
+    values = None
     weighted = getattr(selectors[0], "weights", None) is not None
     if not weighted and getattr(selectors[0], "scheme", "shuffle") == "shuffle":
-        drawn = [one.several(rng, size) for one in selectors]
-        rows = np.concatenate([part for part, _ in drawn])
-        lengths = np.stack([np.diff(edges) for _, edges in drawn])
+        drawn = [one.several(rng, size, X) for one in selectors]
+        rows = np.concatenate([part for part, *_ in drawn])
+        if drawn[0][1] is not None:
+            values = np.concatenate([part for _, part, _ in drawn])
+        lengths = np.stack([np.diff(edges) for *_, edges in drawn])
     elif not weighted and batch_size == 1:
-        rows = rng.integers(n_rows, size=(size, len(selectors))).T.ravel()
+        rows = rng.integers(len(X), size=(size, len(selectors))).T.ravel()
         lengths = np.ones((len(selectors), size), dtype=np.intp)
     else:
         batches = [[one.next(rng) for one in selectors] for _ in range(size)]
@@ -123,8 +127,8 @@ def _draw_rows(selectors, rng, size, batch_size, n_rows):
         rows = np.concatenate([batch.rows for batch in in_order])
         coefficients = np.concatenate([batch.coefficients for batch in in_order])
         lengths = np.array([len(batch.rows) for batch in in_order])
-        return rows, _edges(lengths.reshape(len(selectors), -1)), coefficients
-    return rows, _edges(lengths), np.repeat(1.0 / lengths, lengths.ravel())
+        return rows, None, _edges(lengths.reshape(len(selectors), -1)), coefficients
+    return rows, values, _edges(lengths), np.repeat(1.0 / lengths, lengths.ravel())
 
 
 def _edges(lengths):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +16,16 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.kernels.blocks import rows_per_block
 from sktem.mixture import tensors
 from sktem.mixture.kernels import e_step as kernels
 from sktem.models.base import LatentModel
+from sktem.rows.held import carrier_of
 
 __all__ = ["GaussianMixtureModel", "GaussianMixtureParams"]
+
+#: Blocks for which the threads have work before the next rows are read.
+BLOCKS_READ_AT_ONCE = 4
 
 
 class GaussianMixtureParams(NamedTuple):
@@ -167,11 +173,26 @@ class GaussianMixtureModel(LatentModel):
 
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood in one fused pass."""
-        sums, log_likelihood = self.kernels_of(X).expected_statistics(
-            X, self.kernel_params(params), sample_weight, self.n_jobs
+        sums, log_likelihood = self._expected_sums(
+            carrier_of(X), self.kernel_params(params), sample_weight
         )
         total = len(X) if sample_weight is None else sample_weight.sum()
         return sums / total, log_likelihood / total
+
+    def _expected_sums(self, rows, params, weights):
+        """Return sums of expected statistics and of log-likelihoods."""
+        view = rows.model_view()
+        compute = partial(self.kernels_of(view).expected_statistics, params=params)
+        if rows.in_memory:
+            return compute(view, weights=weights, n_jobs=self.n_jobs)
+        size = rows_per_block(rows.shape[1])
+        if rows.is_remote:
+            return rows.summed(compute, weights, size=size)
+        sums = None
+        for first, block in rows.blocks(BLOCKS_READ_AT_ONCE * size):
+            part = None if weights is None else weights[first : first + len(block)]
+            sums = compute(block, weights=part, n_jobs=self.n_jobs, before=sums)
+        return sums
 
     def posterior(self, X, params):
         """Return posterior probabilities of the components."""

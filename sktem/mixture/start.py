@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
-from sktem.rows.arrays import ArrayRows
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "START_METHODS",
@@ -115,7 +115,7 @@ def chosen_rows(X, n_components, size, random_state):
         least = ROWS_PER_PARAMETER * n_components * (n_features + 1)
         size = max(MOST_VALUES // n_features, least)
     if size is None or size >= n_rows:
-        return None if isinstance(X, np.ndarray) else np.arange(n_rows)
+        return None if carrier_of(X).array is not None else np.arange(n_rows)
     size = max(size, n_components)
     if n_rows <= MOST_PERMUTED:
         return np.sort(random_state.choice(n_rows, size, replace=False))
@@ -129,17 +129,7 @@ def assigned_statistics(model, X, params, sample_weight=None):
     Means from a sample of the rows become a start from all of them.
     """
     assigned = partial(_assigned, model=model, means=params.means)
-    if hasattr(X, "summed"):
-        total, mass = X.summed(assigned, ROWS_PER_CHUNK, sample_weight)
-        return total / mass
-    total, mass = 0.0, 0.0
-    rows_of = ArrayRows(X) if isinstance(X, np.ndarray) else X
-    for start, block in rows_of.blocks(ROWS_PER_CHUNK):
-        rows = slice(start, start + len(block))
-        weights = None if sample_weight is None else sample_weight[rows]
-        found, share = assigned(block, weights=weights)
-        total = total + found
-        mass += share
+    total, mass = carrier_of(X).summed(assigned, sample_weight, size=ROWS_PER_CHUNK)
     return total / mass
 
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.rows.checked import share_of, summed
+from sktem.rows.checked import share_of
+from sktem.rows.held import carrier_of
 
 __all__ = ["Scaling"]
 
@@ -22,8 +23,9 @@ class Scaling(NamedTuple):
     def of(cls, X, weights=None):
         """Return the scaling of data, an array or rows that are read by blocks."""
         total = len(X) if weights is None else weights.sum()
-        (centre,) = summed(partial(_average, total), X, weights)
-        (squares,) = summed(partial(_average, total, centre=centre), X, weights)
+        rows = carrier_of(X)
+        (centre,) = rows.summed(partial(_average, total), weights)
+        (squares,) = rows.summed(partial(_average, total, centre=centre), weights)
         scale = np.sqrt(squares)
         if len(large := np.flatnonzero(~np.isfinite(scale))):
             raise ValueError(

@@ -28,8 +28,7 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
-from sktem.rows.checked import CheckedRows, check_columns, summed
-from sktem.rows.mapped import MappedRows
+from sktem.rows.checked import check_columns
 from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import found_rows
 from sktem.samplers import ULA
@@ -184,14 +183,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         X, sample_weight = checked_rows(self, source, sample_weight, dtype=np.float64)
         y = _checked_counts(y, X)
         scaling = Scaling.of(X, sample_weight)
-        if isinstance(X, PartitionedRows):
-            made = X.mapped(partial(_scaled_rows, scaling), y)
-            return made, sample_weight, scaling
-
-        def scaled(rows, chunk):
-            return _scaled_rows(scaling, chunk, y[rows])
-
-        return CheckedRows(MappedRows(X, scaled)), sample_weight, scaling
+        return X.mapped(partial(_scaled_rows, scaling), y), sample_weight, scaling
 
     def _checked_in_memory(self, X, y, sample_weight):
         """Return rows of scaled features for a fit, with weights and scaling."""
@@ -355,7 +347,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             rows = PartitionedRows(X)
             rows = rows.mapped(_rows, _checked_counts(y, rows))
             function = partial(_log_likelihood, params=self.params_)
-            return float(summed(function, rows)[0])
+            return float(rows.summed(function)[0])
         counts = _checked_counts(y)
         total, first = 0.0, 0
         for block, _ in each_block(self, X):

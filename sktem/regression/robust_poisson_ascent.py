@@ -12,7 +12,8 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
-from sktem.rows.checked import joined, share_of, summed
+from sktem.rows.checked import share_of
+from sktem.rows.held import carrier_of
 
 __all__ = ["ascend", "best_start", "has_maximum"]
 
@@ -29,7 +30,7 @@ def _derivatives(rows, params, weights):
 
     Louis' formula for each row, with the moments of ``d = z - mean``.
     """
-    return summed(partial(_of_block, params=params), rows, weights)
+    return carrier_of(rows).summed(partial(_of_block, params=params), weights)
 
 
 def _of_block(rows, params, weights):
@@ -78,7 +79,9 @@ def ascend(rows, params, weights):
         step, left = _step(gradient, hessian, frozen)
         if not left > 1e-9 * max(1.0, abs(value) * 1e-3):
             break
-        moves = joined(partial(_largest_move, step=step[:-1]), _largest, rows)
+        moves = carrier_of(rows).joined(
+            partial(_largest_move, step=step[:-1]), _largest
+        )
         size = min(1.0, LONGEST_STEP / max(moves, abs(step[-1]), 1e-300))
         while size > 1e-10:
             trial = RobustPoissonParams(
@@ -102,7 +105,7 @@ def has_maximum(rows, params, weights):
     """
     weights = weights / weights.mean()
     found = partial(_information, params=params)
-    information, gram = summed(found, rows, weights)
+    information, gram = carrier_of(rows).summed(found, weights)
     values, vectors = np.linalg.eigh(gram / weights.sum())
     # Columns that depend on others leave the likelihood as it is.
     kept = values > FLAT * values[-1]
@@ -154,13 +157,13 @@ def _poisson(rows, weights):
     """Return the coefficients of the Poisson regression, by Newton's method."""
 
     def value_at(b):
-        return summed(partial(_poisson_value, b=b), rows, weights)[0]
+        return carrier_of(rows).summed(partial(_poisson_value, b=b), weights)[0]
 
     def derivatives_at(b):
-        return summed(partial(_poisson_derivatives, b=b), rows, weights)
+        return carrier_of(rows).summed(partial(_poisson_derivatives, b=b), weights)
 
     b = np.zeros(rows.shape[1] - 1)
-    (mean,) = summed(partial(_mean_count, weights.sum()), rows, weights)
+    (mean,) = carrier_of(rows).summed(partial(_mean_count, weights.sum()), weights)
     b[0] = np.log(mean + 1e-3)
     with np.errstate(over="ignore"):
         value = value_at(b)
@@ -202,9 +205,9 @@ def _residual(total, rows, weights, b):
 
 def _least_squares(rows, weights):
     """Return weighted least squares of ``log(y + 1/2)``."""
-    reduced = joined(_weighted, _triangular, rows, weights)
+    reduced = carrier_of(rows).joined(_weighted, _triangular, weights)
     b = np.linalg.lstsq(reduced[:, :-1], reduced[:, -1], rcond=None)[0]
-    (rest,) = summed(partial(_residual, weights.sum(), b=b), rows, weights)
+    (rest,) = carrier_of(rows).summed(partial(_residual, weights.sum(), b=b), weights)
     return RobustPoissonParams(b, max(float(rest), 0.01))
 
 
@@ -223,9 +226,9 @@ def _values(rows, weights, starts):
 def best_start(rows, weights):
     """Return the likelier of two starts: a Poisson regression and least squares."""
     b = _poisson(rows, weights)
-    beyond, squares = summed(partial(_excess, b=b), rows, weights)
+    beyond, squares = carrier_of(rows).summed(partial(_excess, b=b), weights)
     excess = beyond / max(squares, 1e-300)
     variance = float(np.clip(np.log1p(max(excess, 0.0)), 1e-3, 3.0))
     starts = [RobustPoissonParams(b, variance), _least_squares(rows, weights)]
-    values = summed(partial(_values, starts=starts), rows, weights)
+    values = carrier_of(rows).summed(partial(_values, starts=starts), weights)
     return starts[int(np.nanargmax(values))]

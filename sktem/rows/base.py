@@ -1,4 +1,4 @@
-"""The contract of rows that are read block by block, again on every pass."""
+"""The contracts of rows: of where they come from, and of those of a fit."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from types import MappingProxyType
+from typing import Any, Protocol
 
 import numpy as np
 
 __all__ = [
     "ROWS_PER_BLOCK",
+    "Carrier",
     "ChangedRowsError",
     "Rows",
     "aligned",
@@ -162,6 +164,75 @@ class Rows(ABC):
             The rows.
         """
         raise TypeError(f"{type(self).__name__} reads rows in order only")
+
+
+class Carrier(Protocol):
+    """Rows of a fit, as the loop, the E-step and the estimators see them.
+
+    Rows in memory, by blocks and on Dask have these methods; nobody else asks of which
+    of these kinds they are.
+    """
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether all rows are in the memory of this process."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether functions of rows are sent to where the rows are."""
+
+    @property
+    def can_take(self) -> bool:
+        """Whether single rows are read in a time that all others have no part in."""
+
+    @property
+    def can_remember(self) -> bool:
+        """Whether values of rows, such as latents, are kept from visit to visit."""
+
+    @property
+    def largest_batch(self) -> int:
+        """Rows of a batch, at most, where an estimator chooses."""
+
+    @property
+    def array(self) -> np.ndarray | None:
+        """The rows, where they are an array of NumPy in memory."""
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether there is a NaN."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows, and of columns where there are some."""
+
+    @property
+    def dtype(self) -> Any:
+        """Type of the numbers."""
+
+    @property
+    def namespace(self) -> Any:
+        """Namespace of the arrays of rows."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def model_view(self) -> Any:
+        """Return all rows for models that read blocks themselves."""
+
+    def take(self, indices) -> Any:
+        """Return chosen rows."""
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, Any]]:
+        """Yield the row index of the first row and the rows, in aligned blocks."""
+
+    def summed(self, function: Callable, weights=None, *, size=None) -> tuple:
+        """Return sums over aligned blocks of ``function(rows, weights=weights)``."""
+
+    def joined(self, function: Callable, join: Callable, weights=None) -> Any:
+        """Return ``join`` of results of ``function(rows, weights=weights)``."""
+
+    def mapped(self, function: Callable, beside=None) -> Carrier:
+        """Return the rows that a function makes of these, and of values beside them."""
 
 
 def as_iterator(chunks):

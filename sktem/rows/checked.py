@@ -14,13 +14,12 @@ from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator, rows_p
 
 __all__ = [
     "CheckedRows",
-    "aligned_blocks",
-    "can_remember",
+    "MappedRows",
     "check_columns",
     "checked_blocks",
-    "joined",
+    "results_of_blocks",
     "share_of",
-    "summed",
+    "summed_blocks",
 ]
 
 
@@ -44,13 +43,14 @@ class CheckedRows:
         Whether there is a NaN.
     lengths : ndarray of int
         Rows of each piece.
-    held : dict
-        Row indices, sorted, and rows that are held in memory, by name.
     """
 
     ndim = 2
-    #: Whether what belongs to a row can be kept from one visit to the next.
+    in_memory = False
     can_remember = True
+    largest_batch = 1024
+    array = None
+    namespace = np
 
     def __init__(
         self, source: Rows, check: Callable | None = None, allow_nan: bool = False
@@ -58,7 +58,6 @@ class CheckedRows:
         self.source = source
         self.names = source.names
         self.can_take = source.can_take
-        self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.lengths = np.zeros(source.n_pieces, dtype=np.int64)
         self.has_nan = False
         types, n_columns = set(), None
@@ -74,6 +73,11 @@ class CheckedRows:
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
         self.shape = (int(self.lengths.sum()), n_columns or 0)
         self.starts = np.cumsum(self.lengths) - self.lengths
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether functions of rows are sent to where the rows are."""
+        return False
 
     def __len__(self):
         return self.shape[0]
@@ -110,25 +114,77 @@ class CheckedRows:
             for first, block in aligned((chunk for _, chunk in pieces), size):
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)
 
+    def model_view(self):
+        """Return what a model gets as all rows."""
+        return self
+
     def take(self, indices: np.ndarray, axis: int = 0) -> np.ndarray:
-        """Return chosen rows: held ones, or read, if need be by a pass over all."""
+        """Return chosen rows, if need be by a pass over all."""
         flat = np.ravel(indices)
-        values = self._held_rows(flat)
-        if values is None:
-            if self.can_take:
-                values = self.source.take(flat).astype(self.dtype, copy=False)
-            else:
-                values = self._gathered(flat)
+        if self.can_take:
+            values = self.source.take(flat).astype(self.dtype, copy=False)
+        else:
+            values = self._gathered(flat)
         return values.reshape(*np.shape(indices), self.shape[1])
 
     __getitem__ = take
 
-    def hold(self, name: str, indices: np.ndarray) -> None:
-        """Hold rows in memory that are asked for again and again, by sorted numbers."""
-        before = self.held.get(name)
-        same = before is not None and np.array_equal(before[0], indices)
-        if not (same or self.can_take):
-            self.held[name] = (indices, self._gathered(indices))
+    def summed(self, function: Callable, weights=None, *, size=None) -> tuple:
+        """Return sums over aligned blocks of ``function(rows, weights=weights)``.
+
+        Parameters
+        ----------
+        function : callable
+            Returns a tuple of arrays and numbers.
+        weights : ndarray of shape (n_rows,) or None, default=None
+            Weights of the rows.
+        size : int or None, default=None
+            Rows of a block; None takes that of :meth:`blocks`.
+
+        Returns
+        -------
+        tuple
+            The sums.
+        """
+        return summed_blocks(self.blocks(size), function, weights)
+
+    def joined(self, function: Callable, join: Callable, weights=None):
+        """Return ``join`` of results of ``function(rows, weights=weights)``.
+
+        Parameters
+        ----------
+        function : callable
+            Called with rows and ``weights``.
+        join : callable
+            Makes one result of some.
+        weights : ndarray of shape (n_rows,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        object
+            The result.
+        """
+        return reduce(join, results_of_blocks(self.blocks(), function, weights))
+
+    def mapped(self, function: Callable, beside=None) -> CheckedRows:
+        """Return the rows that a function makes of these.
+
+        Parameters
+        ----------
+        function : callable
+            Called with an array of some rows; returns as many rows.
+        beside : ndarray of shape (n_rows,) or None, default=None
+            A number for each row, of which those of the rows are the second argument.
+
+        Returns
+        -------
+        CheckedRows
+            The rows, with the names of these.
+        """
+        made = CheckedRows(MappedRows(self, function, beside), allow_nan=True)
+        made.names = self.names
+        return made
 
     def buffers(self, order, sizes) -> Generator[tuple[np.ndarray, np.ndarray]]:
         """Yield sorted numbers and rows, many at once, in an order of the pieces."""
@@ -157,20 +213,6 @@ class CheckedRows:
             content.update(block.data)
         return content.hexdigest()
 
-    def held_with(self, indices):
-        """Return held row indices and rows, and where the given ones are, or None."""
-        for numbers, rows in self.held.values():
-            places = np.searchsorted(numbers, indices)
-            inside = places < len(numbers)
-            if inside.all() and (numbers[places] == indices).all():
-                return numbers, rows, places
-        return None
-
-    def _held_rows(self, indices):
-        """Return rows if all of them are held under one name, else None."""
-        held = self.held_with(indices)
-        return None if held is None else held[1].take(held[2], axis=0)
-
     def _gathered(self, indices):
         """Return chosen rows by a pass over all."""
         order = np.argsort(indices, kind="stable")
@@ -182,9 +224,44 @@ class CheckedRows:
         return rows
 
 
-def can_remember(X) -> bool:
-    """Return whether values of rows can be kept from one visit to the next."""
-    return getattr(X, "can_remember", True)
+class MappedRows(Rows):
+    """What a function returns of rows.
+
+    Parameters
+    ----------
+    checked : CheckedRows
+        The rows.
+    function : callable
+        Called with rows; returns as many rows.
+    beside : ndarray of shape (n_rows,) or None, default=None
+        A number for each row, of which those of the rows are the second argument.
+    """
+
+    def __init__(self, checked: CheckedRows, function: Callable, beside=None):
+        self.checked = checked
+        self.function = function
+        self.beside = beside
+        self.n_rows = len(checked)
+        self.n_pieces = len(checked.lengths)
+        self.can_take = checked.can_take
+        self.can_read_twice = checked.source.can_read_twice
+
+    def where(self, index):
+        """Return the name of a piece."""
+        return self.checked.source.where(index)
+
+    def piece(self, index):
+        """Read a piece."""
+        for first, chunk in self.checked.pieces([index]):
+            yield self._made(slice(first, first + len(chunk)), chunk)
+
+    def take(self, indices):
+        """Return chosen rows."""
+        return np.asarray(self._made(indices, self.checked.take(indices)))
+
+    def _made(self, indices, rows):
+        given = () if self.beside is None else (self.beside[indices],)
+        return self.function(rows, *given)
 
 
 def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
@@ -203,68 +280,17 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
         yield np.ascontiguousarray(block)
 
 
-def aligned_blocks(X, weights=None):
-    """Yield the rows of an array or CheckedRows by blocks, with their weights or None.
-
-    The blocks are the same for both, and so are sums over them, to the last bit.
-    """
-    size = rows_per_block(X.shape[1])
-    if isinstance(X, CheckedRows):
-        blocks = X.blocks(size)
-    else:
-        starts = range(0, len(X), size)
-        blocks = ((first, X[first : first + size]) for first in starts)
+def results_of_blocks(blocks, function, weights):
+    """Yield what a function returns of blocks and their weights."""
     for first, block in blocks:
-        yield block, None if weights is None else weights[first : first + len(block)]
+        part = None if weights is None else weights[first : first + len(block)]
+        yield function(block, weights=part)
 
 
-def summed(function, X, weights=None) -> tuple:
-    """Return sums over the blocks of an array or CheckedRows, made where the rows are.
-
-    Parameters
-    ----------
-    function : callable
-        Called with rows and ``weights``, those of the rows or None; returns a tuple of
-        arrays and numbers.
-    X : ndarray or CheckedRows
-        The rows.
-    weights : ndarray of shape (n_rows,) or None, default=None
-        Weights of the rows.
-
-    Returns
-    -------
-    tuple
-        The sums.
-    """
-    if hasattr(X, "summed"):
-        return X.summed(function, rows_per_block(X.shape[1]), weights)
-    found = (function(part, weights=w) for part, w in aligned_blocks(X, weights))
-    return reduce(lambda one, other: tuple(map(add, one, other)), found)
-
-
-def joined(function, join, X, weights=None):
-    """Return what ``join`` makes of results of blocks, or of partitions where they lie.
-
-    Parameters
-    ----------
-    function : callable
-        Called with rows and ``weights``.
-    join : callable
-        Makes one result of some.
-    X : ndarray or CheckedRows
-        The rows.
-    weights : ndarray of shape (n_rows,) or None, default=None
-        Weights of the rows.
-
-    Returns
-    -------
-    object
-        The result.
-    """
-    if hasattr(X, "joined"):
-        return X.joined(function, join, weights)
-    found = (function(part, weights=w) for part, w in aligned_blocks(X, weights))
-    return reduce(join, found)
+def summed_blocks(blocks, function, weights) -> tuple:
+    """Return sums of what a function returns of blocks, one after the other."""
+    found = results_of_blocks(blocks, function, weights)
+    return reduce(lambda sums, values: tuple(map(add, sums, values)), found)
 
 
 def share_of(block, weights, total) -> float:

@@ -168,13 +168,14 @@ class PartitionedRows(CheckedRows):
     """
 
     can_remember = False
+    #: A batch costs a round of tasks.
+    largest_batch = 1 << 20
 
     def __init__(self, source: DaskRows, check=None, allow_nan=False):
         self.source: DaskRows = source
         self.workers = Workers()
         self.names = source.names
         self.can_take = True
-        self.held: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         names, coded, width = source.names, source.coded or None, source.n_columns
         self.loaders = [
             Partition(names, source.where(index), width, coded=coded)
@@ -199,6 +200,11 @@ class PartitionedRows(CheckedRows):
         self.beside: np.ndarray | None = None
         self.sent: dict[int, tuple[np.ndarray, dict[int, Any]]] = {}
 
+    @property
+    def is_remote(self):
+        """Whether functions of rows are sent to where the rows are."""
+        return True
+
     def __getstate__(self):
         raise TypeError("rows of a Dask collection cannot be pickled during a fit")
 
@@ -218,7 +224,7 @@ class PartitionedRows(CheckedRows):
             The rows.
         """
         made = object.__new__(PartitionedRows)
-        made.__dict__.update(self.__dict__, held={})
+        made.__dict__.update(self.__dict__)
         given = () if beside is None else (np.zeros(1),)
         if beside is not None:
             made.beside = beside
@@ -274,7 +280,7 @@ class PartitionedRows(CheckedRows):
         """Return delayed calls for partitions that have rows, as they are."""
         return [called(function, self.source.partitions[i]) for i in self.used]
 
-    def summed(self, function, size: int, weights=None) -> tuple:
+    def summed(self, function, weights=None, *, size=None) -> tuple:
         """Return sums over aligned blocks of ``function(rows, weights=weights)``.
 
         The blocks begin at multiples of their size, and their sums are added in an
@@ -285,16 +291,17 @@ class PartitionedRows(CheckedRows):
         ----------
         function : callable
             Returns a tuple of arrays and numbers. It is sent to the partitions.
-        size : int
-            Rows of a block.
         weights : ndarray of shape (n_rows,) or None, default=None
             Weights of the rows.
+        size : int or None, default=None
+            Rows of a block; None is as many as are read at once.
 
         Returns
         -------
         tuple
             The sums.
         """
+        size = rows_per_block(self.shape[1]) if size is None else size
         sums_of = partial(_block_sums, size, function)
         tasks = self.tasks(sums_of, each=self.weights_of(weights))
         sums = reduced(tasks.values(), partial(joined_sums, size))
@@ -360,20 +367,11 @@ class PartitionedRows(CheckedRows):
         return rows
 
     def take(self, indices, axis=0):
-        """Return chosen rows: held ones, or from their partitions."""
-        flat = np.ravel(indices)
-        values = self._held_rows(flat)
-        if values is None:
-            values = self._gathered(flat)
+        """Return chosen rows from their partitions."""
+        values = self._gathered(np.ravel(indices))
         return values.reshape(*np.shape(indices), self.shape[1])
 
     __getitem__ = take
-
-    def hold(self, name, indices):
-        """Hold rows here that are asked for again and again, by sorted numbers."""
-        before = self.held.get(name)
-        if before is None or not np.array_equal(before[0], indices):
-            self.held[name] = (indices, self._gathered(indices))
 
 
 def check_can_remember(estimator, source) -> None:

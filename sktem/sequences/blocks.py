@@ -126,7 +126,6 @@ class SequenceBlocks(CheckedRows):
         if not len(self.table):
             raise ValueError("Found array with 0 sample(s): X has no rows")
         self.can_take, self.has_nan = True, self.table.has_nan
-        self.held: dict[str, Any] = {}
         self.dtype = self.table.dtype
         summaries = self._summaries()
         labels, self.row_counts = (

@@ -49,5 +49,5 @@ class FITTEM(VarianceReducedSolver):
             change = expectation.change(first, memory.latents, params, state.iteration)
             proxy = proxy + change
         if len(second.rows):
-            refresh_memory(memory, expectation, second.rows, params, state.iteration)
+            refresh_memory(memory, expectation, second, params, state.iteration)
         return proxy

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sktem.e_step.expectation import Batch
 from sktem.e_step.memory import LatentMemory
 from sktem.solvers.base import Solver
 
@@ -36,10 +35,10 @@ def first_memory(state, expectation, params):
     return Remembered(latents, state.s)
 
 
-def refresh_memory(memory, expectation, rows, params, iteration):
+def refresh_memory(memory, expectation, batch, params, iteration):
     """Replace remembered latents and update the mean of their statistics."""
-    batch = Batch(rows, expectation.shares(rows))
-    if len(rows) == expectation.n_rows:
+    batch = batch._replace(coefficients=expectation.shares(batch.rows))
+    if len(batch.rows) == expectation.n_rows:
         # All rows: the mean itself costs half of its change.
         memory.mean = expectation.renew(batch, memory.latents, params, iteration)
         return
@@ -73,7 +72,7 @@ class ISAEM(Solver):
 
     def proxy(self, state, expectation, batches, params):
         """Replace the visited rows' share of the mean."""
-        rows = batches[0].rows
-        if len(rows):
-            refresh_memory(state.own, expectation, rows, params, state.iteration)
+        (batch,) = batches
+        if len(batch.rows):
+            refresh_memory(state.own, expectation, batch, params, state.iteration)
         return state.own.mean

@@ -143,13 +143,13 @@ def test_buffers_do_not_depend_on_the_source(solver, small_buffers, tmp_path):
 
 def test_a_pass_visits_every_row_once(small_buffers):
     rows = CheckedRows(Chunked(X, (1000, 500, 1, 9, 700)))
-    selector = sktem.e_step.batches.BufferedSelector(rows, 90, "some")
+    selector = sktem.e_step.batches.BufferedSelector(rows, 90)
     rng = np.random.default_rng(0)
     orders = []
     for _ in range(3):
         visited = []
         for _ in range(selector.n_batches):
-            batch = selector.next(rng)
+            batch = selector.next(rng, rows)
             np.testing.assert_array_equal(rows.take(batch.rows), X[batch.rows])
             assert np.isclose(batch.coefficients.sum(), 1)
             visited.append(batch.rows)

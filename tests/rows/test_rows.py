@@ -73,25 +73,6 @@ def test_buffers_read_pieces_in_any_order(source):
     np.testing.assert_array_equal(np.sort(np.concatenate(seen)), np.arange(517))
 
 
-def test_held_rows_are_not_read_again():
-    class Counted(Chunked):
-        passes = 0
-
-        def piece(self, index):
-            self.passes += index == 0
-            yield from super().piece(index)
-
-    source = Counted(X)
-    rows = CheckedRows(source)
-    rows.hold("some", np.array([2, 5, 500]))
-    before = source.passes
-    rows.hold("some", np.array([2, 5, 500]))
-    np.testing.assert_array_equal(rows.take(np.array([500, 2])), X[[500, 2]])
-    assert source.passes == before
-    np.testing.assert_array_equal(rows.take(np.array([500, 3])), X[[500, 3]])
-    assert source.passes == before + 1
-
-
 @pytest.mark.parametrize(
     "X",
     [

@@ -7,7 +7,6 @@ So that nothing overflows, data are held within a bound about the centre: 1e150 
 where precisions are large, as much less as keeps every log-density above -1e301.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +29,6 @@ _NO_MATRIX = np.empty((0, 0))
 _NO_LABELS = np.empty(0, dtype=np.intp)
 _NO_TRANSFORM = np.empty((0, 1))
 _NO_TABLE = np.empty((4, 0), dtype=np.int64)
-
-# Blocks for which the threads have work before the next rows are read.
-BLOCKS_READ_AT_ONCE = 4
 
 
 class GaussianKernelParams(NamedTuple):
@@ -125,18 +121,19 @@ def describe(params):
     return centre, bound, constants, transform, precisions, offsets, is_full
 
 
-def expected_statistics(X, params, weights=None, n_jobs=None):
+def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
     """Compute expected statistics and the log-likelihood in one pass.
 
     Parameters
     ----------
-    X : ndarray of shape (n_samples, n_features), float32 or float64, or rows
-        Rows that lie elsewhere add up the sums of blocks by their method ``summed``.
+    X : ndarray of shape (n_samples, n_features), float32 or float64
     params : GaussianKernelParams
     weights : ndarray of shape (n_samples,) or None, default=None
         None stands for ones.
     n_jobs : int or None, default=None
         Number of threads. The result has the same bits for any number.
+    before : tuple or None, default=None
+        Sums over rows before these, to which those of blocks are added in order.
 
     Returns
     -------
@@ -159,47 +156,34 @@ def expected_statistics(X, params, weights=None, n_jobs=None):
     block_size = rows_per_block(n_features)
     is_wide = covariance_type == "full" and n_features >= LEAST_WIDTH
 
-    def sum_rows(X, weights, before=None):
-        def sum_wide(start, stop):
-            sums = np.zeros(length)
-            part = _NO_VECTOR if weights is None else plain(weights[start:stop])
-            rows = plain(X[start:stop])
-            centre, bound, constants, _, precisions, offsets, _ = description
-            of_rows = centre, bound, constants, precisions, offsets
-            return sums, wide_rows(rows, part, *of_rows, sums)
+    def sum_wide(start, stop):
+        sums = np.zeros(length)
+        part = _NO_VECTOR if weights is None else plain(weights[start:stop])
+        rows = plain(X[start:stop])
+        centre, bound, constants, _, precisions, offsets, _ = description
+        of_rows = centre, bound, constants, precisions, offsets
+        return sums, wide_rows(rows, part, *of_rows, sums)
 
-        def sum_block(start, stop):
-            sums = np.zeros(length)
-            log_likelihood = mixture_rows(
-                plain(X[start:stop]),
-                _NO_MATRIX,
-                _NO_VECTOR if weights is None else plain(weights[start:stop]),
-                *description,
-                *tables,
-                np.empty(work_size(width, n_components)),
-                sums,
-                _NO_MATRIX,
-                _NO_VECTOR,
-                _NO_LABELS,
-            )
-            return sums, log_likelihood
-
-        if is_wide:
-            with threadpool_limits(1, "blas"):
-                return reduce_blocks(sum_wide, len(X), block_size, n_jobs, before)
-        return reduce_blocks(sum_block, len(X), block_size, n_jobs, before)
-
-    if not hasattr(X, "blocks"):
-        return sum_rows(X, weights)
-    if hasattr(X, "summed"):
-        return X.summed(
-            partial(expected_statistics, params=params), block_size, weights
+    def sum_block(start, stop):
+        sums = np.zeros(length)
+        log_likelihood = mixture_rows(
+            plain(X[start:stop]),
+            _NO_MATRIX,
+            _NO_VECTOR if weights is None else plain(weights[start:stop]),
+            *description,
+            *tables,
+            np.empty(work_size(width, n_components)),
+            sums,
+            _NO_MATRIX,
+            _NO_VECTOR,
+            _NO_LABELS,
         )
-    total = None
-    for first, block in X.blocks(BLOCKS_READ_AT_ONCE * block_size):
-        part = None if weights is None else weights[first : first + len(block)]
-        total = sum_rows(block, part, total)
-    return total
+        return sums, log_likelihood
+
+    if is_wide:
+        with threadpool_limits(1, "blas"):
+            return reduce_blocks(sum_wide, len(X), block_size, n_jobs, before)
+    return reduce_blocks(sum_block, len(X), block_size, n_jobs, before)
 
 
 def statistics(X, Z, centre, covariance_type, weights=None, n_jobs=None):
