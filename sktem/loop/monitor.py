@@ -84,7 +84,7 @@ class Monitor:
         if not self.halves or (X.can_take and not X.is_remote):
             return expectation.take(rows)
         if self._held is None:
-            numbers = self.rows
+            numbers = np.sort(np.concatenate(self.halves))
             values = X.take(numbers)
             self._held = [
                 values[np.searchsorted(numbers, half)] for half in self.halves
