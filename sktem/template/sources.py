@@ -7,8 +7,7 @@ import numpy as np
 from sktem.estimators.by_blocks import checked_rows
 from sktem.images.rows import images_of_start
 from sktem.images.shapes import Layout, resolved_shape, rows_of
-from sktem.rows.checked import CheckedRows
-from sktem.rows.mapped import MappedRows
+from sktem.rows.held import carrier_of
 from sktem.rows.partitions import check_can_remember
 
 __all__ = ["images_of_fit", "standardised"]
@@ -35,7 +34,6 @@ def images_of_fit(estimator, source, sample_weight):
 
 def standardised(frame, X):
     """Return images in the units of the model."""
-    if not isinstance(X, CheckedRows):
+    if carrier_of(X).in_memory:
         return frame.standardised(X)
-    images = MappedRows(X, lambda _, chunk: frame.standardised(chunk))
-    return CheckedRows(images, allow_nan=True)
+    return X.mapped(frame.standardised)
