@@ -6,6 +6,8 @@ factors of their inverses, and the centre of the statistics.
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import numpy as np
 
 from sktem.emissions.covariances import COVARIANCES
@@ -35,12 +37,15 @@ def distances(covariance_type, X, params):
     """Return squared distances, log-determinants of the factors, observed columns.
 
     The first two are of shape (n, K), for the observed part of each row; the third is
-    of shape (n, 1).
+    of shape (n, 1). Of rows without holes the last two have one row.
     """
-    X = np.asarray(X, dtype=np.float64)
+    X = np.ascontiguousarray(X, dtype=np.float64)
     n, d = X.shape
     K = len(params.means)
     observed = ~np.isnan(X)
+    if observed.all():
+        squares, log_dets = _complete_distances(covariance_type, X, params)
+        return squares, log_dets[None], np.full((1, 1), float(d))
     counts = observed.sum(axis=1, keepdims=True).astype(np.float64)
     squares, log_dets = np.zeros((n, K)), np.zeros((n, K))
     if covariance_type not in DENSE:
@@ -60,10 +65,42 @@ def distances(covariance_type, X, params):
             factors = structure.precisions_cholesky(block)
         stack = np.broadcast_to(factors, (K, len(columns), len(columns)))
         log_dets[pattern.rows] = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
-        for k, mean in enumerate(params.means[:, columns]):
-            y = (rows - mean) @ stack[k]
-            squares[pattern.rows, k] = np.einsum("nd,nd->n", y, y)
+        squares[pattern.rows] = _full_distances(
+            rows, params.means[:, columns], params.centre[columns], stack
+        )
     return squares, log_dets, counts
+
+
+def _kernels():
+    """Return the compiled loops, imported on first use: numba is slow to import."""
+    return import_module("sktem.emissions.kernels.rows")
+
+
+def _complete_distances(covariance_type, X, params):
+    """Return squared distances (n, K) and log-determinants (K,) of rows without holes."""
+    K, d = params.means.shape
+    if covariance_type in DENSE:
+        stack = np.broadcast_to(params.precisions_cholesky, (K, d, d))
+        log_dets = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
+        return _full_distances(X, params.means, params.centre, stack), log_dets
+    factors = _as_columns(covariance_type, params.precisions_cholesky, d)
+    squares = np.empty((len(X), K))
+    means = params.means - params.centre
+    _kernels().diagonal_distances(X, params.centre, means, factors, squares)
+    return squares, np.log(factors).sum(axis=1)
+
+
+def _full_distances(X, means, centre, stack):
+    """Return squared distances by triangular factors of the inverses."""
+    squares = np.empty((len(X), len(means)))
+    _kernels().full_distances(
+        np.ascontiguousarray(X),
+        np.ascontiguousarray(centre),
+        means - centre,
+        np.ascontiguousarray(stack),
+        squares,
+    )
+    return squares
 
 
 def completed_moments(covariance_type, X, R, params, U=None):
@@ -80,11 +117,11 @@ def completed_moments(covariance_type, X, R, params, U=None):
         if covariance_type == "tied":
             second = second.sum(axis=0)
         return first, structure.pack(second)
-    z = X - params.centre
-    missing = np.isnan(z)
+    missing = np.isnan(X)
     if not missing.any():
-        first, second = W.T @ z, W.T @ z**2
+        _, first, second = _weighted_moments("diagonal_moments", X, W, params)
     else:
+        z = X - params.centre
         filled, holes = np.where(missing, 0.0, z), missing.astype(np.float64)
         means = params.means - params.centre
         variances = _as_columns(covariance_type, params.covariances, d)
@@ -102,19 +139,37 @@ def _dense_moments(X, R, W, params):
     means = params.means - params.centre
     first, second = np.zeros((K, d)), np.zeros((K, d, d))
     for pattern in patterns_of(X):
-        z, weights = X[pattern.rows] - params.centre, W[pattern.rows]
-        holes = pattern.missing
-        if len(holes):
-            fill = Completion(params, pattern.observed, holes)
-            spreads = R[pattern.rows].sum(axis=0)[:, None, None] * fill.spreads
-            second[:, holes[:, None], holes] += spreads
+        weights, holes = W[pattern.rows], pattern.missing
+        if not len(holes):
+            rows = X[pattern.rows]
+            _, one, two = _weighted_moments("full_moments", rows, weights, params)
+            first, second = first + one, second + two
+            continue
+        z = X[pattern.rows] - params.centre
+        fill = Completion(params, pattern.observed, holes)
+        spreads = R[pattern.rows].sum(axis=0)[:, None, None] * fill.spreads
+        second[:, holes[:, None], holes] += spreads
         for k in range(K):
-            if len(holes):
-                z[:, holes] = fill.expected(z, means[k], k)
+            z[:, holes] = fill.expected(z, means[k], k)
             weighted = z * weights[:, k, None]
             first[k] += weighted.sum(axis=0)
             second[k] += weighted.T @ z
     return first, second
+
+
+def _weighted_moments(name, X, W, params):
+    """Return masses, first and second moments about the centre, of rows without holes."""
+    K, d = params.means.shape
+    sums = np.zeros(K), np.zeros((K, d))
+    second = np.zeros((K, d, d) if name == "full_moments" else (K, d))
+    getattr(_kernels(), name)(
+        np.ascontiguousarray(X, dtype=np.float64),
+        params.centre,
+        np.ascontiguousarray(W, dtype=np.float64),
+        *sums,
+        second,
+    )
+    return *sums, second
 
 
 class Completion:

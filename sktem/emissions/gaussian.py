@@ -138,7 +138,9 @@ class Gaussian(Emission):
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         squares, log_dets, counts = distances(self.covariance_type, X, params)
-        return log_dets - 0.5 * (squares + counts * math.log(2 * math.pi))
+        squares *= -0.5
+        squares += log_dets - 0.5 * math.log(2 * math.pi) * counts
+        return squares
 
     def statistics(self, X, R, params):
         """Return masses, first and packed second moments about the centre."""

@@ -582,6 +582,30 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         fitted, X = self._asked(X, groups, lengths)
         return fitted.forecast(X, steps, n_draws, self._rng())
 
+    def impute(self, X, *, method="mean", groups=None, lengths=None):
+        """Return the rows with values in place of what is not observed.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows; NaN is not observed.
+        method : {"mean", "mode", "draw"}, default="mean"
+            Conditional means given all rows of a sequence; those of the most probable
+            state; or a draw of the states and then of the values.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Rows without NaN.
+        """
+        check_choice("method", method, ("mean", "mode", "draw"))
+        fitted, X = self._asked(X, groups, lengths)
+        return fitted.impute(X, method, self._rng())
+
     def score_samples(self, X, *, groups=None, lengths=None):
         """Return the log-likelihood of each sequence.
 

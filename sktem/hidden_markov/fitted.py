@@ -7,7 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
-from sktem.hidden_markov.recursions import filtered_probabilities, most_probable
+from sktem.hidden_markov.recursions import (
+    drawn_states,
+    filtered_probabilities,
+    most_probable,
+)
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 
 __all__ = ["FittedSequences", "Forecast", "StateDurations"]
@@ -109,6 +113,24 @@ class FittedSequences(NamedTuple):
                 states = chosen(A[states], rng)
                 draws[m, :, k] = self.rows_of(states, rng)
         return Forecast(probabilities, draws)
+
+    def impute(self, X, method, rng) -> np.ndarray:
+        """Return rows with values in place of what is not observed."""
+        model, params = self.model, self.params
+        emission = model.emission
+        if method == "draw":
+            seed = int(rng.integers(2**63))
+            states = np.empty(X.n_rows, np.int64)
+            for place, part, L, rows, matrices in self._parts(X):
+                keys = np.arange(part.start, part.stop)
+                drawn = drawn_states(L, rows.offsets, matrices, seed, keys, 1)
+                states[place] = drawn[0]
+            groups = model.emission_of_state
+            states = states if groups is None else groups[states]
+            return emission.draw(X.X, states, params.emission, rng)
+        R = model.by_emission(self.smooth(X))
+        fill = emission.expected if method == "mean" else emission.mode
+        return fill(X.X, R, params.emission)
 
     def rows_of(self, states, rng):
         """Draw a row for each state."""

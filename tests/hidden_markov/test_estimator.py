@@ -237,6 +237,32 @@ def test_samples_forecasts_and_durations(whole):
     assert (scores < whole.score_samples(X, groups=GROUPS)).all()
 
 
+def test_imputed_values(whole):
+    rng = np.random.default_rng(0)
+    holes = np.where(rng.random(X.shape) < 0.3, np.nan, X)
+    seen = ~np.isnan(holes)
+    draws = []
+    for method in ("mean", "mode", *["draw"] * 200):
+        estimator = whole if method != "draw" else whole.set_params(random_state=rng)
+        filled = estimator.impute(holes, method=method, groups=GROUPS)
+        assert np.isfinite(filled).all()
+        np.testing.assert_array_equal(filled[seen], X[seen])
+        draws.append(filled)
+    whole.set_params(random_state=0)
+    empty = (~seen).all(axis=1)
+    R = whole.predict_proba(holes, groups=GROUPS)
+    np.testing.assert_allclose(
+        draws[0][empty], (R @ whole.emission_params_.means)[empty]
+    )
+    drawn = np.array(draws[2:])
+    error = drawn.std(axis=0) / np.sqrt(200)
+    wrong = np.abs(drawn.mean(axis=0) - draws[0]) > 5 * error + 1e-9
+    assert wrong.mean() < 0.002
+    # The negative control: the mode is no mean.
+    far = np.abs(drawn.mean(axis=0) - draws[1]) > 5 * error + 1e-9
+    assert far.mean() > 0.02
+
+
 def test_criteria(whole):
     total = whole.score_samples(X, groups=GROUPS).sum()
     count = 2 + 6 + 3 * (2 + 3)

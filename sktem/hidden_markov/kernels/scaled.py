@@ -62,29 +62,35 @@ def _scaled_densities(L, first, last, b, rest, exponent):
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _times_matrix(x, A, T, factors, scale, out):
-    """Equal ``out[:] = (x @ A) * factors * scale``, with ``T = A.T``."""
-    width = x.shape[0]
+def _times_matrix(x, t, matrices, side, m, factors, f, scale, out, o):
+    """Equal ``out[o] = (x[t] @ matrices[side, m]) * factors[f] * scale``.
+
+    The other side has the transposed matrix. Views of rows would have their references
+    counted, which takes longer than a product.
+    """
+    width = x.shape[1]
     if width == 4:
-        x0, x1, x2, x3 = x[0], x[1], x[2], x[3]
+        x0, x1, x2, x3 = x[t, 0], x[t, 1], x[t, 2], x[t, 3]
         for j in range(4):
-            y = (x0 * A[0, j] + x1 * A[1, j]) + (x2 * A[2, j] + x3 * A[3, j])
-            out[j] = y * (factors[j] * scale)
+            y = x0 * matrices[side, m, 0, j] + x1 * matrices[side, m, 1, j]
+            y += x2 * matrices[side, m, 2, j] + x3 * matrices[side, m, 3, j]
+            out[o, j] = y * (factors[f, j] * scale)
     elif width <= FEW_STATES:
+        other = 1 - side
         for j in range(width):
             y = 0.0
             for i in range(width):
-                y += x[i] * T[j, i]
-            out[j] = y * (factors[j] * scale)
+                y += x[t, i] * matrices[other, m, j, i]
+            out[o, j] = y * (factors[f, j] * scale)
     else:
         for j in range(width):
-            out[j] = x[0] * A[0, j]
+            out[o, j] = x[t, 0] * matrices[side, m, 0, j]
         for i in range(1, width):
-            z = x[i]
+            z = x[t, i]
             for j in range(width):
-                out[j] += z * A[i, j]
+                out[o, j] += z * matrices[side, m, i, j]
         for j in range(width):
-            out[j] *= factors[j] * scale
+            out[o, j] *= factors[f, j] * scale
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -134,8 +140,7 @@ def forward(L, offsets, start, transitions, which, b, a, c, log_likelihood, fail
                     a[t, k] = start[entry, k] * b[t, k]
             else:
                 m = which[t - 1] if varies else 0
-                A, T = transitions[0, m], transitions[1, m]
-                _times_matrix(a[t - 1], A, T, b[t], inverse, a[t])
+                _times_matrix(a, t - 1, transitions, 0, m, b, t, inverse, a, t)
             scale = 0.0
             for k in range(width):
                 scale += a[t, k]
@@ -185,35 +190,34 @@ def backward(b, a, c, offsets, transitions, which, weights, next_row, gamma, fai
     width, K = a.shape[1], gamma.shape[1]
     varies = which.shape[0] > 0
     n_sequences = offsets.shape[0] - 1
-    beta, ones = np.ones(width), np.ones(width)
-    v = np.zeros(width)
+    beta, ones = np.ones((1, width)), np.ones((1, width))
+    v = np.zeros((1, width))
     for s in range(n_sequences):
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         first, last = offsets[s], offsets[s + 1] - 1
         continues = s == n_sequences - 1 and next_row.shape[0] > 0
         for k in range(width):
-            beta[k] = 1.0
-            v[k] = next_row[k] if continues else 0.0
+            beta[0, k] = 1.0
+            v[0, k] = next_row[k] if continues else 0.0
         for t in range(last, first - 1, -1):
             if failed[s]:
                 break
             inverse = 1.0 / c[t]
             if t < last or continues:
                 m = which[t] if varies else 0
-                T, A = transitions[1, m], transitions[0, m]
-                _times_matrix(v, T, A, ones, 1.0, beta)
+                _times_matrix(v, 0, transitions, 1, m, ones, 0, 1.0, beta, 0)
             largest = 0.0
             share = weight * inverse
             for k in range(width):
                 x = a[t, k]
-                lost = beta[k] if x < LOST else 0.0
+                lost = beta[0, k] if x < LOST else 0.0
                 largest = max(largest, lost)
                 a[t, k] = x * share
-                v[k] = b[t, k] * beta[k] * inverse
+                v[0, k] = b[t, k] * beta[0, k] * inverse
             for k in range(K):
-                gamma[t, k] = a[t, k] * beta[k]
+                gamma[t, k] = a[t, k] * beta[0, k]
             for k in range(width):
-                b[t, k] = v[k]
+                b[t, k] = v[0, k]
             if not largest < DECISIVE:
                 failed[s] = True
         if failed[s]:
