@@ -128,12 +128,35 @@ class CompartmentModel(ABC):
 
     def _solved(self, records, psi):
         """Return the amounts at the records."""
-        dosing = dosing_of(records, psi.dosing)
-        steps = steps_of(records, dosing, self._events(records))
+        events = self._events(records)
+        steps = records._steps if events is None and not psi.dosing else None
+        if steps is None:
+            steps = steps_of(records, dosing_of(records, psi.dosing), events)
+        if events is None and not psi.dosing:
+            records._steps = steps  # they depend on nothing that may change
         return self._amounts(records, steps, psi)
+
+    def check_names(self, names) -> None:
+        """Raise an error unless parameters have these names.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names, of the model and of doses.
+
+        Raises
+        ------
+        ValueError
+            If one is unknown, given twice or missing.
+        """
+        self._named_values(dict.fromkeys(names, 1.0))
 
     def _psi(self, records: Records, parameters) -> Psi:
         """Return parameters by their own names, of shapes that agree."""
+        return _aligned(records, *self._named_values(parameters))
+
+    def _named_values(self, parameters):
+        """Return parameters of the model and of doses by their own names."""
         known = {name.upper(): name for name in self.parameters}
         given: dict[str, np.ndarray] = {}
         dosing: dict[str, np.ndarray] = {}
@@ -152,7 +175,7 @@ class CompartmentModel(ABC):
         missing = [name for name in self.parameters if name not in given]
         if missing:
             raise ValueError(f"{self!r} needs the parameters {missing} too")
-        return _aligned(records, given, dosing)
+        return given, dosing
 
     def _required_number(self, records, n_compartments):
         """Raise an error if a dose goes into a compartment that is not there."""

@@ -79,6 +79,37 @@ class Records:
         self._check()
         kind, missing = self.columns["EVID"], self.columns["MDV"]
         self.observed = (kind == 0) & (missing == 0)
+        self._steps: Any = None
+
+    def take(self, subjects) -> Records:
+        """Return the records of some subjects, which may be there several times.
+
+        Parameters
+        ----------
+        subjects : array-like of int of shape (n_taken,)
+            Indices of subjects.
+
+        Returns
+        -------
+        Records
+            Their records, with all columns.
+        """
+        subjects = np.asarray(subjects)
+        lengths = np.diff(self.offsets)[subjects]
+        offsets = np.r_[0, np.cumsum(lengths)]
+        rows = np.arange(offsets[-1])
+        rows += np.repeat(self.offsets[subjects] - offsets[:-1], lengths)
+        found = object.__new__(type(self))
+        found.columns = {name: values[rows] for name, values in self.columns.items()}
+        found.offsets = offsets
+        found.labels = self.labels[subjects]
+        found.observed = self.observed[rows]
+        found._steps = None
+        return found
+
+    def __getstate__(self):
+        """Leave out the steps, which are made again when they are needed."""
+        return {**self.__dict__, "_steps": None}
 
     def __len__(self):
         """Return the number of records."""

@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
+from sktem.compartments.records import Records
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -25,6 +26,7 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.fitted import FittedMixedEffects
+from sktem.mixed_effects.given_records import given_records
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
@@ -73,8 +75,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
 
     Parameters
     ----------
-    model : str, callable or None
-        A model of the library, of ``sktem.models.STRUCTURAL_MODELS``:
+    model : str, CompartmentModel, callable or None
+        A model of :mod:`sktem.compartments`, for records of doses; a model of the
+        library, of ``sktem.models.STRUCTURAL_MODELS``:
         "linear", "one_compartment_oral", "one_compartment_oral_lag",
         "one_compartment_iv", "two_compartment_iv", "emax", "logistic_growth" or
         "exponential_growth"; or a function ``f(psi, X)``, vectorised over rows, that
@@ -355,20 +358,22 @@ default="constant"
 
     @unchanged_by_errors
     @with_callbacks
-    def fit(self, X, y, groups=None):
+    def fit(self, X, y=None, groups=None):
         """Learn the parameters.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs and covariates, one row per observation. What
+        X : array-like of shape (n_samples, n_features) or Records
+            Inputs and covariates, one row per observation; or the records of
+            :func:`sktem.compartments.read_nonmem`, with the observations and subjects
+            in them, for a compartment model. What
             :func:`sktem.rows.as_rows` reads by blocks, such as Parquet files and Dask
             data frames, may be larger than the memory. It holds numbers in all columns;
             labels of subjects may be text in tables and data frames. A partition of a
             Dask collection has all rows of its subjects; elsewhere the rows of a
             subject are next to each other.
-        y : array-like of shape (n_samples,), str or int
-            Observations; their column, where X is read by blocks.
+        y : array-like of shape (n_samples,), str, int or None, default=None
+            Observations; their column, where X is read by blocks; None with records.
         groups : array-like of shape (n_samples,), str, int or None, default=None
             Label of the subject of each row, in any order; the column of the labels,
             where X is read by blocks. None needs ``omega=[]``, no random effects: plain
@@ -385,7 +390,11 @@ default="constant"
             If the model does not fit the parameters or the data.
         """
         self._check()
-        if (source := rows_by_blocks(X)) is None:
+        if isinstance(X, Records):
+            _check_alone(y, groups)
+            X, y, subjects, records = given_records(self, X, reset=True)
+            problem = Problem.of(self, X, y, subjects, records=records)
+        elif (source := rows_by_blocks(X)) is None:
             problem = Problem.of(self, *self._validated(X, y, groups))
         else:
             check_can_remember(self, source)
@@ -708,6 +717,12 @@ default="constant"
         """Return the fit on other data, or on its own where there are none."""
         if X is None and y is None and groups is None:
             return self.fitted_
+        if isinstance(X, Records):
+            _check_alone(y, groups)
+            X, y, subjects, records = given_records(self, X, reset=False)
+            return self.fitted_.on(
+                self.fitted_.problem.on(X, y, subjects, records=records)
+            )
         if X is None or y is None:
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "
@@ -798,3 +813,11 @@ default="constant"
         if unusual:
             warn_user(unusual, FitWarning)
         return (dict(errors), dict(noise)) if return_error else dict(errors)
+
+
+def _check_alone(y, groups):
+    """Raise an error if observations or subjects are given next to records."""
+    if y is not None or groups is not None:
+        raise ValueError(
+            "records hold the observations and the subjects: y and groups must be None"
+        )

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_choice, check_names, did_you_mean
+from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.columns import input_columns, listed
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
@@ -138,6 +139,9 @@ def structure_of(model, parameters):
                 f"{list(parameters)}"
             )
         return structure, structure.parameters
+    if isinstance(model, CompartmentModel):
+        model.check_names(parameters)
+        return model, tuple(parameters)
     if model is not None and not callable(model):
         raise TypeError(f"model must be a name or a callable, got {model!r}")
     return model, tuple(parameters)

@@ -163,7 +163,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         means = X.covariates @ self.design.matrix(params.coefficients).T
         return means, np.linalg.cholesky(params.omega)
 
-    def individual_parameters(self, X: GroupedRows, Z, numeric):
+    def individual_parameters(self, X: GroupedRows, Z, numeric, by_subject=False):
         """Return the parameters psi by name, one value per row.
 
         Parameters
@@ -174,23 +174,28 @@ class NonlinearMixedEffectsModel(LatentModel):
             Random parameters.
         numeric : ndarray of shape (k,) or (n_subjects, k)
             Parameters without a closed form.
+        by_subject : bool, default=False
+            Whether one value per subject is enough where no covariate varies within
+            subjects.
 
         Returns
         -------
-        dict of ndarray of shape (n_rows,)
+        dict of ndarray of shape (n_rows,) or (n_subjects,)
             Parameters.
         """
         design = self.design
         phi = design.base(X.covariates, numeric)
         phi[:, design.random] = Z
         shifts = design.shifts(X.row_covariates, numeric, X.subject_of_row)
+        by_subject = by_subject and not shifts
         psi = {}
         for p, name in enumerate(design.names):
             forward = TRANSFORMS[design.transforms[p]].forward
             if p in shifts:
                 psi[name] = forward(phi[X.subject_of_row, p] + shifts[p])
             else:
-                psi[name] = forward(phi[:, p])[X.subject_of_row]
+                values = forward(phi[:, p])
+                psi[name] = values if by_subject else values[X.subject_of_row]
         return psi
 
     def predict_rows(self, X: GroupedRows, Z, numeric):
@@ -211,6 +216,10 @@ class NonlinearMixedEffectsModel(LatentModel):
             Predictions.
         """
         with np.errstate(all="ignore"):
+            if X.events is not None:
+                rows = X.events.rows
+                psi = self.individual_parameters(rows, Z, numeric, by_subject=True)
+                return X.events.predict(self.structure, psi)
             psi = self.individual_parameters(X, Z, numeric)
             return self._function(psi, X)
 
@@ -253,11 +262,11 @@ class NonlinearMixedEffectsModel(LatentModel):
             Log-densities, minus infinity where the function is not a number.
         """
         with np.errstate(all="ignore"):
-            psi = self.individual_parameters(X, Z, numeric)
             if self.log_density is not None:
+                psi = self.individual_parameters(X, Z, numeric)
                 values = np.asarray(self.log_density(psi, X.columns, X.y), dtype=float)
             else:
-                f = self._function(psi, X)
+                f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
                 values = self.error.log_density(X.y, f, sigma, self.least_prediction)
         return np.where(np.isnan(values), -np.inf, values)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.layout import (
     Columns,
     Layout,
@@ -17,6 +18,7 @@ from sktem.mixed_effects.layout import (
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
+from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
     PassedOver,
     start_from_data,
@@ -63,11 +65,11 @@ class Problem(NamedTuple):
     passed_over: PassedOver | None = None
 
     @classmethod
-    def of(cls, estimator, X, y, groups, model=None) -> Problem:
+    def of(cls, estimator, X, y, groups, model=None, records=None) -> Problem:
         """Check the settings of an estimator, with a given model or a new one.
 
         ``groups`` are the labels of the subjects and the index of that of each row, or
-        None.
+        None. ``records`` are those that the rows stand for, for a compartment model.
         """
         grouped = groups is not None
         labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
@@ -77,7 +79,7 @@ class Problem(NamedTuple):
             grouped,
             lambda column: grouped and is_constant(X[:, column], subjects),
         )
-        rows = group_rows(layout, X, y, subjects)
+        rows = _rows_of(layout, X, y, subjects, records, structure)
         passed_over = None
         if model is None:
             model, passed_over = _new_model(estimator, structure, layout, rows)
@@ -93,7 +95,7 @@ class Problem(NamedTuple):
         model, passed_over = _new_model(estimator, structure, layout, rows)
         return cls(model, layout, rows, blocks.labels, True, passed_over)
 
-    def on(self, X, y, groups) -> Problem:
+    def on(self, X, y, groups, records=None) -> Problem:
         """Return the same model and layout with other data."""
         design = self.layout.design
         if groups is None and len(design.random):
@@ -101,7 +103,7 @@ class Problem(NamedTuple):
             raise ValueError(f"groups must be given: {random} have random effects")
         labels, subjects = (np.arange(len(y)),) * 2 if groups is None else groups
         self._check_constant(lambda column: is_constant(X[:, column], subjects))
-        rows = group_rows(self.layout, X, y, subjects)
+        rows = _rows_of(self.layout, X, y, subjects, records, self.model.structure)
         return self._replace(rows=rows, labels=labels, grouped=groups is not None)
 
     def on_blocks(self, blocks: Any) -> Problem:
@@ -141,6 +143,18 @@ class Problem(NamedTuple):
             )
         place = {label: i for i, label in enumerate(self.labels.tolist())}
         return np.array([place.get(label, -1) for label in labels.tolist()], dtype=int)
+
+
+def _rows_of(layout, X, y, subjects, records, structure):
+    """Return the rows of subjects, the observations among them if they have doses."""
+    if isinstance(structure, CompartmentModel) != (records is not None):
+        what = "needs records of doses" if records is None else "has no doses"
+        raise ValueError(
+            f"model {structure!r} {what}: records of sktem.compartments.read_nonmem "
+            "go with the models of sktem.compartments"
+        )
+    rows = group_rows(layout, X, y, subjects)
+    return rows if records is None else DosedRows.of(records, rows)
 
 
 def _structure_and_layout(estimator, count, grouped, is_constant):

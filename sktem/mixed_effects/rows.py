@@ -6,7 +6,7 @@ import numpy as np
 
 from sktem.sequences.rows import Sequences
 
-__all__ = ["GroupedRows", "NamedColumns"]
+__all__ = ["DosedRows", "GroupedRows", "NamedColumns", "SubjectRecords"]
 
 
 class NamedColumns:
@@ -83,6 +83,8 @@ class GroupedRows(Sequences):
     by_row = ("inputs", "y", "row_covariates")
     by_sequence = ("covariates",)
     shared = ("names",)
+    #: Records of doses, where the model has them.
+    events: SubjectRecords | None = None
 
     def __init__(self, inputs, y, offsets, covariates, row_covariates, names=None):
         super().__init__(offsets)
@@ -111,3 +113,67 @@ class GroupedRows(Sequences):
     def __getstate__(self):
         """Leave out the copies, which are made again when they are needed."""
         return {**super().__getstate__(), "_by_column": None}
+
+
+class SubjectRecords:
+    """Records of doses and observations of subjects, and what models need of each.
+
+    Parameters
+    ----------
+    records : Records
+        The records.
+    rows : GroupedRows
+        Covariates of all of them.
+    """
+
+    def __init__(self, records, rows):
+        self.records = records
+        self.rows = rows
+
+    def __len__(self):
+        """Return the number of subjects."""
+        return len(self.rows)
+
+    def __getitem__(self, subjects):
+        """Return the records of some subjects."""
+        chosen = np.arange(len(self))[subjects]
+        return SubjectRecords(self.records.take(chosen), self.rows[subjects])
+
+    def predict(self, structure, psi):
+        """Return what a compartment model predicts for the observations."""
+        return structure.predict(self.records, psi)[self.records.observed]
+
+
+class DosedRows(GroupedRows):
+    """Observations of subjects that get doses, see :class:`GroupedRows`.
+
+    Parameters
+    ----------
+    inputs, y, offsets, covariates, row_covariates, names : object
+        As for :class:`GroupedRows`, of the observations.
+    events : SubjectRecords
+        All records of the subjects, in the order of which the observations are.
+    """
+
+    by_sequence = ("covariates", "events")
+
+    def __init__(
+        self, inputs, y, offsets, covariates, row_covariates, names=None, events=None
+    ):
+        super().__init__(inputs, y, offsets, covariates, row_covariates, names)
+        self.events = events
+
+    @classmethod
+    def of(cls, records, rows) -> DosedRows:
+        """Return the observations among the rows of all records."""
+        kept = records.observed
+        counts = np.add.reduceat(kept.astype(np.int64), records.offsets[:-1])
+        return cls(
+            rows.inputs[kept],
+            rows.y[kept],
+            np.concatenate([[0], np.cumsum(counts)]),
+            rows.covariates,
+            rows.row_covariates[kept],
+            rows.names,
+            SubjectRecords(records, rows),
+        )

@@ -142,7 +142,9 @@ def _starting_error(estimator, starts, design, rows, structure):
     error = RESIDUAL_ERRORS[estimator.residual_error]
     psi = {name: np.full(len(rows.y), float(starts[name])) for name in design.names}
     with np.errstate(all="ignore"):
-        if isinstance(structure, StructuralModel):
+        if rows.events is not None:
+            f = rows.events.predict(structure, {name: starts[name] for name in psi})
+        elif isinstance(structure, StructuralModel):
             f = structure.function(psi, rows.inputs)
         else:
             f = np.asarray(structure(psi, rows.columns), dtype=float)
