@@ -71,7 +71,7 @@ class _Mammillary(CompartmentModel):
         response=None,
         rtol=1e-8,
         atol=1e-10,
-        max_steps=100_000,
+        max_steps=10_000,
     ):
         if absorption is None:
             absorption = "intravenous"
@@ -275,7 +275,7 @@ class OneCompartment(_Mammillary):
         Relative tolerance of a step, where there is no closed form.
     atol : float, default=1e-10
         Absolute tolerance of a step, as a share of the largest amount of a subject.
-    max_steps : int, default=100000
+    max_steps : int, default=10000
         Steps between two records, at most; predictions beyond are NaN.
 
     Attributes
@@ -327,7 +327,7 @@ class TwoCompartment(_Mammillary):
         As for :class:`OneCompartment`.
     rtol, atol : float, default=1e-8, 1e-10
         Tolerances, as for :class:`OneCompartment`.
-    max_steps : int, default=100000
+    max_steps : int, default=10000
         As for :class:`OneCompartment`.
 
     Attributes
@@ -364,7 +364,7 @@ class ThreeCompartment(_Mammillary):
         As for :class:`OneCompartment`.
     rtol, atol : float, default=1e-8, 1e-10
         Tolerances, as for :class:`OneCompartment`.
-    max_steps : int, default=100000
+    max_steps : int, default=10000
         As for :class:`OneCompartment`.
 
     Attributes

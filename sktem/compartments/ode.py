@@ -57,7 +57,7 @@ class ODE(CompartmentModel):
     atol : float, default=1e-10
         Absolute tolerance of a step, as a share of the largest amount of a subject so
         far.
-    max_steps : int, default=100000
+    max_steps : int, default=10000
         Steps of a compiled function between two records, at most; predictions beyond
         are NaN.
 
@@ -99,7 +99,7 @@ class ODE(CompartmentModel):
         method="non-stiff",
         rtol=1e-8,
         atol=1e-10,
-        max_steps=100_000,
+        max_steps=10_000,
     ):
         if not callable(rhs):
             raise TypeError(f"rhs must be callable, got {rhs!r}")

@@ -520,9 +520,9 @@ default="constant"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs and covariates. If it is read by blocks, it may have further columns
-            that have names.
+        X : array-like of shape (n_samples, n_features) or Records
+            Inputs and covariates, or records, all of which are predicted. If it is read
+            by blocks, it may have further columns that have names.
         groups : array-like of shape (n_samples,), str, int or None, default=None
             Subjects; their column, where X is read by blocks. Rows of subjects that
             ``fit`` has seen are predicted with the mode of their random effects, all
@@ -542,6 +542,9 @@ default="constant"
         check_is_fitted(self)
         if self.fitted_.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
+        if isinstance(X, Records):
+            given = given_records(self, X, every=True)
+            return self.fitted_.predict_records(given)
         if (source := rows_by_blocks(X)) is not None:
             return predicted_blocks(self, source, groups)
         problem = self.fitted_.problem
@@ -582,8 +585,9 @@ default="constant"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Inputs and covariates.
+        X : array-like of shape (n_samples, n_features) or Records
+            Inputs and covariates; or records, where those that are no observations get
+            NaN.
         groups : array-like of shape (n_samples,) or None, default=None
             Subjects: rows of one label share their random effects. None means that each
             row is a subject.
@@ -604,6 +608,9 @@ default="constant"
         if self.fitted_.model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
         rng = np.random.default_rng(seed_sequence(random_state))
+        if isinstance(X, Records):
+            given = given_records(self, X, every=True)
+            return self.fitted_.simulate_records(given, rng)
         return self.fitted_.simulate(self._checked(X), groups, rng)
 
     # ------------------------------------------------------------------------ subjects
@@ -620,7 +627,7 @@ default="constant"
             conditional mean, or draws of it.
         n_draws : int, default=1000
             Draws, or importance draws that make the mean.
-        X : array-like of shape (n_samples, n_features) or None, default=None
+        X : array-like of shape (n_samples, n_features), Records or None, default=None
             Inputs and covariates of new subjects; None, with y, means those of the fit.
         y : array-like of shape (n_samples,) or None, default=None
             Their observations.
@@ -674,7 +681,7 @@ default="constant"
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features) or None, default=None
+        X : array-like of shape (n_samples, n_features), Records or None, default=None
             Inputs and covariates; None, with y, means the data of the fit.
         y : array-like of shape (n_samples,) or None, default=None
             Observations.
@@ -719,10 +726,7 @@ default="constant"
             return self.fitted_
         if isinstance(X, Records):
             _check_alone(y, groups)
-            X, y, subjects, records = given_records(self, X, reset=False)
-            return self.fitted_.on(
-                self.fitted_.problem.on(X, y, subjects, records=records)
-            )
+            return self.fitted_.on(self.fitted_.problem.on(*given_records(self, X)))
         if X is None or y is None:
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "

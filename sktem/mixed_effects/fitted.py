@@ -189,6 +189,34 @@ class FittedMixedEffects:
             Z[known] += self.random_effects()[subjects[known]]
         return self.model.predict_rows(rows, Z, self.params.numeric)
 
+    def _all_records(self, given):
+        """Return the rows of all records, their subjects, and means of the latents."""
+        problem = self.problem.on(given.X, given.y, given.groups, given.records)
+        subjects = self.problem.subjects(problem.labels, len(problem.labels))
+        return (
+            problem.rows,
+            subjects,
+            self.model.prior_moments(problem.rows, self.params)[0],
+        )
+
+    def predict_records(self, given):
+        """Return predictions at all records, with the effects of known subjects."""
+        rows, subjects, Z = self._all_records(given)
+        known = subjects >= 0
+        if known.any() and Z.shape[1]:
+            Z[known] += self.random_effects()[subjects[known]]
+        return self.model.predict_rows(rows, Z, self.params.numeric)
+
+    def simulate_records(self, given, rng):
+        """Draw observations of new subjects, NaN in records of other kinds."""
+        rows, _, Z = self._all_records(given)
+        root = np.linalg.cholesky(self.params.omega)
+        Z = Z + rng.standard_normal(Z.shape) @ root.T
+        f = self.model.predict_rows(rows, Z, self.params.numeric)
+        g = self.model.residual_scale(rows, f, self.params)
+        drawn = self.model.error.draw(f, g, rng.standard_normal(len(f)))
+        return np.where(given.records["EVID"] == 0, drawn, np.nan)
+
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""
         rows, means = self._new_rows(X)

@@ -35,8 +35,11 @@ class GivenRecords(NamedTuple):
     records: Records
 
 
-def given_records(estimator, records: Records, *, reset) -> GivenRecords:
-    """Return what a fit takes of records; the columns are noted or checked."""
+def given_records(estimator, records: Records, *, reset=False, every=False):
+    """Return what a fit takes of records; the columns are noted or checked.
+
+    With ``every`` all records count as observations, of which nothing is known.
+    """
     names = [
         name
         for name, values in records.columns.items()
@@ -47,14 +50,19 @@ def given_records(estimator, records: Records, *, reset) -> GivenRecords:
         estimator.n_features_in_ = len(names)
     else:
         names = list(estimator.feature_names_in_)
-    if "DV" not in records.columns:
+    if every:
+        records = records.take(np.arange(records.n_subjects))
+        records.observed = np.ones(len(records), dtype=bool)
+    elif "DV" not in records.columns:
         raise ValueError("records need a column 'DV', the observations")
     seen = np.add.reduceat(records.observed.astype(int), records.offsets[:-1]) > 0
     if not seen.any():
         raise ValueError("there are no observations among the records")
     if not seen.all():
         records = records.take(np.flatnonzero(seen))
-    y = np.where(records.observed, records["DV"], 0.0)
+    y = np.zeros(len(records))
+    if not every:
+        y = np.where(records.observed, records["DV"], 0.0)
     records._refuse(~np.isfinite(y), "DV is missing in an observation: set MDV to 1")
     X = np.column_stack([records[name].astype(float) for name in names])
     for name, values in zip(names, X.T, strict=True):

@@ -1,0 +1,155 @@
+"""Fits of dosing records: the exact maximum, and the same numbers as by formulas."""
+
+import numpy as np
+import pytest
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, read_nonmem
+
+
+def oral(**settings):
+    return NonlinearMixedEffectsRegressor(
+        OneCompartment("first-order"),
+        parameters={"CL": 0.2, "V": 10.0, "KA": 1.0},
+        residual_error="proportional",
+        random_state=0,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Return records of 12 subjects who get two doses, and a covariate."""
+    rng = np.random.default_rng(1)
+    n, times = 12, np.array([0.0, 1.0, 3.0, 8.0, 12.0, 14.0, 20.0])
+    weight = rng.uniform(50, 90, n)
+    m = len(times)
+    found = {
+        "ID": np.repeat(np.arange(n), m),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 80.0, 0, 0], n),
+        "WT": np.repeat(np.log(weight / 70), m),
+    }
+    psi = {
+        "CL": 0.3 * np.exp(0.75 * np.log(weight / 70) + 0.2 * rng.standard_normal(n)),
+        "V": 8.0 * np.exp(0.1 * rng.standard_normal(n)),
+        "KA": 0.9,
+    }
+    f = OneCompartment("first-order").predict(found, psi)
+    found["DV"] = f * (1 + 0.1 * rng.standard_normal(len(f)))
+    return found
+
+
+@pytest.fixture(scope="module")
+def fit(table):
+    return oral(covariates={"CL": "WT"}, omega=["CL", "V"]).fit(read_nonmem(table))
+
+
+def test_reaches_the_maximum_of_warfarin(shared_data):
+    # By quadrature at the estimates of NONMEM: -285.977 without the constants.
+    data = read_nonmem(shared_data("pk/warfarin.csv.gz"))
+    found = oral().fit(data)
+    assert found.converged_
+    constant = data.observed.sum() * np.log(2 * np.pi)
+    value = -2 * found.log_likelihood() - constant
+    assert value == pytest.approx(-285.977, abs=0.02)
+    errors = found.standard_errors()
+    wanted = {"CL": 7.09746e-3, "V": 0.240053, "KA": 0.148649, "b": 8.35411e-4}
+    for name, error in wanted.items():
+        assert errors[name] == pytest.approx(error, rel=0.02)
+
+
+def test_equals_a_formula_of_superposition(table, fit):
+    records = read_nonmem(table)
+    seen = records.observed
+
+    def formula(psi, X):
+        ka, k = psi["KA"], psi["CL"] / psi["V"]
+        total = 0.0
+        for start, dose in ((0.0, 100.0), (12.0, 80.0)):
+            t = np.maximum(X[:, 0] - start, 0.0)
+            curve = np.exp(-k * t) - np.exp(-ka * t)
+            total = total + dose * ka / psi["V"] / (ka - k) * curve
+        return total
+
+    plain = NonlinearMixedEffectsRegressor(
+        formula,
+        parameters={"CL": 0.2, "V": 10.0, "KA": 1.0},
+        covariates={"CL": 1},
+        omega=["CL", "V"],
+        residual_error="proportional",
+        random_state=0,
+    )
+    X = np.column_stack([table["TIME"], table["WT"]])[seen]
+    plain.fit(X, table["DV"][seen], groups=table["ID"][seen])
+    assert fit.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-3)
+    for name, value in plain.population_parameters_.items():
+        assert fit.population_parameters_[name] == pytest.approx(value, rel=1e-3)
+    assert fit.covariate_effects_[("CL", "WT")] == pytest.approx(
+        plain.covariate_effects_[("CL", "x1")], rel=0.01
+    )
+
+
+def test_new_records(table, fit):
+    records = read_nonmem(table)
+    found = fit.predict(records)
+    assert found.shape == (len(records),)
+    psi = {**fit.individual_parameters(), "KA": fit.population_parameters_["KA"]}
+    wanted = OneCompartment("first-order").predict(records, psi)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    new = read_nonmem({**table, "ID": table["ID"] + 100})
+    typical = fit.predict(new)
+    effect = fit.covariate_effects_[("CL", "WT")]
+    CL = fit.population_parameters_["CL"] * np.exp(effect * table["WT"])
+    wanted = OneCompartment("first-order").predict(
+        new, {**fit.population_parameters_, "CL": CL}
+    )
+    np.testing.assert_allclose(typical, wanted, rtol=1e-9)
+    again = fit.individual_parameters(X=new)
+    np.testing.assert_allclose(again["CL"], psi["CL"], rtol=1e-5)
+    assert fit.log_likelihood(new) == pytest.approx(fit.log_likelihood(), abs=1e-6)
+
+
+def test_simulated_records(table, fit):
+    records = read_nonmem(table)
+    drawn = fit.simulate(records, random_state=0)
+    assert np.isnan(drawn[~records.observed]).all()
+    np.testing.assert_array_equal(drawn, fit.simulate(records, random_state=0))
+    many = np.array([fit.simulate(records, random_state=k) for k in range(300)])
+    some = many[:, records.observed]
+    # A mean of log-normal clearances is near that of the typical subject.
+    typical = fit.predict(read_nonmem({**table, "ID": table["ID"] + 100}))
+    np.testing.assert_allclose(
+        np.median(some, axis=0), typical[records.observed], rtol=0.12
+    )
+
+
+def test_covariates_that_vary(table):
+    changing = {**table, "STATE": (table["TIME"] > 10).astype(float)}
+    found = oral(covariates={"CL": "STATE"}, omega=["CL", "V"], max_iter=20, tol=0)
+    found.fit(read_nonmem(changing))
+    effect = found.covariate_effects_[("CL", "STATE")]
+    psi = found.population_parameters_
+    CL = psi["CL"] * np.exp(effect * changing["STATE"])
+    new = read_nonmem({**changing, "ID": table["ID"] + 100})
+    wanted = OneCompartment("first-order").predict(new, {**psi, "CL": CL})
+    np.testing.assert_allclose(found.predict(new), wanted, rtol=1e-9)
+
+
+def test_wrong_use(table):
+    records = read_nonmem(table)
+    with pytest.raises(ValueError, match="y and groups must be None"):
+        oral().fit(records, table["DV"])
+    with pytest.raises(ValueError, match="needs records of doses"):
+        oral().fit(np.ones((4, 2)), np.ones(4), groups=[0, 0, 1, 1])
+    with pytest.raises(ValueError, match="needs the parameters"):
+        NonlinearMixedEffectsRegressor(
+            OneCompartment("first-order"), parameters={"CL": 1.0, "V": 1.0}
+        ).fit(records)
+    with pytest.raises(ValueError, match="has no doses"):
+        NonlinearMixedEffectsRegressor(
+            lambda psi, X: psi["a"] * X["TIME"], parameters={"a": 1.0}
+        ).fit(records)
+    blind = {name: values for name, values in table.items() if name != "DV"}
+    with pytest.raises(ValueError, match="need a column 'DV'"):
+        oral().fit(read_nonmem(blind))
