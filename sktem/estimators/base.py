@@ -81,7 +81,14 @@ class LoopEstimator(EpochEstimator):
     def _parts(self, model):
         """Return sampler, solver and schedule for the parameters of the estimator."""
         name = self._solver_name(model)
-        found = resolve_part(name, {"auto": None, **SOLVERS}, Solver, "solver")
+        solvers = {"auto": None, **SOLVERS}
+        if isinstance(name, str) and name not in solvers:
+            # The message lists those that work with the samplers of the estimator.
+            samplers = {None, *self._samplers}
+            solvers = {"auto": None} | {
+                key: part for key, part in SOLVERS.items() if part[1] in samplers
+            }
+        found = resolve_part(name, solvers, Solver, "solver")
         sampler, step_size = self.sampler, self.step_size
         implied_sampler, known = None, self._samplers
         if isinstance(found, tuple):

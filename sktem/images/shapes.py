@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import isqrt, prod
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,10 @@ LEAST_PIXELS = 32
 #: How much more alike neighbours along a row of pixels are than those across rows
 #: where rows are signals.
 RATIO_OF_SIGNALS = 3.0
+
+#: Least sides of a matrix that may be a picture, and the mean square of the differences
+#: of neighbouring rows, in those of rows in random order, from which on it is none.
+PICTURE_ROWS, RATIO_OF_PICTURES = 12, 0.4
 
 
 class Layout(NamedTuple):
@@ -85,6 +89,12 @@ def rows_of(X, given, channel_axis=None):
             raise ValueError(
                 f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
             )
+        if given is None and _is_picture(X, shape):
+            raise ValueError(
+                f"X of shape {shape} looks like one image, whose rows resemble those "
+                "next to them: pass X[np.newaxis] for a stack of one image, or "
+                f"image_shape=({shape[1]},) for signals"
+            )
         return X, None, 1
     X = without_mask(X)
     shape = tuple(X.shape[1:])
@@ -92,6 +102,21 @@ def rows_of(X, given, channel_axis=None):
         shape = _without_channels(shape, given)
     _check_shape(shape, given, X.shape[1:])
     return X.reshape(len(X), prod(X.shape[1:])), shape, 1
+
+
+def _is_picture(X, shape):
+    """Return whether rows too short for images are alike where they are neighbours."""
+    if not (len(shape) == 2 and PICTURE_ROWS <= shape[0] <= 8 * shape[1]):
+        return False
+    if not PICTURE_ROWS <= shape[1] < LEAST_PIXELS or isqrt(shape[1]) ** 2 == shape[1]:
+        return False
+    values = np.asarray(X)
+    if values.dtype.kind not in "biuf" or not np.isfinite(values).all():
+        return False
+    values = values / max(np.abs(values).max(), 1e-300)
+    beside = np.square(np.diff(values, axis=0)).mean()
+    # Of rows in any order, it is twice their variance.
+    return bool(0 < beside < RATIO_OF_PICTURES * 2 * values.var(axis=0).mean())
 
 
 def _check_shape(shape, given, full):

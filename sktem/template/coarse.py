@@ -183,6 +183,7 @@ def _of_fewer_pixels(estimator, grid, small, templates):
         "channel_axis": 1 if n_channels > 1 else None,
         "initial_template": templates,
         "max_iter": min(estimator.max_iter, MOST_PASSES),
+        "n_init": 1,
         "warm_start": False,
         "verbose": 0,
     }

@@ -24,7 +24,14 @@ from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import is_flat
 from sktem.loop.state import RunState
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
-from sktem.template.judged import folds_of, has_settled, modes_under, warn_of_fit
+from sktem.template.judged import (
+    drift_advice,
+    folds_of,
+    has_settled,
+    mean_log_likelihood,
+    modes_under,
+    warn_of_fit,
+)
 from sktem.template.registration import Registration
 from sktem.template.reported import Reported, principal
 from sktem.template.samplers import DEFORMATION_SAMPLERS
@@ -60,9 +67,13 @@ class TemplateState(RunState):
     ----------
     compared : tuple
         Parameters and iteration after two thirds of the passes; empty before.
+    objective : float
+        What the best of several runs has most of: log-likelihood of an image, by
+        Laplace's approximation, less the penalty of the priors.
     """
 
     compared: tuple = ()
+    objective: float = np.nan
 
 
 class LikelihoodEstimate(NamedTuple):
@@ -162,6 +173,10 @@ class DeformableTemplateEstimator(
     initial_template : array-like of shape (n_components, ...) or None, default=None
         Templates to start from, in the units of the images; one of the shape of an
         image will do for one component.
+    n_init : int, default=1
+        Runs with other random numbers, of which the one with the largest penalised
+        likelihood is kept. Where images deform strongly, runs end at maxima that may be
+        tens of nats an image apart.
     covariance_type : {"full", "shared", "isotropic"}, default="full"
         Covariance of the landmarks: any, the same along all axes and independent
         between them, or a multiple of the identity.
@@ -302,6 +317,7 @@ class DeformableTemplateEstimator(
         deformation="linear",
         nuisances=None,
         initial_template=None,
+        n_init=1,
         covariance_type="full",
         solver="isaem",
         sampler="auto",
@@ -334,6 +350,7 @@ class DeformableTemplateEstimator(
         self.deformation = deformation
         self.nuisances = nuisances
         self.initial_template = initial_template
+        self.n_init = n_init
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
@@ -458,9 +475,15 @@ class DeformableTemplateEstimator(
             blocks = BlockStarts.fitted(self, frame, X, sample_weight)
         model = new_model(self, frame.grid, mass, start is not None, blocks)
         settings = self._settings(model, len(X))
+        n_runs = 1 if start is not None else self.n_init
+        # The first run is that of ``n_init=1``.
+        seeds = [self.random_state]
+        if n_runs > 1:
+            others = np.random.default_rng(seed_sequence(self.random_state))
+            seeds += others.integers(2**31, size=n_runs - 1).tolist()
 
         def new_run(progress):
-            generators = spawn_generators(self.random_state)
+            generators = spawn_generators(seeds[progress.start])
             params = start
             if params is None:
                 rng = generators.initialisation
@@ -479,13 +502,18 @@ class DeformableTemplateEstimator(
         with threadpool_limits(1, "blas"):
             fit = TemplateFit(settings, frame)
             state, interrupted = self._run_starts(
-                fit, X, sample_weight, new_run, 1, FitProgress(), task
+                fit, X, sample_weight, new_run, n_runs, FitProgress(), task
             )
         return state, fit, interrupted
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
         Y = standardised(fit.frame, X)
         super()._run_epochs(fit.settings, Y, state, sample_weight, on_epoch)
+        if self.n_init > 1:
+            model, params = fit.settings.model, state.params
+            few = Y[np.arange(min(JUDGED, len(Y)))]
+            state.objective = mean_log_likelihood(model, params, few)
+            state.objective -= model.penalty(params)
 
     def _epoch_count(self, fit, sample_weight):
         return super()._epoch_count(fit.settings, sample_weight)
@@ -612,8 +640,7 @@ class DeformableTemplateEstimator(
         if self._drifts():
             warn_user(
                 "Template or noise still changed in the last third of the passes. "
-                "Increase max_iter and compare the scores of images left out: "
-                "with few images, a longer run may fit them too closely.",
+                + drift_advice(self),
                 ConvergenceWarning,
             )
 

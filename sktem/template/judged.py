@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import logsumexp
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
@@ -10,9 +11,11 @@ from sktem.schedules import steps_from
 from sktem.template.geometry import geometry
 
 __all__ = [
+    "drift_advice",
     "fold_advice",
     "folds_of",
     "has_settled",
+    "mean_log_likelihood",
     "modes_under",
     "warn_of_fit",
 ]
@@ -20,6 +23,9 @@ __all__ = [
 #: Share of pixels in folds above which a fit warns, and how much wider than usual the
 #: kernel of a template is that is to blame.
 FOLDS, COARSE = 0.05, 1.3
+
+#: Share of pixels in folds above which longer runs are not advised.
+MANY_FOLDS = 0.01
 
 #: Images whose Jacobians are computed at once.
 IMAGES_AT_ONCE = 64
@@ -58,6 +64,28 @@ def folds_of(model, params, Y, chains):
         ]
     )
     return float(folded.any(axis=1).mean()), float(folded.mean())
+
+
+def mean_log_likelihood(model, params, Y) -> float:
+    """Return the mean log-likelihood of images by Laplace's approximation."""
+    logs = [model.search_modes(Y, params, t)[1] for t in range(len(params.weights))]
+    logs = np.nan_to_num(np.stack(logs, axis=1), nan=-np.inf)
+    return float(logsumexp(logs + np.log(params.weights), axis=1).mean())
+
+
+def drift_advice(estimator):
+    """Return advice about a run that has not settled."""
+    if estimator.folded_pixels_ > MANY_FOLDS:
+        return (
+            f"A longer run would deform more, and {estimator.folded_pixels_:.1%} of "
+            'the pixels lie in folds already: try deformation="diffeomorphic", a '
+            "larger prior_strength or a smaller deformation_scale, and compare the "
+            "scores of images left out."
+        )
+    return (
+        "Increase max_iter and compare the scores of images left out: with few images, "
+        "a longer run may fit them too closely."
+    )
 
 
 def fold_advice(estimator):

@@ -74,6 +74,7 @@ def validated(estimator, X, sample_weight=None, *, reset):
 def check_parameters(estimator):
     """Raise if a parameter of a template is out of its range."""
     estimator._check_number("n_components", Integral, 1)
+    estimator._check_number("n_init", Integral, 1)
     estimator._check_number("verbose_interval", Integral, 1)
     if estimator.n_steps is not None:
         estimator._check_number("n_steps", Integral, 1)

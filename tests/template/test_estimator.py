@@ -475,6 +475,8 @@ def test_missing_pixels_do_not_count(fitted, images):
         ({"solver": "newton"}, "solver must be one of"),
         ({"solver": "em"}, "sampler 'exact', which .* Solvers that work: .*'saem'"),
         ({"solver": "mcem"}, "means the sampler 'mc', which"),
+        ({"solver": "sgd"}, r"one of \['auto', 'biased-saem', 'fittem', 'isaem'"),
+        ({"n_init": 0}, "n_init must be an integer >= 1"),
         ({"solver": "biased-saem", "sampler": "mala"}, "means the sampler 'ula', got"),
         ({"sampler": "exact"}, "sampler must be one of"),
         ({"sampler": "hmc"}, "sampler must be one of"),

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from sktem import DeformableTemplateEstimator
-from sktem.e_step.random import spawn_generators
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.e_step.row_random import BATCH, PASS
 from sktem.exceptions import FitWarning
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
+from sktem.template.judged import drift_advice, mean_log_likelihood
 from sktem.template.setup import new_model
 from tests.template.oracles import (
     SMALL,
@@ -497,3 +498,37 @@ def test_folds_are_told():
     assert wild.fold_rate_ > 0.05
     assert record[0].filename == __file__
     assert (wild.min_jacobians(X) <= 0).any()
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+def test_the_best_of_several_runs_is_kept():
+    """The first run is that of one start; others begin with other random numbers."""
+    X = blobs(12, seed=1)
+    settings = {**SMALL, "max_iter": 3, "random_state": 5}
+    one = DeformableTemplateEstimator(**settings).fit(X)
+    four = DeformableTemplateEstimator(**settings, n_init=4).fit(X)
+    others = np.random.default_rng(seed_sequence(5)).integers(2**31, size=3).tolist()
+    runs = [one] + [
+        DeformableTemplateEstimator(**{**settings, "random_state": seed}).fit(X)
+        for seed in others
+    ]
+
+    def objective(run):
+        model = new_model(run, run.grid_, 12)
+        return mean_log_likelihood(
+            model, run._params(), run._standardised(X)
+        ) - model.penalty(run._params())
+
+    values = [objective(run) for run in runs]
+    best = runs[int(np.argmax(values))]
+    np.testing.assert_array_equal(four.templates_, best.templates_)
+    assert len(set(values)) == 4
+
+
+def test_longer_runs_are_not_advised_where_deformations_fold():
+    class Fit:
+        folded_pixels_ = 0.02
+
+    assert "max_iter" not in drift_advice(Fit)
+    Fit.folded_pixels_ = 0.002
+    assert drift_advice(Fit).startswith("Increase max_iter")

@@ -138,3 +138,16 @@ def test_tensors_are_refused(xp, monkeypatch):
                 call()
         # Arrays of NumPy are taken whatever the configuration.
         np.testing.assert_array_equal(fitted.modes_of(X), fitted.modes_of(X.tolist()))
+
+
+def test_one_picture_is_not_taken_for_signals():
+    y, x = np.mgrid[:24, :24] - 11.5
+    ring = np.exp(-((np.hypot(y, x) - 7) ** 2) / 4)
+    rng = np.random.default_rng(0)
+    for image in (ring, ring[:20], ring + 0.1 * rng.normal(size=ring.shape)):
+        with pytest.raises(ValueError, match="looks like one image, whose rows resem"):
+            DeformableTemplateEstimator(**SMALL).fit(image)
+    # Negative controls: rows in any order, and what the user says.
+    assert rows_of(rng.permutation(signals(24, n=24)), None)[1:] == (None, 1)
+    assert rows_of(rng.normal(size=(24, 24)), None)[1:] == (None, 1)
+    assert rows_of(ring, (24,))[1:] == (None, 1)
