@@ -299,10 +299,12 @@ class Expectation:
         one = model.annotate(Z, params)
         if not model.averages_draws:
             one = one[:, 0]
+        if model.completes_rows:
+            return
         few = np.arange(min(len(X), ROWS_TO_CHECK))
         checked_mean_statistics(model, X[few], one[few], name, Z.shape)
 
-    def of(self, batch: Batch, Z: np.ndarray) -> np.ndarray:
+    def of(self, batch: Batch, Z: np.ndarray, params: Any = None) -> np.ndarray:
         """Return ``sum_i c_i S(x_i, z_i)`` for given latents.
 
         Parameters
@@ -311,6 +313,8 @@ class Expectation:
             Rows and coefficients c.
         Z : ndarray
             Latents of the rows.
+        params : object or None, default=None
+            Parameters of their visit.
 
         Returns
         -------
@@ -318,7 +322,7 @@ class Expectation:
             The sum.
         """
         mean = average_statistics(
-            self.model, self.take_batch(batch), Z, batch.coefficients
+            self.model, self.take_batch(batch), Z, batch.coefficients, params
         )
         return mean * batch.coefficients.sum()
 
@@ -338,8 +342,8 @@ class Expectation:
             The sum.
         """
         total: Any = 0.0
-        for members, Z in memory.groups(batch.rows):
-            total = total + self.of(batch.part(members), Z)
+        for members, Z, params in memory.groups(batch.rows):
+            total = total + self.of(batch.part(members), Z, params)
         return total
 
     def statistics(self, batch: Batch, params: Any, iteration: int) -> np.ndarray:
@@ -364,7 +368,7 @@ class Expectation:
             mean, _ = self.model.expected_statistics(X, params, batch.coefficients)
             self.rows_visited += len(batch.rows)
             return mean * batch.coefficients.sum()
-        return self.of(batch, self.draw(batch.rows, params, iteration))
+        return self.of(batch, self.draw(batch.rows, params, iteration), params)
 
     def change(
         self, batch: Batch, memory: LatentMemory, params: Any, iteration: int
@@ -437,8 +441,12 @@ class Expectation:
         """
         self.take_batch(batch)
         Z = self.draw(batch.rows, params, iteration)
-        memory.put(batch.rows, Z)
-        return self.of(batch, Z)
+        memory.put(batch.rows, Z, self._remembered_params(params))
+        return self.of(batch, Z, params)
+
+    def _remembered_params(self, params):
+        """Return the parameters where they have to be remembered with the latents."""
+        return params if self.model.completes_rows else None
 
     def full_pass(
         self, params: Any, iteration: int, memory: LatentMemory | None = None
@@ -482,10 +490,10 @@ class Expectation:
                 learned = averaged(learned, now, count, len(Z)) if count else now
                 count += len(Z)
             if memory is not None:
-                memory.put(rows, Z)
+                memory.put(rows, Z, self._remembered_params(params))
             weights = None if self.weights is None else self.weights[rows]
             share = self._share(rows, weights)
-            mean = average_statistics(self.model, self.take(rows), Z, weights)
+            mean = average_statistics(self.model, self.take(rows), Z, weights, params)
             yield rows, share * mean
         if self.chains is not None and count:
             self.chains.shared = learned

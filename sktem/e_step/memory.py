@@ -1,4 +1,4 @@
-"""Memory of rows: their latents, never their statistics."""
+"""Memory of rows: their latents and perhaps parameters, never their statistics."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -36,9 +37,15 @@ class LatentMemory:
         self.folder = folder
         self.values: np.ndarray | None = None
         self.n_draws: np.ndarray | None = None
+        # Where rows are completed: the visit of each, and its parameters.
+        self.visits: np.ndarray | None = None
+        self.visited: dict[int, Any] = {}
+        self._kept = 16
 
-    def put(self, rows, Z: np.ndarray) -> None:
-        """Remember ``Z`` for ``rows``."""
+    def put(self, rows, Z: np.ndarray, params: Any = None) -> None:
+        """Remember ``Z`` for ``rows``, and the parameters of the visit if given."""
+        if params is not None:
+            self._put_params(rows, params)
         if self.values is None:
             self.values = self._zeros(Z.shape[1:], Z.dtype)
             if self.ragged:
@@ -59,6 +66,22 @@ class LatentMemory:
             self.values = wider
         self.values[rows, :length] = Z
         self.n_draws[rows] = length
+
+    def _put_params(self, rows, params):
+        """Remember the parameters of a visit, and forget those of no row."""
+        if self.visits is None:
+            self.visits = np.full(self.n_rows, -1, dtype=np.int64)
+        number = max(self.visited, default=-1) + 1
+        last = self.visited.get(number - 1)
+        if last is params:
+            number -= 1
+        self.visited[number] = params
+        self.visits[rows] = number
+        # Looking through all rows each time would cost more than the visit.
+        if len(self.visited) > 2 * self._kept:
+            used = set(np.unique(self.visits).tolist())
+            self.visited = {n: p for n, p in self.visited.items() if n in used}
+            self._kept = max(len(self.visited), 16)
 
     def _zeros(self, shape, dtype):
         """Return an empty table, in memory or on disk."""
@@ -95,12 +118,19 @@ class LatentMemory:
             raise ValueError("the rows have different numbers of draws: use groups()")
         return self.values[rows, :length]
 
-    def groups(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Split ``rows`` into groups with equally many draws."""
+    def groups(self, rows: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, Any]]:
+        """Split ``rows`` into groups with equally many draws, or of one visit."""
+        if self.visits is not None:
+            visits = self.visits[rows]
+            for number in np.unique(visits):
+                positions = np.flatnonzero(visits == number)
+                params = self.visited[int(number)]
+                yield positions, self.get(rows[positions]), params
+            return
         if self.n_draws is None:
-            yield np.arange(len(rows)), self.get(rows)
+            yield np.arange(len(rows)), self.get(rows), None
             return
         counts = self.n_draws[rows]
         for length in np.unique(counts):
             positions = np.flatnonzero(counts == length)
-            yield positions, self.get(rows[positions])
+            yield positions, self.get(rows[positions]), None

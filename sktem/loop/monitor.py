@@ -160,7 +160,7 @@ class Monitor:
         states = None if chains is None else chains.get(rows)
         states, _ = sampler.draw(model, X, states, params, generators, iteration)
         Z = model.annotate(positions(states), params)
-        mean = average_statistics(model, X, Z, share)
+        mean = average_statistics(model, X, Z, share, params)
         log_likelihood = getattr(model, "log_likelihood", None)
         if log_likelihood is None:
             return mean, float("nan")

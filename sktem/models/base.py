@@ -55,6 +55,11 @@ class LatentModel(BaseEstimator, ABC):
         is averaged over with equal weights. True, for models whose statistics are
         linear in Z: they return one ``Z`` of shape ``(n, ...)`` that stands for the
         average itself (posterior probabilities, counts of draws).
+    completes_rows : bool
+        Whether statistics depend on the parameters at the visit of a row beyond the
+        latents, as where missing values are completed. True:
+        :meth:`mean_statistics` gets these parameters as a fourth argument, and solvers
+        that remember rows remember them too. Only with ``averages_draws``.
     reads_blocks : bool
         Whether ``expected_statistics`` takes rows that do not fit in memory as they
         are, by their method ``blocks``. False (default): it gets one block at a time.
@@ -70,6 +75,7 @@ class LatentModel(BaseEstimator, ABC):
     """
 
     averages_draws: bool = False
+    completes_rows: bool = False
     reads_blocks: bool = False
 
     @abstractmethod
@@ -190,8 +196,16 @@ class LatentModel(BaseEstimator, ABC):
         return Z
 
 
-def average_statistics(model: LatentModel, X, Z, sample_weight=None) -> np.ndarray:
-    """Average the statistics over rows and, where there are several, over draws."""
+def average_statistics(
+    model: LatentModel, X, Z, sample_weight=None, params: Any = None
+) -> np.ndarray:
+    """Average the statistics over rows and, where there are several, over draws.
+
+    The parameters are those of the visit, for models that complete rows.
+    """
+    if model.completes_rows:
+        completing: Any = model
+        return completing.mean_statistics(X, Z, sample_weight, params)
     if model.averages_draws:
         return model.mean_statistics(X, Z, sample_weight)
     n_draws = Z.shape[1]

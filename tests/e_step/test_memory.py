@@ -53,7 +53,7 @@ def test_ragged_against_a_list(global_random_seed):
             expected[row] = z
     asked = rng.permutation(n)[:15]
     found = {}
-    for positions, Z in memory.groups(asked):
+    for positions, Z, _ in memory.groups(asked):
         assert Z.shape[0] == len(positions)
         found.update(zip(positions.tolist(), Z, strict=True))
     assert sorted(found) == list(range(15))
@@ -73,7 +73,7 @@ def test_ragged_rows_need_groups():
 def test_plain_memory_is_one_group():
     memory = LatentMemory(4)
     memory.put(slice(0, 4), np.arange(4.0)[:, None])
-    [(positions, Z)] = memory.groups(np.array([2, 0]))
+    [(positions, Z, _)] = memory.groups(np.array([2, 0]))
     np.testing.assert_array_equal(positions, [0, 1])
     np.testing.assert_array_equal(Z[:, 0], [2, 0])
 
@@ -84,3 +84,17 @@ def test_no_rows():
     none = np.array([], dtype=int)
     assert list(memory.groups(none)) == []
     assert len(memory.get(none)) == 0
+
+
+def test_parameters_of_visits_are_remembered_as_long_as_rows_need_them():
+    memory, rng = LatentMemory(40), np.random.default_rng(0)
+    latest = np.full(40, -1)
+    for visit in range(300):
+        rows = rng.choice(40, 5, replace=False) if visit else np.arange(40)
+        memory.put(rows, np.full((len(rows), 1), float(visit)), {"visit": visit})
+        latest[rows] = visit
+    asked = np.arange(0, 40, 3)
+    for positions, Z, params in memory.groups(asked):
+        assert (latest[asked[positions]] == params["visit"]).all()
+        assert (Z == params["visit"]).all()
+    assert len(memory.visited) <= 80

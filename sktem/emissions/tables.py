@@ -1,0 +1,321 @@
+"""Tables as they come (numbers, labels, names of columns) as rows of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sktem.choices import check_choice
+from sktem.emissions.base import Emission
+from sktem.emissions.bernoulli import Bernoulli
+from sktem.emissions.categorical import Categorical
+from sktem.emissions.columns import Columns
+from sktem.emissions.exponential import Exponential
+from sktem.emissions.factor_analyser import FactorAnalyser
+from sktem.emissions.gamma import Gamma
+from sktem.emissions.gaussian import Gaussian
+from sktem.emissions.log_normal import LogNormal
+from sktem.emissions.negative_binomial import NegativeBinomial
+from sktem.emissions.poisson import Poisson
+from sktem.emissions.student_t import StudentT
+from sktem.emissions.von_mises import VonMises
+from sktem.emissions.von_mises_fisher import VonMisesFisher
+
+__all__ = ["EMISSIONS", "Table", "is_frame"]
+
+#: Emissions by the name that estimators accept. An emission is added by one line.
+EMISSIONS = {
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+    "exponential": Exponential,
+    "factor_analyser": FactorAnalyser,
+    "gamma": Gamma,
+    "gaussian": Gaussian,
+    "log_normal": LogNormal,
+    "negative_binomial": NegativeBinomial,
+    "poisson": Poisson,
+    "student_t": StudentT,
+    "von_mises": VonMises,
+    "von_mises_fisher": VonMisesFisher,
+}
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a data frame."""
+    return hasattr(X, "columns") and hasattr(X, "__getitem__") and hasattr(X, "shape")
+
+
+class Table:
+    """How the columns of a table become numbers, learned from one table.
+
+    Parameters
+    ----------
+    X : data frame or array of shape (n, d)
+        The table.
+    emission : str or Emission
+        A name of ``EMISSIONS``, "auto", or an emission. A name is that of the columns
+        of numbers; columns of labels (strings, categories, booleans) of a frame are
+        categorical. "auto" takes columns of integers for counts with negative binomial
+        distributions, and all other numbers for Gaussian.
+
+    Attributes
+    ----------
+    emission : Emission
+        The emission, with indices of columns.
+    categories : dict of int to ndarray
+        Labels of each column of a categorical emission, in the order of their codes.
+    """
+
+    def __init__(self, X, emission):
+        frame = is_frame(X)
+        labels = label_columns(X) if frame else []
+        if isinstance(emission, str):
+            known = {"auto": None, **EMISSIONS}
+            check_choice("emission", emission, known, " or an Emission")
+            emission = _emission_of(X, emission, labels)
+        elif not isinstance(emission, Emission):
+            raise TypeError(
+                f"emission must be a name or an instance of Emission, got {emission!r}"
+            )
+        self.emission = clone(emission)
+        if isinstance(emission, Columns):
+            self.emission = emission.resolved(X)
+            self.emission.emissions = [
+                (name, clone(one), columns)
+                for name, one, columns in self.emission.emissions
+            ]
+        self.categories = {}
+        for one, columns in self._blocks(X.shape[1]):
+            if isinstance(one, Categorical):
+                for index in columns:
+                    self.categories[index] = labels_of(_column(X, index))
+                if isinstance(one.n_categories, str):
+                    counts = [len(self.categories[index]) for index in columns]
+                    one.n_categories = [max(count, 1) for count in counts]
+
+    def _blocks(self, n_columns):
+        """Yield emissions and the indices of their columns."""
+        if isinstance(self.emission, Columns):
+            for _, one, columns in self.emission.emissions:
+                yield one, columns
+        else:
+            yield self.emission, list(range(n_columns))
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether some column holds labels."""
+        return bool(self.categories)
+
+    def encode(self, X) -> np.ndarray:
+        """Return rows of float64, with codes for labels and NaN for what is missing."""
+        n, d = X.shape
+        rows = np.full((n, d), np.nan)
+        used = {index for _, columns in self._blocks(d) for index in columns}
+        for index in sorted(used):
+            column = _column(X, index)
+            if index in self.categories:
+                rows[:, index] = _codes(column, self.categories[index], _name(X, index))
+                continue
+            try:
+                rows[:, index] = _as_numbers(column)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"column {_name(X, index)!r} does not hold numbers: give it a "
+                    f"Categorical emission, or leave it out ({error})"
+                ) from error
+            if np.isinf(rows[:, index]).any():
+                raise ValueError(
+                    f"Input X contains infinity or a value too large: in column "
+                    f"{_name(X, index)!r}"
+                )
+        return rows
+
+    def decode(self, rows, names=None, like=None):
+        """Return rows as a table of the kind of ``like``: labels for codes.
+
+        Parameters
+        ----------
+        rows : ndarray of shape (n, d)
+            Rows of numbers.
+        names : sequence of str or None, default=None
+            Names of columns, with which a data frame is made.
+        like : data frame, ndarray or None, default=None
+            Table whose types and index are taken over.
+
+        Returns
+        -------
+        data frame or ndarray
+            The table.
+        """
+        columns = {}
+        for index in range(rows.shape[1]):
+            values = rows[:, index]
+            if index in self.categories:
+                known = self.categories[index]
+                whole = np.isfinite(values)
+                codes = np.where(whole, values, 0).astype(np.intp)
+                column = np.asarray(known, dtype=object)[codes]
+                column[~whole] = None if known.dtype.kind == "O" else np.nan
+                values = column
+            columns[index] = values
+        if names is None and not is_frame(like):
+            if not self.has_labels:
+                return rows
+            stacked = np.empty(rows.shape, dtype=object)
+            for index, values in columns.items():
+                stacked[:, index] = values
+            wanted = getattr(like, "dtype", None)
+            return stacked if wanted is None else stacked.astype(wanted)
+        return _as_frame(columns, names, like)
+
+
+def _as_frame(columns, names, like):
+    """Return columns as a data frame of pandas or of the library of another one."""
+    import pandas as pd
+
+    names = list(like.columns) if is_frame(like) else list(names)
+    found = pd.DataFrame(dict(zip(names, columns.values(), strict=True)))
+    if not is_frame(like):
+        return found.infer_objects()
+    if not hasattr(like, "iloc"):
+        return type(like)({name: list(found[name]) for name in names})
+    found.index = like.index
+    for name in names:
+        wanted = like[name].dtype
+        if found[name].isna().any() and wanted.kind in "biu":
+            continue
+        whole = wanted.kind not in "iu" or (found[name] == found[name].round()).all()
+        if wanted != found[name].dtype and whole:
+            found[name] = found[name].astype(wanted)
+    return found
+
+
+def _emission_of(X, name, labels):
+    """Return the emission for a name and a table."""
+    d = X.shape[1]
+    numbers = [index for index in range(d) if index not in labels]
+    counts = []
+    if name == "auto":
+        name = "gaussian"
+        if is_frame(X):
+            counts = [j for j in numbers if _is_counts(_column(X, j))]
+        elif np.asarray(X).dtype.kind in "iu" and np.asarray(X).min() >= 0:
+            counts = numbers
+    numbers = [index for index in numbers if index not in counts]
+    blocks = [
+        ("labels", Categorical(), labels),
+        ("counts", NegativeBinomial(), counts),
+        ("numbers", EMISSIONS[name](), numbers),
+    ]
+    blocks = [block for block in blocks if block[2]]
+    return blocks[0][1] if len(blocks) == 1 else Columns(blocks)
+
+
+def _is_counts(column):
+    """Return whether a column holds integers that are not negative."""
+    kind = getattr(getattr(column, "dtype", None), "kind", "")
+    if kind not in ("i", "u"):
+        return False
+    values = _as_numbers(column)
+    return not (values[~np.isnan(values)] < 0).any()
+
+
+def label_columns(X) -> list[int]:
+    """Return the indices of the columns of a frame that hold labels."""
+    found = []
+    for index in range(X.shape[1]):
+        column = _column(X, index)
+        kind = getattr(getattr(column, "dtype", None), "kind", None)
+        if kind in ("i", "u", "f", "c", "m", "M"):
+            continue
+        if kind == "b" or str(getattr(column, "dtype", "")).lower() in LABEL_TYPES:
+            found.append(index)
+            continue
+        try:
+            _as_numbers(column)
+        except (TypeError, ValueError):
+            found.append(index)
+    return found
+
+
+#: Names of types of columns, in lower case, whose values are labels.
+LABEL_TYPES = {"bool", "boolean", "category", "categorical", "enum", "string", "str"}
+
+
+def _column(X, index):
+    """Return a column of a frame or an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[:, index]
+    if is_frame(X):
+        return X[X.columns[index]]
+    return np.asarray(X)[:, index]
+
+
+def _name(X, index):
+    """Return the name of a column, or its index."""
+    return str(X.columns[index]) if is_frame(X) else index
+
+
+def _as_numbers(column):
+    """Return a column as float64, with NaN for what is missing."""
+    if hasattr(column, "to_numpy") and hasattr(column, "isna"):
+        return column.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = np.asarray(column)
+    if values.dtype.kind == "O":
+        values = np.array([np.nan if v is None else v for v in values], dtype=object)
+    if values.dtype.kind in "mM":
+        raise ValueError("dates and durations: pass numbers, such as days")
+    return values.astype(np.float64)
+
+
+def _missing(values):
+    """Return which labels are missing: None and NaN."""
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind != "O":
+        return np.zeros(len(values), dtype=bool)
+    return np.array([v is None or str(v) == "<NA>" or v != v for v in values], bool)
+
+
+def labels_of(column) -> np.ndarray:
+    """Return the labels of a column in order: of its type, or sorted."""
+    categories = getattr(getattr(column, "dtype", None), "categories", None)
+    if categories is not None:
+        return np.asarray(categories, dtype=object)
+    values = np.asarray(column)
+    values = values[~_missing(values)]
+    try:
+        return np.unique(values)
+    except TypeError:  # of several types
+        return np.array(sorted(set(values), key=lambda v: (str(type(v)), str(v))), object)
+
+
+def _codes(column, labels, name):
+    """Return the codes of labels, NaN for missing ones."""
+    code_of = {label: code for code, label in enumerate(labels.tolist())}
+    if hasattr(column, "factorize"):
+        places, distinct = column.factorize()
+    else:
+        values = np.asarray(column)
+        missing = _missing(values)
+        places = np.full(len(values), -1)
+        try:
+            distinct, places[~missing] = np.unique(
+                values[~missing], return_inverse=True
+            )
+        except TypeError:  # of several types
+            distinct = list(dict.fromkeys(values[~missing].tolist()))
+            place_of = {label: place for place, label in enumerate(distinct)}
+            places[~missing] = [place_of[v] for v in values[~missing].tolist()]
+    table = np.full(len(distinct) + 1, np.nan)  # the last one is that of -1
+    for place, label in enumerate(list(distinct)):
+        label = label.item() if isinstance(label, np.generic) else label
+        if label not in code_of:
+            raise ValueError(
+                f"column {name!r} has the label {label!r}, which the fit has not "
+                f"seen: it knows {labels.tolist()[:10]}"
+            )
+        table[place] = code_of[label]
+    return table[places]

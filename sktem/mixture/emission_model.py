@@ -1,0 +1,249 @@
+"""Mixture of any emission as a complete-data model."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import logsumexp
+
+from sktem.emissions.base import LEAST_SHARE
+from sktem.models.base import LatentModel
+
+__all__ = ["EmissionMixtureModel", "EmissionMixtureParams"]
+
+#: Numbers of a temporary array of a block of rows.
+VALUES_PER_BLOCK = 1 << 18
+
+
+class EmissionMixtureParams(NamedTuple):
+    """Parameters of a mixture.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components,)
+        Mixing weights.
+    emission : NamedTuple
+        Parameters of the emission.
+    """
+
+    weights: np.ndarray
+    emission: Any
+
+
+class EmissionMixtureModel(LatentModel):
+    """Complete-data model of a mixture of any emission.
+
+    Latents are posterior probabilities or counts of draws, of shape (n, n_components).
+    The statistics are the mean over rows of the probabilities, then of the statistics
+    of the emission. Rows of which nothing is observed count for nothing.
+
+    Parameters
+    ----------
+    emission : Emission
+        Distribution of a row given its component.
+    n_components : int, default=1
+        Number of components K.
+    weight_concentration : float, default=0.0
+        Penalty epsilon: ``w_k = (s_k + epsilon) / (1 + epsilon K)``.
+    like : NamedTuple or None, default=None
+        Parameters of the emission, from which the shapes of statistics are known.
+    n_jobs : int or None, default=None
+        Threads of the E-step. The result does not depend on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEM
+    >>> from sktem.emissions import Poisson
+    >>> from sktem.mixture.emission_model import EmissionMixtureModel
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(np.repeat([[1.0], [20.0]], 100, axis=0))
+    >>> em = StochasticEM(EmissionMixtureModel(Poisson(), 2), random_state=0).fit(X)
+    >>> np.sort(em.params_.emission.rates.ravel()).round()
+    array([ 1., 20.])
+    """
+
+    averages_draws = True
+    completes_rows = True
+
+    def __init__(
+        self,
+        emission,
+        n_components=1,
+        *,
+        weight_concentration=0.0,
+        like=None,
+        n_jobs=None,
+    ):
+        self.emission = emission
+        self.n_components = n_components
+        self.weight_concentration = weight_concentration
+        self.like = like
+        self.n_jobs = n_jobs
+
+    def initial_params(self, X, rng):
+        """Return parameters from a start by k-means."""
+        from sktem.mixture.emission_start import start_responsibilities
+
+        legacy = np.random.RandomState(rng.integers(2**31))
+        X = np.asarray(X, dtype=np.float64)
+        R = start_responsibilities(X, self.emission, self.n_components, "kmeans", legacy)
+        return self.start_of(X, R)
+
+    def start_of(self, X, R, sample_weight=None):
+        """Return the parameters of given responsibilities.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows.
+        R : ndarray of shape (n, n_components)
+            Responsibilities.
+        sample_weight : ndarray of shape (n,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        EmissionMixtureParams
+            The parameters of an M-step.
+        """
+        if sample_weight is not None:
+            R = R * sample_weight[:, None]
+        return EmissionMixtureParams(
+            self._weights(R.sum(axis=0) / R.sum()), self.emission.start(X, R)
+        )
+
+    def n_parameters(self, n_features, params=None):
+        """Return the number of free parameters."""
+        K = self.n_components
+        given = self.like if params is None else params.emission
+        return self.emission.n_parameters(K, n_features, given) + K - 1
+
+    # The E-step -----------------------------------------------------------------
+
+    def log_joint_density(self, X, params):
+        """Return ``log w_k + log p(x | k)`` of each row and component."""
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(params.weights)
+        return self.emission.log_density(np.asarray(X, np.float64), params.emission) + (
+            log_weights
+        )
+
+    def _posterior(self, X, params):
+        """Return responsibilities and log-likelihoods of a block."""
+        joint = self.log_joint_density(X, params)
+        total = logsumexp(joint, axis=1)
+        # A row that no component can produce belongs to none more than to another.
+        finite = np.isfinite(total)
+        safe = np.where(finite[:, None], joint, np.log(params.weights + 1e-300))
+        R = np.exp(safe - logsumexp(safe, axis=1, keepdims=True))
+        return R, total
+
+    def _over_blocks(self, X, compute, weights=None):
+        """Return the results of a function for blocks of rows."""
+        size = max(256, VALUES_PER_BLOCK // max(X.shape[1], self.n_components))
+        parts = []
+        for start in range(0, max(len(X), 1), size):
+            rows = slice(start, start + size)
+            parts.append((X[rows], None if weights is None else weights[rows]))
+        if len(parts) == 1:
+            return [compute(*parts[0])]
+        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
+        return parallel(delayed(compute)(*part) for part in parts)
+
+    def posterior(self, X, params):
+        """Return posterior probabilities of the components."""
+        found = self._over_blocks(X, lambda x, _: self._posterior(x, params)[0])
+        return np.concatenate(found)
+
+    def log_likelihood(self, X, params):
+        """Return the log-density of what is observed of each row."""
+        found = self._over_blocks(X, lambda x, _: self._posterior(x, params)[1])
+        return np.concatenate(found)
+
+    def predict(self, X, params):
+        """Return the most probable component of each row."""
+        return self.posterior(X, params).argmax(axis=1)
+
+    def draw_posterior(self, X, params, n_draws, rng):
+        """Draw components and return how often each was drawn."""
+        limits = self.posterior(X, params).cumsum(axis=1)
+        uniforms = rng.random((len(X), n_draws)) * limits[:, -1:]
+        counts = np.zeros(limits.shape, dtype=np.min_scalar_type(n_draws))
+        rows = np.arange(len(X))
+        last = self.n_components - 1
+        for draws in uniforms.T:
+            drawn = np.minimum((draws[:, None] > limits).sum(axis=1), last)
+            counts[rows, drawn] += 1
+        return counts
+
+    def _sums(self, X, R, weights, params):
+        """Return sums of statistics for responsibilities times weights."""
+        R = R if weights is None else R * weights[:, None]
+        empty = np.isnan(X).all(axis=1)
+        if empty.any():
+            X, R = X[~empty], R[~empty]
+        own = self.emission.statistics(X, R, params.emission)
+        return np.concatenate([R.sum(axis=0), own])
+
+    def _expected(self, X, weights, params):
+        """Return sums of expected statistics and of log-likelihoods of a block."""
+        X = np.asarray(X, dtype=np.float64)
+        R, values = self._posterior(X, params)
+        total = values.sum() if weights is None else weights @ values
+        return self._sums(X, R, weights, params), total
+
+    def expected_statistics(self, X, params, sample_weight=None):
+        """Return mean statistics and mean log-likelihood in one pass."""
+        compute = partial(self._expected, params=params)
+        found = self._over_blocks(X, compute, sample_weight)
+        total = len(X) if sample_weight is None else sample_weight.sum()
+        s = sum(part for part, _ in found)
+        return s / total, float(sum(value for _, value in found)) / total
+
+    def mean_statistics(self, X, Z, sample_weight=None, params=None):
+        """Average the statistics for given latents, at the parameters of the visit."""
+        X = np.asarray(X, dtype=np.float64)
+        Z = np.asarray(Z, dtype=np.float64)
+        mass = Z.sum(axis=1, keepdims=True)
+        R = Z / np.where(mass > 0, mass, 1.0)
+        total = len(X) if sample_weight is None else sample_weight.sum()
+        return self._sums(X, R, sample_weight, params) / total
+
+    # The M-step -----------------------------------------------------------------
+
+    def _weights(self, mass):
+        """Return mixing weights from the masses of the components."""
+        mass = np.where(mass > LEAST_SHARE * mass.sum(), mass, 0.0)
+        epsilon, K = self.weight_concentration * mass.sum(), self.n_components
+        return (mass + epsilon) / (mass.sum() + epsilon * K)
+
+    def maximize(self, s, params):
+        """Return the penalised maximum-likelihood parameters."""
+        K = self.n_components
+        emission = self.emission.maximize(s[K:], params.emission)
+        return EmissionMixtureParams(self._weights(s[:K]), emission)
+
+    def project(self, s):
+        """Bring statistics back to those that data can have."""
+        K = self.n_components
+        inside, left = self.emission.project(s[K:], self.like)
+        mass = s[:K]
+        if (mass >= 0).all() and not left:
+            return s, False
+        held = np.maximum(mass, 0.0)
+        return np.concatenate([held * (mass.sum() / held.sum()), inside]), True
+
+    def degeneracies(self, params):
+        """Return how many components were floored or kept in the M-step."""
+        return self.emission.degeneracies(params.emission)
+
+    def penalty(self, params) -> float:
+        """Return the penalty r(theta) per row."""
+        value = self.emission.penalty(params.emission)
+        if self.weight_concentration:
+            value -= self.weight_concentration * float(np.log(params.weights).sum())
+        return value

@@ -1,0 +1,142 @@
+"""Starts of a mixture of any emission: responsibilities of rows with holes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+
+from sktem.emissions.categorical import Categorical
+from sktem.emissions.columns import Columns
+from sktem.emissions.gaussian import Gaussian
+from sktem.emissions.gamma import Gamma
+from sktem.emissions.exponential import Exponential
+from sktem.emissions.log_normal import LogNormal
+from sktem.emissions.negative_binomial import NegativeBinomial
+from sktem.emissions.poisson import Poisson
+from sktem.emissions.von_mises import VonMises
+
+__all__ = ["points_of", "start_responsibilities"]
+
+
+def points_of(X, emission) -> np.ndarray:
+    """Return rows as points whose distances mean something, without holes.
+
+    Numbers have variance 1, counts and positive numbers being taken in roots and
+    logarithms, categories are indicators, angles are points of the circle; what is
+    missing is at the mean. Complete rows of Gaussians are left as they are, as in
+    scikit-learn.
+    """
+    if isinstance(emission, Gaussian) and not np.isnan(X).any():
+        return X
+    if isinstance(emission, Columns):
+        parts = [
+            points_of_block(X[:, columns], one)
+            for _, one, columns in emission.resolved(X).emissions
+        ]
+        return np.concatenate(parts, axis=1)
+    return points_of_block(X, emission)
+
+
+def points_of_block(X, emission):
+    """Return the columns of one emission as columns of points."""
+    if isinstance(emission, Categorical):
+        return _filled(_indicators(X))
+    if isinstance(emission, VonMises):
+        return _filled(np.concatenate([np.cos(X), np.sin(X)], axis=1))
+    if isinstance(emission, (Poisson, NegativeBinomial)):
+        X = np.sqrt(X)
+    elif isinstance(emission, (LogNormal, Gamma, Exponential)):
+        X = np.log(np.maximum(X, 1e-300))
+    points = _filled(X)
+    widths = points.std(axis=0)
+    return (points - points.mean(axis=0)) / np.where(widths > 0, widths, 1.0)
+
+
+def _indicators(X):
+    """Return columns of ones and zeros for each code of each column."""
+    columns = []
+    for column in X.T:
+        seen = ~np.isnan(column)
+        codes = np.unique(column[seen])
+        flags = (column[:, None] == codes).astype(np.float64)
+        flags[~seen] = np.nan
+        # Two categories that differ count as two numbers that differ by the same.
+        columns.append(flags)
+    return np.concatenate(columns, axis=1) if columns else np.empty((len(X), 0))
+
+
+def _filled(X):
+    """Return columns with their means where nothing is observed."""
+    observed = ~np.isnan(X)
+    counts = np.maximum(observed.sum(axis=0), 1)
+    means = np.where(observed, X, 0.0).sum(axis=0) / counts
+    return np.where(observed, X, means)
+
+
+def start_responsibilities(
+    X, emission, n_components, method, random_state, sample_weight=None
+) -> np.ndarray:
+    """Return responsibilities from which the first M-step is made.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        Rows; NaN is not observed.
+    emission : Emission
+        Emission, by which distances are measured.
+    n_components : int
+        Number of components.
+    method : str or callable
+        "kmeans", "k-means++", "random" or "random_from_data", or ``method(X,
+        n_components, random_state)`` that returns responsibilities or labels.
+    random_state : numpy.random.RandomState
+        Random numbers of the start.
+    sample_weight : ndarray of shape (n,) or None, default=None
+        Weights.
+
+    Returns
+    -------
+    ndarray of shape (n, n_components)
+        Responsibilities.
+
+    Raises
+    ------
+    ValueError
+        If a callable returns something else.
+    """
+    K, n = n_components, len(X)
+    if callable(method):
+        given = np.asarray(method(X, K, random_state))
+        if given.shape == (n, K):
+            return np.asarray(given, dtype=np.float64)
+        whole = given.shape == (n,) and np.issubdtype(given.dtype, np.integer)
+        if whole and given.min() >= 0 and given.max() < K:
+            return np.eye(K)[given]
+        raise ValueError(
+            "init_params must return responsibilities of shape (n_samples, "
+            f"n_components) = {(n, K)} or integer labels of shape (n_samples,) in [0, "
+            f"n_components), got shape {given.shape} and dtype {given.dtype}"
+        )
+    if method == "random":
+        uniform = random_state.uniform(size=(n, K))
+        return uniform / uniform.sum(axis=1, keepdims=True)
+    points = points_of(X, emission)
+    if method == "kmeans":
+        k_means = KMeans(K, n_init=1, random_state=random_state)
+        with warnings.catch_warnings():
+            # Fewer distinct rows than components: spare components stay empty.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            labels = k_means.fit(points, sample_weight=sample_weight).labels_
+        return np.eye(K)[labels]
+    if method == "k-means++":
+        chosen, _ = kmeans_plusplus(
+            points, K, sample_weight=sample_weight, random_state=random_state
+        )
+    else:
+        share = None if sample_weight is None else sample_weight / sample_weight.sum()
+        chosen = points[random_state.choice(n, K, replace=False, p=share)]
+    return np.eye(K)[pairwise_distances_argmin(points, chosen)]
