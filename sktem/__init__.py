@@ -23,6 +23,7 @@ _PUBLIC = {
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
     "compartments": "sktem",
+    "StochasticEMMixture": "sktem.mixture.emission_mixture",
     "show_progress": "sktem.progress",
     "show_versions": "sktem.versions",
 }
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from sktem.estimators.stochastic_em import StochasticEM as StochasticEM
     from sktem.mixed_effects.estimator import (
         NonlinearMixedEffectsRegressor as NonlinearMixedEffectsRegressor,
+    )
+    from sktem.mixture.emission_mixture import (
+        StochasticEMMixture as StochasticEMMixture,
     )
     from sktem.mixture.estimator import (
         StochasticEMGaussianMixture as StochasticEMGaussianMixture,

@@ -22,6 +22,7 @@ from sktem import (
     LatentBoltzmannMachine,
     StochasticEM,
     StochasticEMGaussianMixture,
+    StochasticEMMixture,
 )
 from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
@@ -31,6 +32,7 @@ MIXTURES = [
     StochasticEMGaussianMixture(),
     StochasticEMGaussianMixture(2),
     StochasticEMGaussianMixture(2, covariance_type="tied", init_params="k-means++"),
+    StochasticEMMixture(),
     *(StochasticEMGaussianMixture(solver=solver) for solver in SOLVERS),
 ]
 # tol=0 never warns that a run has not converged; warnings are errors here.

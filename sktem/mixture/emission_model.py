@@ -90,7 +90,9 @@ class EmissionMixtureModel(LatentModel):
 
         legacy = np.random.RandomState(rng.integers(2**31))
         X = np.asarray(X, dtype=np.float64)
-        R = start_responsibilities(X, self.emission, self.n_components, "kmeans", legacy)
+        R = start_responsibilities(
+            X, self.emission, self.n_components, "kmeans", legacy
+        )
         return self.start_of(X, R)
 
     def start_of(self, X, R, sample_weight=None):

@@ -11,9 +11,9 @@ from sklearn.metrics import pairwise_distances_argmin
 
 from sktem.emissions.categorical import Categorical
 from sktem.emissions.columns import Columns
-from sktem.emissions.gaussian import Gaussian
-from sktem.emissions.gamma import Gamma
 from sktem.emissions.exponential import Exponential
+from sktem.emissions.gamma import Gamma
+from sktem.emissions.gaussian import Gaussian
 from sktem.emissions.log_normal import LogNormal
 from sktem.emissions.negative_binomial import NegativeBinomial
 from sktem.emissions.poisson import Poisson

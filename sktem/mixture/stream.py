@@ -111,7 +111,7 @@ class MixtureStream(StreamRunner):
 
     def begin(self, estimator, rows, weights, task):
         """Make the start from the kept rows, and learn them."""
-        if _is_given(estimator):
+        if estimator._start_is_given():
             self.model, params, s = self._started(
                 estimator, rows, weights, self.random[1]
             )
@@ -142,7 +142,7 @@ class MixtureStream(StreamRunner):
         """Return the start that a few EM passes take furthest, after these passes."""
         best: Any = None
         seed, starts = random
-        n_init = 1 if _is_given(estimator) else estimator.n_init
+        n_init = 1 if estimator._start_is_given() else estimator.n_init
         label = f"{type(estimator).__name__}: starts from the first rows"
         for _ in counted(range(n_init), label):
             model, params, s = self._started(estimator, rows, weights, starts)
@@ -268,11 +268,6 @@ def _settings(estimator, model):
     """Return the settings of a run with the batches of a stream."""
     batch_size = estimator._given_batch_size(STREAM_BATCH)
     return estimator._settings(model, batch_size=batch_size)
-
-
-def _is_given(estimator):
-    given = (estimator.weights_init, estimator.means_init, estimator.precisions_init)
-    return all(value is not None for value in given)
 
 
 def _stream_average(estimator):

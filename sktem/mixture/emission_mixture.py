@@ -1,0 +1,612 @@
+"""Mixtures of any emission, with holes."""
+
+from __future__ import annotations
+
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+)
+
+from sktem.choices import check_choice
+from sktem.emissions.columns import Columns
+from sktem.emissions.tables import Table, is_frame
+from sktem.estimators.by_blocks import answer, checked_rows
+from sktem.estimators.progress import final_objective
+from sktem.estimators.stochastic_em import drop_weightless
+from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
+from sktem.mixture.emission_start import start_responsibilities
+from sktem.mixture.emission_warnings import warn_of_components
+from sktem.mixture.face import MixtureEstimator
+from sktem.mixture.latent_classes import (
+    classification_table,
+    entropy_r2,
+    profiles_of,
+)
+from sktem.mixture.start import START_METHODS, chosen_rows
+from sktem.rows.sources import found_rows
+from sktem.validation import validate_data, without_mask
+
+__all__ = ["StochasticEMMixture"]
+
+
+class StochasticEMMixture(MixtureEstimator):
+    """Mixture of any emission, for tables with labels, counts and holes.
+
+    Each component has its own distribution of a row, the *emission*: see
+    :mod:`sktem.emissions`. Values that are NaN (None, pandas' NA) have not been
+    observed and are integrated out, in ``fit`` and in every answer; values are missing
+    at random, given what is observed. A data frame is taken as it comes: its columns of
+    labels (strings, categories, booleans) are categorical.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        Number of components.
+    emission : str or Emission, default="gaussian"
+        The emission of columns of numbers by name: "gaussian", "student_t",
+        "factor_analyser", "bernoulli", "categorical", "poisson", "negative_binomial",
+        "gamma", "exponential", "log_normal", "von_mises" or "von_mises_fisher"; "auto"
+        takes columns of integers for counts ("negative_binomial") and other numbers for
+        "gaussian". Columns of labels of a data frame are categorical whatever the name.
+        Or an instance of a class of :mod:`sktem.emissions` for all columns, such as
+        ``Columns([(name, emission, columns), ...])``, which gives columns an emission
+        each.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"} or callable, \
+            default="kmeans"
+        The start. Distances are those of standardised numbers and of indicators of
+        labels, with what is missing at the mean; complete rows of Gaussians are left as
+        they are. A callable gets ``(X, n_components, random_state)``, X being rows of
+        numbers with codes for labels, and returns responsibilities (n_samples,
+        n_components) or labels (n_samples,).
+    init_size : int, "auto" or None, default="auto"
+        Rows, drawn at random, from which the start is made; None means all.
+    n_init : int, default=1
+        Number of starts; the run with the best lower bound is kept.
+    solver : str or Solver, default="em"
+        The algorithm: "em", "mcem", "saem", "online", "iem", "isaem", "vrttem",
+        "fittem", or an instance of a class of :mod:`sktem.solvers`; "auto" is "em",
+        or "saem" with ``sampler="mc"``.
+    sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
+        Latents: "exact" posterior probabilities, or "mc", draws from them. "auto" is
+        the one implied by the solver's name, else "exact".
+    n_draws : int, callable or None, default=None
+        Draws per visit for ``sampler="mc"``; None means 10.
+    batch_size : int or "auto", default="auto"
+        Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
+        rows, at most 1024.
+    sampling : {"shuffle", "fixed", "inclusion"}, default="shuffle"
+        How batches are drawn: see :class:`StochasticEMGaussianMixture`.
+    step_size : float, Schedule, callable or "auto", default="auto"
+        Step gamma of the stochastic approximation. "auto": 1 with exact posterior
+        probabilities, ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online", and
+        ``(k + 2) ** -0.5`` in ``partial_fit``.
+    rho : float or "auto", default="auto"
+        Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n_samples
+        / batch_size) ** (-2 / 3)``.
+    average : bool, int, "tail", "random" or "auto", default="auto"
+        Returned iterate; "auto" is the last one in ``fit``, and on a stream "tail" if
+        ``step_size="auto"``, else the last.
+    max_iter : int, default=1000
+        Passes over the data, at most.
+    tol : float, default=1e-6
+        Threshold of convergence, in nats per row. 0 means never.
+    n_iter_no_change : int, default=3
+        Epochs without a rise by ``tol`` after which stochastic solvers stop.
+    weight_concentration : float, default=0.0
+        Dirichlet penalty epsilon, per row: ``weight_k = (s_k + epsilon) / (1 + epsilon
+        n_components)``. Priors of components are parameters of the emissions.
+    n_jobs : int or None, default=None
+        Threads of the E-step. The result does not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the start and of the solvers.
+    warm_start : bool, default=False
+        Continue from the previous fit.
+    verbose : int, default=0
+        1 prints epochs, 2 also the time and the change of the lower bound.
+    verbose_interval : int, default=10
+        Epochs between prints.
+    memory : str or None, default=None
+        Folder for what a solver remembers of each row; None keeps it in memory.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Mixing weights.
+    params_ : NamedTuple
+        Parameters of the emission, by component.
+    emission_ : Emission
+        The emission that was fitted, with indices of columns.
+    categories_ : dict of int to ndarray
+        Labels of categorical columns, by the index of the column.
+    converged_ : bool
+        Whether the run stopped by itself.
+    n_iter_ : int
+        Passes over the data, rounded up.
+    lower_bound_ : float
+        Mean log-likelihood per row of what is observed (less the penalty) at the last
+        record.
+    lower_bounds_ : list of float
+        The same for each epoch of the best run.
+    history_ : History
+        The record of the best run.
+    n_samples_seen_ : int
+        Rows seen by ``fit`` or on the stream.
+    n_steps_ : int
+        Steps done on a stream; set by ``partial_fit``.
+    n_features_in_ : int
+        Number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the features, when X has names that are all strings.
+
+    See Also
+    --------
+    StochasticEMGaussianMixture : Gaussian components in compiled code.
+    MixtureImputer : Missing values replaced, as a transformer.
+
+    Notes
+    -----
+    Solvers that remember rows ("iem", "isaem", "fittem", and "vrttem" with draws) also
+    remember the parameters at the visits of the rows, by which holes are completed.
+
+    References
+    ----------
+    A. P. Dempster, N. M. Laird and D. B. Rubin, Maximum likelihood from incomplete data
+    via the EM algorithm, JRSS B 39, 1977.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import StochasticEMMixture
+    >>> X = np.array([[1.0, 2], [1, 4], [1, np.nan], [10, 2], [10, 4], [np.nan, 0]])
+    >>> mixture = StochasticEMMixture(2, emission="poisson", random_state=0).fit(X)
+    >>> np.sort(mixture.params_.rates[:, 0]).round(1)
+    array([ 1., 10.])
+    >>> mixture.impute(X)[2].round(1)
+    array([1. , 2.9])
+    """
+
+    _parameter_names = ("weights_", "params_")
+
+    def __init__(
+        self,
+        n_components=1,
+        *,
+        emission="gaussian",
+        init_params="kmeans",
+        init_size="auto",
+        n_init=1,
+        solver="em",
+        sampler="auto",
+        n_draws=None,
+        batch_size="auto",
+        sampling="shuffle",
+        step_size="auto",
+        rho="auto",
+        average="auto",
+        max_iter=1000,
+        tol=1e-6,
+        n_iter_no_change=3,
+        weight_concentration=0.0,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        verbose=0,
+        verbose_interval=10,
+        memory=None,
+    ):
+        self.n_components = n_components
+        self.emission = emission
+        self.init_params = init_params
+        self.init_size = init_size
+        self.n_init = n_init
+        self.solver = solver
+        self.sampler = sampler
+        self.n_draws = n_draws
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.step_size = step_size
+        self.rho = rho
+        self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_iter_no_change = n_iter_no_change
+        self.weight_concentration = weight_concentration
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.memory = memory
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _check_parameters(self):
+        self._check_number("n_components", Integral, 1)
+        self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+        self._check_number("weight_concentration", Real, 0)
+        if self.init_size is not None and self.init_size != "auto":
+            self._check_number("init_size", Integral, 1)
+        if not callable(self.init_params):
+            known, other = START_METHODS, " or a callable"
+            check_choice("init_params", self.init_params, known, other)
+
+    # Tables as rows of numbers --------------------------------------------------
+
+    def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
+        if reset and (source := found_rows(X)) is not None:
+            rows = checked_rows(
+                self, source, sample_weight, None, ensure_min_samples, allow_nan=True
+            )
+            self._table = Table(rows[0].take(np.arange(1)), self.emission)
+            self._check_observed(block for _, block in rows[0].blocks())
+            return rows
+        X = self._as_rows(X, reset, ensure_min_samples)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(
+                sample_weight, X, dtype=np.float64, ensure_non_negative=True
+            )
+            if reset or not (weights > 0).all():
+                X, weights = drop_weightless(X, weights)
+        if reset:
+            self._check_observed([X])
+            empty = np.isnan(X).all(axis=1)
+            if empty.any():
+                X, weights = X[~empty], None if weights is None else weights[~empty]
+        self._table.emission.check(X)
+        return X, weights
+
+    def _as_rows(self, X, reset, ensure_min_samples):
+        """Return a table as rows of float64."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = without_mask(X)
+        labelled = is_frame(X) or str(getattr(X, "dtype", "")) == "object"
+        if reset and len(getattr(X, "shape", ())) == 2:
+            labelled = labelled or np.asarray(X).dtype.kind in "US"
+            if labelled and min(X.shape):
+                self._table = Table(X, self.emission)
+                labelled = self._table.has_labels
+        elif not reset:
+            labelled = self._table.has_labels and hasattr(X, "shape")
+        if labelled and min(X.shape):
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+            if len(X) < ensure_min_samples:
+                raise ValueError(
+                    f"Found array with {len(X)} sample(s) while a minimum of "
+                    f"{ensure_min_samples} is required by {type(self).__name__}."
+                )
+            return self._table.encode(X)
+        rows = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=ensure_min_samples,
+        )
+        if reset:
+            self._table = Table(X if is_frame(X) else rows, self.emission)
+        return self._table.encode(rows) if self._table.has_labels else rows
+
+    def _check_observed(self, blocks):
+        """Raise if a column has never been observed."""
+        seen = np.zeros(self.n_features_in_, dtype=bool)
+        for block in blocks:
+            seen |= ~np.isnan(block).all(axis=0)
+        emission = self._table.emission
+        if isinstance(emission, Columns):
+            used = np.concatenate([columns for _, _, columns in emission.emissions])
+            seen[np.setdiff1d(np.arange(len(seen)), used)] = True
+        if not seen.all():
+            names = getattr(self, "feature_names_in_", np.arange(len(seen)))
+            raise ValueError(
+                f"nothing has been observed of the columns {list(names[~seen])}: leave "
+                "them out"
+            )
+
+    # The parts of a fit ---------------------------------------------------------
+
+    def _new_model(self, X):
+        return EmissionMixtureModel(
+            self._table.emission,
+            self.n_components,
+            weight_concentration=self.weight_concentration,
+            n_jobs=self.n_jobs,
+        )
+
+    def _start(self, model, X, sample_weight, given, random_state):
+        """Return starting parameters; statistics come with the first pass."""
+        rows, weights = X, sample_weight
+        chosen = chosen_rows(X, self.n_components, self.init_size, random_state)
+        if chosen is not None:
+            rows = X.take(chosen, axis=0)
+            weights = None if weights is None else weights[chosen]
+        rows = np.asarray(rows, dtype=np.float64)
+        R = start_responsibilities(
+            rows,
+            model.emission,
+            self.n_components,
+            self.init_params,
+            random_state,
+            weights,
+        )
+        params = model.start_of(rows, R, weights)
+        model.like = params.emission
+        s = model.mean_statistics(rows, R, weights, params)
+        return params, s
+
+    def _continued(self, model):
+        """Return parameters of the previous fit; its statistics are not needed."""
+        model.like = self.params_
+        return EmissionMixtureParams(self.weights_, self.params_), None
+
+    def _check_same(self, model, n_features):
+        """Check that the fitted mixture is of the same kind."""
+        now = (self.n_components, repr(self._table.emission), n_features)
+        then = (model.n_components, repr(model.emission), self.n_features_in_)
+        names = ("n_components", "emission", "n_features")
+        for name, before, after in zip(names, then, now, strict=True):
+            if before != after:
+                raise ValueError(
+                    f"Cannot continue from a mixture with {name}={before}: it is now "
+                    f"{after}. Set warm_start=False, or fit a new estimator."
+                )
+
+    def _warn_of_fit(self, model, state, X, sample_weight):
+        warn_of_components(state)
+
+    def _fitted_attributes(self, settings, state, X):
+        history = state.history
+        lower_bounds = [float(value) for value in history.objective]
+        return {
+            **self._parameter_attributes(settings.model, state.params, X),
+            "n_features_in_": X.shape[1],
+            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
+            "converged_": state.converged,
+            "lower_bound_": final_objective(state),
+            "lower_bounds_": lower_bounds,
+            "history_": history,
+            "n_samples_seen_": len(X),
+        }
+
+    def _parameter_attributes(self, model, params, X):
+        return {
+            "weights_": params.weights,
+            "params_": params.emission,
+            "emission_": model.emission,
+            "categories_": self._table.categories,
+        }
+
+    def _fitted_model(self):
+        check_is_fitted(self, "weights_")
+        params = EmissionMixtureParams(self.weights_, self.params_)
+        model = EmissionMixtureModel(
+            self._table.emission,
+            len(self.weights_),
+            like=self.params_,
+            n_jobs=self.n_jobs,
+        )
+        return model, params
+
+    # Answers --------------------------------------------------------------------
+
+    def score_samples(self, X, *, out=None):
+        """Return the log-density of what is observed of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Log-densities, 0 for rows of which nothing is observed.
+        """
+        model, params = self._fitted_model()
+        return answer(self, X, partial(model.log_likelihood, params=params), out)
+
+    def predict(self, X, *, out=None):
+        """Return the most probable component of each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Component labels.
+        """
+        model, params = self._fitted_model()
+        return answer(self, X, partial(model.predict, params=params), out)
+
+    def predict_proba(self, X, *, out=None):
+        """Return the posterior probability of each component for each row.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features), or rows
+            Rows.
+        out : array of shape (n_samples, n_components) or None, default=None
+            Where the result is written.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components) or iterator
+            Probabilities.
+        """
+        model, params = self._fitted_model()
+        return answer(self, X, partial(model.posterior, params=params), out)
+
+    def impute(self, X, method="mean"):
+        """Return a table with values in the place of what is missing.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN (None, NA) is missing.
+        method : {"mean", "draw", "mode"}, default="mean"
+            "mean" is the conditional mean given what is observed of the row, averaged
+            over the components (for labels their most probable one), "draw" a draw from
+            the conditional distribution, "mode" the most probable label, or the
+            conditional mean (for counts, the likeliest count) of the most probable
+            component.
+
+        Returns
+        -------
+        table of shape (n_samples, n_features)
+            A data frame for a data frame, else an array.
+        """
+        check_choice("method", method, ("mean", "draw", "mode"))
+        model, params = self._fitted_model()
+        rows, _ = self._validate(X, reset=False)
+        filled = self._completed(model, params, rows, method)
+        names = getattr(self, "feature_names_in_", None)
+        return self._table.decode(filled, None if not is_frame(X) else names, X)
+
+    def _completed(self, model, params, rows, method):
+        """Return rows of numbers without holes."""
+        holes = np.isnan(rows).any(axis=1)
+        filled = rows.copy()
+        if not holes.any():
+            return filled
+        part = rows[holes]
+        R = model.posterior(part, params)
+        if method == "draw":
+            rng = self._draws()
+            limits = R.cumsum(axis=1)
+            uniform = rng.random((len(R), 1)) * limits[:, -1:]
+            states = np.minimum((uniform > limits).sum(axis=1), R.shape[1] - 1)
+            filled[holes] = model.emission.draw(part, states, params.emission, rng)
+        elif method == "mean":
+            filled[holes] = model.emission.expected(part, R, params.emission)
+        else:
+            filled[holes] = model.emission.mode(part, R, params.emission)
+        return filled
+
+    def _draws(self):
+        """Return the generator of draws, the same for an integer seed."""
+        legacy = check_random_state(
+            None
+            if isinstance(self.random_state, np.random.Generator)
+            else self.random_state
+        )
+        return np.random.default_rng(legacy.randint(2**31, size=4))
+
+    def sample(self, n_samples=1, *, given=None):
+        """Draw rows from the fitted mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of rows; with ``given``, of completions of each of its rows.
+        given : table of shape (m, n_features) or None, default=None
+            Rows with holes: what is missing is drawn given what is observed.
+
+        Returns
+        -------
+        X : table of shape (n_samples, n_features) or (m * n_samples, n_features)
+            Rows, sorted by component; with ``given`` the completions of its first row,
+            then of the second, and so on. A data frame if the fit was to one with
+            labels.
+        y : ndarray of shape (n_samples,) or (m * n_samples,)
+            Their components.
+
+        Raises
+        ------
+        ValueError
+            If ``n_samples`` is below 1.
+        """
+        model, params = self._fitted_model()
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
+                "least one sample."
+            )
+        rng = self._draws()
+        if given is None:
+            share = params.weights / params.weights.sum()
+            labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share))
+            X = model.emission.sample(params.emission, labels, rng)
+        else:
+            rows, _ = self._validate(given, reset=False)
+            R = np.repeat(model.posterior(rows, params), n_samples, axis=0)
+            limits = R.cumsum(axis=1)
+            uniform = rng.random((len(R), 1)) * limits[:, -1:]
+            labels = np.minimum((uniform > limits).sum(axis=1), R.shape[1] - 1)
+            rows = np.repeat(rows, n_samples, axis=0)
+            X = model.emission.draw(rows, labels, params.emission, rng)
+        names = getattr(self, "feature_names_in_", None)
+        return self._table.decode(X, names if self._table.has_labels else None), labels
+
+    # Latent classes -------------------------------------------------------------
+
+    def entropy_r2(self, X, sample_weight=None):
+        """Return how certain the components of the rows are, 1 for certainty.
+
+        One minus the mean entropy of the posterior probabilities over its largest
+        value, ``log(n_components)``.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+        """
+        return entropy_r2(self.predict_proba(X), sample_weight)
+
+    def classification_table(self, X, sample_weight=None):
+        """Return the mean posterior probabilities of the rows of each component.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        ndarray of shape (n_components, n_components)
+            Row k: the mean over the rows whose most probable component is k; NaN if
+            there are none.
+        """
+        return classification_table(self.predict_proba(X), sample_weight)
+
+    def class_profiles(self):
+        """Return the components as a data frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column for each component with its weight; then for each column of the
+            table the probability of each label, or the mean.
+        """
+        model, params = self._fitted_model()
+        names = getattr(self, "feature_names_in_", None)
+        return profiles_of(model.emission, params, self._table.categories, names)

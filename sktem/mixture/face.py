@@ -1,0 +1,358 @@
+"""What the mixtures have in common: fits, streams, scores and criteria."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils import check_random_state
+
+from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.estimators.base import (
+    LoopEstimator,
+    unchanged_by_errors,
+    undone_if_refused,
+    with_callbacks,
+)
+from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
+from sktem.estimators.fit_warnings import warn_of_run
+from sktem.loop.state import RunState
+from sktem.mixture.stream import MixtureStream
+from sktem.solvers import OnlineEM
+
+__all__ = ["MixtureEstimator"]
+
+
+class MixtureEstimator(DensityMixin, LoopEstimator):
+    """Base of the mixtures.
+
+    Subclasses check and convert rows (``_validate``), make the model (``_new_model``)
+    and its start (``_start``), and turn parameters into fitted attributes
+    (``_parameter_attributes``) and back (``_fitted_model``).
+    """
+
+    #: Fitted attributes of a stream that are computed when they are read.
+    _parameter_names: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def _check_block(self):
+        """Return a check of a block of rows, None for none."""
+        return None
+
+    @unchanged_by_errors
+    @with_callbacks
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or rows
+            The data, or whatever :func:`sktem.rows.as_rows` takes, which is then read
+            by blocks. Results of float32 data are float32.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Non-negative weights; a weight means repetition.
+
+        Returns
+        -------
+        object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer rows than components, or a parameter is out of range.
+        """
+        self._check_parameters()
+        X, sample_weight = self._validate(
+            X, sample_weight, reset=True, ensure_min_samples=2
+        )
+        if len(X) < self.n_components:
+            raise ValueError(
+                "Expected n_samples >= n_components but got n_components = "
+                f"{self.n_components}, n_samples = {len(X)}"
+            )
+        given = self._given(X.shape[1])
+        model = self._new_model(X)
+        settings = self._settings(model, batch_size=self._batch_size_of(X))
+        warm = self._goes_on(X.shape[1])
+        seed, starts = self._seed()
+
+        def new_run(progress):
+            if warm:
+                params, s = self._continued(model)
+            else:
+                params, s = self._start(model, X, sample_weight, given, progress.random)
+            # By index, so that a fit resumed from a checkpoint has the same.
+            own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
+            state = RunState(params, spawn_generators(own))
+            state.generators.monitoring = np.random.default_rng(seed)
+            state.solver.s = state.solver.S_tts = s
+            if warm:
+                state.best_objective = self._bound_to_beat(settings)
+            return state
+
+        n_init = 1 if warm else self.n_init
+
+        def finish(state):
+            total = float(len(X) if sample_weight is None else sample_weight.sum())
+            self._stream = MixtureStream.after_fit(self, model, state, total)
+            self.__dict__.pop("n_steps_", None)
+
+        options = {"n_init": n_init, "starts": starts, "finish": finish}
+        state = self._fit(settings, X, sample_weight, new_run, **options)
+        warn_of_run(state, settings)
+        self._warn_of_fit(model, state, X, sample_weight)
+        return self
+
+    def fit_predict(self, X, y=None, sample_weight=None):
+        """Learn the mixture and return the component of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Component labels, those of ``predict(X)``.
+        """
+        return self.fit(X, y, sample_weight=sample_weight).predict(X)
+
+    @undone_if_refused
+    @with_callbacks
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from a chunk of a stream, with constant memory.
+
+        The chunk can have any number of rows. The first ``max(1024, 20 * n_components *
+        (n_features + 1))`` rows are kept, and until then the parameters are those of EM
+        on them. A start is made of them and, unless it is given, taken on by 20 EM
+        passes. After that, rows are not kept. After ``fit``, the stream continues from
+        the fitted mixture. A chunk without weight counts for nothing.
+
+        Time is counted in rows: with batches of ``batch_size`` rows ("auto": 256 on a
+        stream), the step of the k-th batch is ``step_size(k)``, with k counted from one
+        row per parameter on; a constant step forgets the past and follows drifting
+        data, "auto" is ``(k + 2) ** -0.5`` with the average of the last quarter of the
+        iterates. Under "em", "saem", "mcem" and "online" the result does not depend on
+        how the stream is cut into chunks. Under "iem", "isaem", "vrttem" and "fittem" a
+        chunk is the population of the solver: two passes over it (one to fill the
+        memory), then its statistics are merged into the running ones with the step of
+        its rows. ``n_init`` starts are compared on the first rows; ``max_iter``,
+        ``tol`` and ``warm_start`` play no part.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), iterator or rows
+            Rows; or an iterator of such chunks, or what
+            :func:`sktem.rows.as_rows` takes, which is read once to its end.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Non-negative weights; a weight means repetition.
+
+        Returns
+        -------
+        object
+            The estimator, ready to predict.
+        """
+        if self._begun() is None or not self._begun().is_settled(self):
+            self._check_parameters()
+        chunks = each_chunk(
+            self, X, sample_weight, lambda: not self._begun(), self._check_block
+        )
+        for rows, weights in chunks:
+            stream = self._begun() or MixtureStream(*self._seed())
+            self._partial_fit(stream, rows, weights)
+        return self
+
+    def _publish_stream(self, stream):
+        """Set what a stream has found; parameters are computed when they are read."""
+        for name in self._parameter_names:
+            self.__dict__.pop(name, None)
+        self._publish(stream.counts())
+
+    def _publish_parameters(self):
+        """Compute the parameters of a stream that have not been read yet."""
+        if "n_steps_" in self.__dict__ and "weights_" not in self.__dict__:
+            self._publish(self._stream.published(self))
+
+    def __getattr__(self, name):
+        if name in self._parameter_names:
+            self._publish_parameters()
+            if name in self.__dict__:
+                return self.__dict__[name]
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(message, name=name, obj=self)
+
+    def __dir__(self):
+        self._publish_parameters()
+        return super().__dir__()
+
+    def __getstate__(self):
+        self._publish_parameters()
+        return super().__getstate__()
+
+    def _begun(self):
+        """Return the stream, None if there is none yet."""
+        return getattr(self, "_stream", None)
+
+    def score(self, X, y=None, sample_weight=None):
+        """Return the mean log-likelihood per row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the mean; a weight means repetition.
+
+        Returns
+        -------
+        float
+            Mean log-likelihood.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return total / n_samples
+
+    def _total_log_likelihood(self, X, sample_weight):
+        """Return the log-likelihood of all rows, and how many rows that is."""
+        model, params = self._fitted_model()
+        terms = partial(_likelihood, model=model, params=params)
+        return total_over(self, X, sample_weight, terms, self._check_block)
+
+    def _n_parameters(self):
+        model, _ = self._fitted_model()
+        return model.n_parameters(self.n_features_in_)
+
+    def bic(self, X, sample_weight=None):
+        """Return the Bayesian information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, n_samples = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + self._n_parameters() * float(np.log(n_samples))
+
+    def aic(self, X, sample_weight=None):
+        """Return Akaike's information criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        total, _ = self._total_log_likelihood(X, sample_weight)
+        return -2 * total + 2 * self._n_parameters()
+
+    def icl(self, X, sample_weight=None):
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        It is BIC plus twice the entropy of the posterior probabilities, and so prefers
+        well separated components (Biernacki, Celeux and Govaert 2000).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights; a weight means repetition.
+
+        Returns
+        -------
+        float
+            The criterion.
+        """
+        model, params = self._fitted_model()
+        terms = partial(_likelihood, model=model, params=params, with_entropy=True)
+        total, mass, entropy = total_over(
+            self, X, sample_weight, terms, self._check_block
+        )
+        bic = -2 * total + self._n_parameters() * float(np.log(mass))
+        return bic + 2 * entropy
+
+    def _settings(self, model, n_rows=None, *, batch_size=None):
+        settings = super()._settings(model, n_rows, batch_size=batch_size)
+        if isinstance(settings.solver, OnlineEM) and isinstance(self.step_size, str):
+            # Steps average over at least one row per parameter: what fewer rows leave
+            # of a component loses its last rows sooner or later.
+            step_size = copy(settings.step_size)
+            batches = model.n_parameters(self.n_features_in_) / settings.batch_size
+            step_size.offset = max(step_size.offset, batches ** (1 / step_size.alpha))
+            settings = replace(settings, step_size=step_size)
+        return settings
+
+    def _goes_on(self, n_features):
+        """Return whether ``fit`` continues a previous one, which must match."""
+        if not (self.warm_start and hasattr(self, "weights_")):
+            return False
+        self._check_same(self._stream.current_model, n_features)
+        return True
+
+    def _bound_to_beat(self, settings):
+        """Return the lower bound of the previous fit, where this one continues it."""
+        # On other data or a sample of rows, the earlier bound has no meaning.
+        comparable = settings.solver.n_index_sets == 0 and not hasattr(self, "n_steps_")
+        return getattr(self, "lower_bound_", -np.inf) if comparable else -np.inf
+
+    def _seed(self):
+        """Return the root of the generators and the random state of the starts."""
+        seed = seed_sequence(self.random_state)
+        if self.random_state is None or isinstance(
+            self.random_state, np.random.Generator
+        ):
+            return seed, np.random.RandomState(seed.generate_state(4))
+        return seed, check_random_state(self.random_state)
+
+    def _given(self, n_features):
+        """Return the parameters that the user gave for the start, checked."""
+        return ()
+
+    def _start_is_given(self):
+        """Return whether the user gave all parameters of the start."""
+        return False
+
+    def _warn_of_fit(self, model, state, X, sample_weight):
+        """Warn of what the parameters of a fit show."""
+
+
+def _likelihood(X, *, weights, model, params, with_entropy=False):
+    """Return log-likelihood, number and perhaps entropy of rows, summed."""
+    total = weighted_sum(model.log_likelihood(X, params), weights)
+    mass = float(len(X) if weights is None else weights.sum())
+    if not with_entropy:
+        return total, mass
+    terms = model.posterior(X, params)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(terms > 0, terms * np.log(terms), 0.0)
+    if weights is not None:
+        terms = terms * weights[:, None]
+    return total, mass, -float(terms.sum())

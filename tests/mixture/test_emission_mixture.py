@@ -1,0 +1,345 @@
+"""Mixtures of any emission: the Gaussian class, closed forms, tables with holes."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import optimize, stats
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem import StochasticEMGaussianMixture, StochasticEMMixture, emissions
+from sktem.exceptions import FitWarning
+
+KINDS = ["full", "tied", "diag", "spherical", "unit"]
+SOLVERS = ["em", "online", "iem", "isaem", "vrttem", "fittem", "saem", "mcem", "auto"]
+
+
+def gaussian_rows(n=400, d=3, seed=0, holes=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d))
+    X = X + 3 * rng.normal(size=(3, d))[rng.integers(3, size=n)]
+    X[rng.random(X.shape) < holes] = np.nan
+    return X
+
+
+def table(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    z = rng.integers(2, size=n)
+    frame = pd.DataFrame(
+        {
+            "size": rng.normal(10.0 * z, 1.0),
+            "colour": np.where(rng.random(n) < 0.2 + 0.6 * z, "red", "blue"),
+            "kind": pd.Categorical(rng.choice(list("abc"), n), categories=list("cabd")),
+            "count": rng.poisson(2.0 + 6 * z),
+            "flag": rng.random(n) < 0.2 + 0.6 * z,
+        }
+    )
+    frame.loc[frame.index[::7], "size"] = np.nan
+    frame.loc[frame.index[::5], "colour"] = None
+    frame.loc[frame.index[::11], "kind"] = np.nan
+    return frame, z
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_agrees_with_the_gaussian_class(kind):
+    X = gaussian_rows()
+    settings = {"random_state": 0, "tol": 0.0, "max_iter": 15}
+    peer = StochasticEMGaussianMixture(3, covariance_type=kind, **settings).fit(X)
+    own = StochasticEMMixture(3, emission=emissions.Gaussian(kind), **settings).fit(X)
+    assert_allclose(own.params_.means, peer.means_, rtol=1e-10, atol=1e-10)
+    assert_allclose(own.params_.covariances, peer.covariances_, rtol=1e-10, atol=1e-10)
+    assert_allclose(own.weights_, peer.weights_, rtol=1e-10)
+    assert_allclose(own.lower_bounds_, peer.lower_bounds_, rtol=1e-10)
+    assert_allclose(own.predict_proba(X), peer.predict_proba(X), atol=1e-10)
+    for name in ("bic", "aic", "icl", "score"):
+        assert getattr(own, name)(X) == pytest.approx(getattr(peer, name)(X), rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    "solver, name",
+    [
+        *((solver, "gaussian") for solver in SOLVERS),
+        ("iem", "student_t"),
+        ("saem", "negative_binomial"),
+    ],
+)
+def test_every_solver_comes_to_the_optimum_of_em(solver, name):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(150, 2)) + 5 * rng.integers(2, size=(150, 1))
+    if name == "negative_binomial":
+        X = np.floor(np.exp(X / 4 + 1))
+    X[rng.random(X.shape) < 0.2] = np.nan
+    options = {"emission": name, "random_state": 0, "init_params": halves}
+    best = StochasticEMMixture(2, **options).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", FitWarning)  # of a step that was projected
+        found = StochasticEMMixture(2, solver=solver, max_iter=40, **options).fit(X)
+    noise = 5e-3 if solver in ("saem", "mcem", "online") else 1e-3
+    assert found.score(X) > best.score(X) - noise
+
+
+def halves(X, n_components, random_state):
+    return (np.nan_to_num(X[:, 0]) > np.nanmedian(X[:, 0])).astype(int)
+
+
+def test_memory_of_rows_completes_at_the_visit():
+    # With one batch that is the whole, incremental EM is EM, also with holes.
+    X = gaussian_rows(n=200, seed=2, holes=0.3)
+    options = {"random_state": 0, "tol": 0.0, "max_iter": 6, "emission": "student_t"}
+    em = StochasticEMMixture(2, **options).fit(X)
+    iem = StochasticEMMixture(2, solver="iem", batch_size=len(X), **options).fit(X)
+    assert_allclose(iem.lower_bounds_[-1], em.lower_bounds_[-1], atol=1e-2)
+    # The fixed point of incremental EM with small batches is that of EM.
+    options["max_iter"] = 40
+    em = StochasticEMMixture(2, **options).fit(X)
+    iem = StochasticEMMixture(2, solver="iem", batch_size=50, **options).fit(X)
+    assert iem.score(X) == pytest.approx(em.score(X), abs=1e-5)
+    assert_allclose(iem.params_.means, em.params_.means, atol=1e-2)
+
+
+def test_one_component_is_the_observed_likelihood_maximised():
+    X = gaussian_rows(n=60, d=2, seed=3, holes=0.25)
+    X = X[~np.isnan(X).all(axis=1)]
+    own = StochasticEMMixture(
+        1, emission=emissions.Gaussian(reg_covar=0.0), tol=1e-12, max_iter=5000
+    ).fit(X)
+
+    def loss(theta):
+        factor = np.array([[np.exp(theta[2]), 0.0], [theta[3], np.exp(theta[4])]])
+        covariance, total = factor @ factor.T, 0.0
+        for row in X:
+            seen = np.flatnonzero(~np.isnan(row))
+            total -= stats.multivariate_normal.logpdf(
+                row[seen], theta[:2][seen], covariance[np.ix_(seen, seen)]
+            )
+        return total
+
+    begin = [*np.nanmean(X, axis=0), 0.0, 0.0, 0.0]
+    best = optimize.minimize(loss, begin, method="BFGS", options={"gtol": 1e-6})
+    assert -own.score(X) * len(X) == pytest.approx(best.fun, rel=1e-8)
+    assert_allclose(own.params_.means[0], best.x[:2], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "factor_analyser", "auto"])
+def test_the_lower_bound_rises(name):
+    X = gaussian_rows(seed=4, holes=0.3)
+    options = {"emission": name, "tol": 0.0, "max_iter": 40, "random_state": 0}
+    own = StochasticEMMixture(3, **options).fit(X)
+    assert (np.diff(own.lower_bounds_) > -1e-9).all()
+
+
+def test_rows_of_which_nothing_is_observed():
+    X = gaussian_rows(seed=5, holes=0.2)
+    more = np.vstack([X, np.full((50, 3), np.nan)])
+    weights = np.ones(len(more))
+    one = StochasticEMMixture(2, random_state=0).fit(X)
+    other = StochasticEMMixture(2, random_state=0).fit(more, sample_weight=weights)
+    assert_allclose(one.params_.means, other.params_.means, rtol=1e-10)
+    assert_allclose(other.predict_proba(more)[-1], other.weights_)
+    assert other.score_samples(more)[-1] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_a_column_never_observed_is_named():
+    frame, _ = table()
+    frame["empty"] = np.nan
+    with pytest.raises(ValueError, match="nothing has been observed.*'empty'"):
+        StochasticEMMixture(2).fit(frame)
+    X = gaussian_rows()
+    X[:, 1] = np.nan
+    with pytest.raises(ValueError, match=r"nothing has been observed.*1"):
+        StochasticEMMixture(2).fit(X)
+
+
+def test_weights_are_repetition():
+    X = gaussian_rows(n=80, seed=6, holes=0.2)
+    counts = np.random.default_rng(0).integers(0, 3, size=80)
+    one = StochasticEMMixture(2, random_state=0, init_params=halves, tol=1e-10)
+    other = clone(one).fit(np.repeat(X, counts, axis=0))
+    X0 = X[counts > 0]
+    X0, counts = X0, counts[counts > 0]
+    one.fit(X0, sample_weight=counts)
+    assert one.score(X0, sample_weight=counts) == pytest.approx(
+        other.score(np.repeat(X0, counts, axis=0)), abs=1e-3
+    )
+
+
+@pytest.mark.parametrize("name", ["gaussian", "auto"])
+def test_a_frame_as_it_comes(name):
+    frame, z = table()
+    mixture = StochasticEMMixture(2, emission=name, random_state=0).fit(frame)
+    assert mixture.converged_
+    agree = (mixture.predict(frame) == z).mean()
+    assert max(agree, 1 - agree) > 0.95
+    assert list(mixture.feature_names_in_) == list(frame.columns)
+    assert list(mixture.categories_[2]) == list("cabd")
+    for method in ("mean", "draw", "mode"):
+        filled = mixture.impute(frame, method)
+        assert not filled.isna().any().any()
+        assert (filled.dtypes == frame.dtypes).all()
+        assert (filled.index == frame.index).all()
+        seen = frame.notna().to_numpy()
+        assert (filled.to_numpy()[seen] == frame.to_numpy()[seen]).all()
+    drawn, labels = mixture.sample(20)
+    assert set(drawn["colour"]) <= {"red", "blue"} and len(labels) == 20
+    given, _ = mixture.sample(5, given=frame.iloc[:2])
+    assert len(given) == 10 and (given["count"][:5] == frame["count"].iloc[0]).all()
+    profiles = mixture.class_profiles()
+    assert_allclose(profiles.loc["colour"].sum(), 1.0)
+    assert_allclose(profiles.loc[("weight", "")], mixture.weights_)
+    with pytest.raises(ValueError, match="label 'green'"):
+        mixture.predict(frame.assign(colour="green"))
+
+
+def test_other_frames_and_arrays_of_labels():
+    frame, _ = table()
+    columns = ["size", "colour", "count"]
+    mixture = StochasticEMMixture(2, random_state=0).fit(frame[columns])
+    with_polars = polars.from_pandas(frame[columns])
+    other = StochasticEMMixture(2, random_state=0).fit(with_polars)
+    assert_allclose(other.weights_, mixture.weights_)
+    assert other.impute(with_polars)["colour"].null_count() == 0
+    labels = frame[["colour", "kind"]].to_numpy(dtype=object)
+    third = StochasticEMMixture(2, emission="categorical", random_state=0).fit(labels)
+    filled = third.impute(labels)
+    assert set(filled[:, 0]) == {"red", "blue"}
+    numbers = np.random.default_rng(0).choice([1, 5, 7], size=(50, 2))
+    fourth = StochasticEMMixture(2, emission="categorical", random_state=0)
+    assert_array_equal(fourth.fit(numbers).categories_[0], [1, 5, 7])
+
+
+def test_columns_by_name():
+    frame, z = table()
+    emission = emissions.Columns(
+        [
+            ("numbers", emissions.StudentT(), ["size"]),
+            ("labels", emissions.Categorical(), ["colour", "flag"]),
+            ("counts", emissions.Poisson(), "count"),
+        ]
+    )
+    mixture = StochasticEMMixture(2, emission=emission, random_state=0).fit(frame)
+    agree = (mixture.predict(frame) == z).mean()
+    assert max(agree, 1 - agree) > 0.95
+    again = clone(mixture).set_params(emission__counts=emissions.NegativeBinomial())
+    assert isinstance(again.fit(frame).params_.blocks[2].sizes, np.ndarray)
+    with pytest.raises(ValueError, match="is in the blocks 'a' and 'b'"):
+        twice = [("a", emissions.Poisson(), [0]), ("b", emissions.Poisson(), [0])]
+        StochasticEMMixture(emission=emissions.Columns(twice)).fit(np.ones((5, 2)))
+    with pytest.raises(ValueError, match="takes counts.*'counts'"):
+        mixture.predict(frame.assign(count=0.5))
+
+
+def test_latent_classes_are_found():
+    # Three binary items given two classes: the moments are those of the classes.
+    rng = np.random.default_rng(0)
+    p = np.array([[0.9, 0.8, 0.85, 0.9], [0.2, 0.1, 0.15, 0.2]])
+    z = (rng.random(4000) < 0.35).astype(int)
+    X = (rng.random((4000, 4)) < p[z]).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    mixture = StochasticEMMixture(2, emission="bernoulli", random_state=0, tol=1e-9)
+    mixture.fit(X)
+    order = np.argsort(mixture.weights_)[::-1]
+    assert_allclose(mixture.params_.probabilities[order], p, atol=0.05)
+    table_ = mixture.classification_table(X)
+    assert_allclose(table_.sum(axis=1), 1.0)
+    R = mixture.predict_proba(X)
+    entropy = -(R * np.log(R)).sum() / (len(R) * np.log(2))
+    assert mixture.entropy_r2(X) == pytest.approx(1 - entropy)
+    assert mixture.icl(X) == pytest.approx(
+        mixture.bic(X) + 2 * entropy * len(R) * np.log(2)
+    )
+    assert mixture._n_parameters() == 9
+
+
+def test_imputed_numbers_are_conditional_means():
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal([0, 0], [[1.0, 0.8], [0.8, 1.0]], size=5000)
+    holes = X.copy()
+    holes[::2, 1] = np.nan
+    mixture = StochasticEMMixture(1, tol=1e-9).fit(holes)
+    filled = mixture.impute(holes)
+    assert_allclose(filled[::2, 1], 0.8 * X[::2, 0], atol=0.08)
+    drawn = mixture.set_params(random_state=0).impute(holes, "draw")
+    assert np.corrcoef(drawn.T)[0, 1] == pytest.approx(0.8, abs=0.03)
+    assert_array_equal(drawn, mixture.impute(holes, "draw"))
+
+
+@pytest.mark.parametrize("solver", ["em", "isaem"])
+def test_streams(solver):
+    X = gaussian_rows(n=3000, seed=7, holes=0.2)
+    stream = StochasticEMMixture(3, solver=solver, random_state=0, n_init=2)
+    for start in range(0, 3000, 500):
+        stream.partial_fit(X[start : start + 500])
+    whole = StochasticEMMixture(3, random_state=0, n_init=3).fit(X)
+    assert stream.score(X) > whole.score(X) - 0.05
+    assert stream.n_samples_seen_ == (~np.isnan(X).all(axis=1)).sum()
+
+
+def test_warm_start_goes_on():
+    X = gaussian_rows(seed=8, holes=0.2)
+    options = {"random_state": 0, "tol": 0.0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        parts = StochasticEMMixture(2, warm_start=True, max_iter=5, **options).fit(X)
+        parts.fit(X)
+        whole = StochasticEMMixture(2, max_iter=10, **options).fit(X)
+    assert_allclose(parts.params_.means, whole.params_.means, rtol=1e-8)
+    with pytest.raises(ValueError, match="n_components=2"):
+        parts.set_params(n_components=3).fit(X)
+
+
+def test_threads_give_the_same_bits():
+    X = gaussian_rows(n=150_000, seed=9, holes=0.05)
+    options = {"random_state": 0, "max_iter": 2, "tol": 0.0}
+    one, two = (
+        StochasticEMMixture(2, n_jobs=n, **options).fit(X).params_.means for n in (1, 2)
+    )
+    assert_array_equal(one, two)
+
+
+def test_rows_from_a_file(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    X = gaussian_rows(n=3000, seed=10, holes=0.2)
+    names = ["a", "b", "c"]
+    data = pyarrow.table(dict(zip(names, X.T, strict=True)))
+    parquet.write_table(data, tmp_path / "rows.parquet")
+    options = {"random_state": 0, "init_params": halves}
+    own = StochasticEMMixture(2, **options).fit(str(tmp_path / "rows.parquet"))
+    peer = StochasticEMMixture(2, **options).fit(X)
+    assert_allclose(own.params_.means, peer.params_.means, rtol=1e-6)
+    assert own.score(str(tmp_path / "rows.parquet")) == pytest.approx(peer.score(X))
+
+
+def test_components_without_rows_are_told():
+    X = np.repeat([[0.0], [1.0]], 20, axis=0)
+    with pytest.warns(FitWarning):
+        StochasticEMMixture(4, emission="bernoulli", random_state=0).fit(X)
+
+
+def test_a_fit_that_ran_out_says_so():
+    X = gaussian_rows(seed=11)
+    with pytest.warns(ConvergenceWarning):
+        mixture = StochasticEMMixture(3, max_iter=2, random_state=0, tol=1e-12).fit(X)
+    assert not mixture.converged_
+
+
+@pytest.mark.parametrize(
+    "options, match",
+    [
+        ({"emission": "gausian"}, "did you mean 'gaussian'"),
+        ({"emission": 3}, "emission must be a name"),
+        ({"n_components": 0}, "n_components"),
+        ({"init_params": "k"}, "init_params"),
+        ({"emission": "poisson"}, "takes counts"),
+        ({"emission": "gamma"}, "takes positive"),
+    ],
+)
+def test_bad_settings(options, match):
+    with pytest.raises((ValueError, TypeError), match=match):
+        StochasticEMMixture(**{"n_components": 2, **options}).fit(gaussian_rows())
