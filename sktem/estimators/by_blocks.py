@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, get_tags
 from sklearn.utils.validation import _check_sample_weight
 
 from sktem.arrays import numpy_of
@@ -13,6 +13,7 @@ from sktem.rows.partitions import DaskRows, PartitionedRows
 from sktem.rows.sources import as_chunk, at_least_one, found_rows
 
 __all__ = [
+    "allows_nan",
     "answer",
     "checked_rows",
     "each_block",
@@ -59,6 +60,11 @@ def checked_rows(
     return rows, None if (sample_weight == 1).all() else sample_weight
 
 
+def allows_nan(estimator) -> bool:
+    """Return whether an estimator takes missing values."""
+    return bool(get_tags(estimator).input_tags.allow_nan)
+
+
 def each_block(estimator, X, sample_weight=None, check=None):
     """Yield the rows, all at once or by blocks, each with its weights or None."""
     if hasattr(X, "__next__") and sample_weight is None:
@@ -76,7 +82,8 @@ def each_block(estimator, X, sample_weight=None, check=None):
         if (weights < 0).any():
             raise ValueError("Negative values in data passed to `sample_weight`.")
     first = 0
-    for block in checked_blocks(source, estimator.n_features_in_, check):
+    nan = allows_nan(estimator)
+    for block in checked_blocks(source, estimator.n_features_in_, check, nan):
         part = None if weights is None else weights[first : first + len(block)]
         if part is None or len(part) == len(block):
             yield block, part
@@ -99,7 +106,8 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
         raise ValueError("sample_weight needs X to be a single array")
     if source is not None:
         check_columns(estimator, source, reset=is_fresh())
-        blocks = checked_blocks(source, estimator.n_features_in_, check)
+        nan = allows_nan(estimator)
+        blocks = checked_blocks(source, estimator.n_features_in_, check, nan)
         yield from ((block, None) for block in at_least_one(blocks))
         return
     weightless = sample_weight is not None and not np.any(numpy_of(sample_weight))
@@ -135,7 +143,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
     source = None if hasattr(X, "__next__") else found_rows(X)
     if isinstance(source, DaskRows):
         check_columns(estimator, source, reset=False)
-        rows = PartitionedRows(source, check)
+        rows = PartitionedRows(source, check, allows_nan(estimator))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 np.asarray(sample_weight),
@@ -167,7 +175,7 @@ def answer(estimator, X, function, out, check=None):
     source = None if hasattr(X, "__next__") else found_rows(X)
     if isinstance(source, DaskRows) and out is None:
         check_columns(estimator, source, reset=False)
-        return source.mapped(function, check)
+        return source.mapped(function, check, allows_nan(estimator))
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
     return gathered(X, blocks, out)
 
