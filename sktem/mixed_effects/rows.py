@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from sktem.sequences.rows import Sequences
@@ -80,9 +82,9 @@ class GroupedRows(Sequences):
         Position of the subject of each row.
     """
 
-    by_row = ("inputs", "y", "row_covariates")
-    by_sequence = ("covariates",)
-    shared = ("names",)
+    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates")
+    by_sequence: ClassVar[tuple[str, ...]] = ("covariates",)
+    shared: ClassVar[tuple[str, ...]] = ("names",)
     #: Records of doses, where the model has them.
     events: SubjectRecords | None = None
 

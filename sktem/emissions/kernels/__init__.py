@@ -1,0 +1,3 @@
+"""Compiled loops of the emissions."""
+
+import sktem.kernels  # noqa: F401  says where compiled code is kept

@@ -1,0 +1,183 @@
+"""Distances of rows to K centres, and weighted moments of rows, by tiles of rows.
+
+A tile holds columns of rows next to each other, so that the innermost loops run over
+rows: they are long, whatever the number of states and columns.
+"""
+
+import numpy as np
+from numba import njit
+
+from sktem.kernels.options import INNER, OUTER
+
+__all__ = ["diagonal_distances", "diagonal_moments", "full_distances", "full_moments"]
+
+#: Rows of a tile.
+LANES = 64
+FAST = {"contract", "reassoc", "nsz"}
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _load(X, first, centre, tile):
+    """Equal ``tile[:, :m] = (X[first : first + m] - centre).T``, the rest 0."""
+    n = min(LANES, X.shape[0] - first)
+    for j in range(X.shape[1]):
+        origin = centre[j]
+        for lane in range(n):
+            tile[j, lane] = X[first + lane, j] - origin
+        for lane in range(n, LANES):
+            tile[j, lane] = 0.0
+    return n
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _load_weights(R, first, n, weights):
+    """Equal ``weights[:, :n] = R[first : first + n].T``, the rest 0."""
+    for k in range(R.shape[1]):
+        for lane in range(n):
+            weights[k, lane] = R[first + lane, k]
+        for lane in range(n, LANES):
+            weights[k, lane] = 0.0
+
+
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
+def diagonal_distances(X, centre, means, factors, out):
+    """Equal ``out[:] = (((X - centre)[:, None] - means) * factors)**2``.
+
+    The squares are summed over columns.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+    means, factors : ndarray of shape (K, d)
+    out : ndarray of shape (n, K)
+    """
+    K, d = means.shape
+    tile, total = np.empty((d, LANES)), np.empty(LANES)
+    for first in range(0, X.shape[0], LANES):
+        n = _load(X, first, centre, tile)
+        for k in range(K):
+            total[:] = 0.0
+            for j in range(d):
+                mean, factor = means[k, j], factors[k, j]
+                row = tile[j]
+                for lane in range(LANES):
+                    y = (row[lane] - mean) * factor
+                    total[lane] += y * y
+            for lane in range(n):
+                out[first + lane, k] = total[lane]
+
+
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
+def full_distances(X, centre, means, factors, out):
+    """Equal ``out[:, k] = ((X - centre - means[k]) @ factors[k])**2``.
+
+    The squares are summed over columns.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+    means : ndarray of shape (K, d)
+    factors : ndarray of shape (K, d, d)
+        Upper triangles.
+    out : ndarray of shape (n, K)
+    """
+    K, d = means.shape
+    tile, shifted = np.empty((d, LANES)), np.empty((d, LANES))
+    total, y = np.empty(LANES), np.empty(LANES)
+    for first in range(0, X.shape[0], LANES):
+        n = _load(X, first, centre, tile)
+        for k in range(K):
+            for j in range(d):
+                mean = means[k, j]
+                for lane in range(LANES):
+                    shifted[j, lane] = tile[j, lane] - mean
+            total[:] = 0.0
+            for j in range(d):
+                y[:] = 0.0
+                for i in range(j + 1):
+                    factor, row = factors[k, i, j], shifted[i]
+                    for lane in range(LANES):
+                        y[lane] += factor * row[lane]
+                for lane in range(LANES):
+                    total[lane] += y[lane] * y[lane]
+            for lane in range(n):
+                out[first + lane, k] = total[lane]
+
+
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
+def diagonal_moments(X, centre, R, mass, first_moments, second_moments):
+    """Equal sums ``R.sum(axis=0)``, ``R.T @ z`` and ``R.T @ z**2`` for z = X - centre.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+    R : ndarray of shape (n, K)
+    mass : ndarray of shape (K,)
+    first_moments, second_moments : ndarray of shape (K, d)
+        The sums are added to the three.
+    """
+    K, d = first_moments.shape
+    tile, weights = np.empty((d, LANES)), np.empty((K, LANES))
+    for first in range(0, X.shape[0], LANES):
+        n = _load(X, first, centre, tile)
+        _load_weights(R, first, n, weights)
+        for k in range(K):
+            w, total = weights[k], 0.0
+            for lane in range(LANES):
+                total += w[lane]
+            mass[k] += total
+            for j in range(d):
+                row, one, two = tile[j], 0.0, 0.0
+                for lane in range(LANES):
+                    product = w[lane] * row[lane]
+                    one += product
+                    two += product * row[lane]
+                first_moments[k, j] += one
+                second_moments[k, j] += two
+
+
+@njit(**OUTER, fastmath=FAST, error_model="numpy")
+def full_moments(X, centre, R, mass, first_moments, second_moments):
+    """Equal sums ``R.sum(axis=0)``, ``R.T @ z`` and ``(R[:, k, None] * z).T @ z``.
+
+    Here z is X - centre.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    centre : ndarray of shape (d,)
+    R : ndarray of shape (n, K)
+    mass : ndarray of shape (K,)
+    first_moments : ndarray of shape (K, d)
+    second_moments : ndarray of shape (K, d, d)
+        The sums are added to the three.
+    """
+    K, d = first_moments.shape
+    tile, weights = np.empty((d, LANES)), np.empty((K, LANES))
+    product = np.empty(LANES)
+    for first in range(0, X.shape[0], LANES):
+        n = _load(X, first, centre, tile)
+        _load_weights(R, first, n, weights)
+        for k in range(K):
+            w, total = weights[k], 0.0
+            for lane in range(LANES):
+                total += w[lane]
+            mass[k] += total
+            for i in range(d):
+                row, one = tile[i], 0.0
+                for lane in range(LANES):
+                    product[lane] = w[lane] * row[lane]
+                    one += product[lane]
+                first_moments[k, i] += one
+                for j in range(i, d):
+                    other, two = tile[j], 0.0
+                    for lane in range(LANES):
+                        two += product[lane] * other[lane]
+                    second_moments[k, i, j] += two
+    for k in range(K):
+        for i in range(d):
+            for j in range(i):
+                second_moments[k, i, j] = second_moments[k, j, i]
