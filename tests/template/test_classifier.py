@@ -76,6 +76,7 @@ def test_models_are_those_of_the_estimator(fitted, data):
         random_state=fitted.estimators_[0].random_state,
         prior_strength=max(400.0, 20.0 * len(images)),
         noise_prior_strength=0.0,
+        solver="isaem",
     ).fit(images)
     np.testing.assert_array_equal(own.templates_, fitted.estimators_[0].templates_)
 

@@ -583,7 +583,7 @@ def test_steps_of_the_sampler(images):
 
 
 def test_prints(images, capsys):
-    template(verbose=1, verbose_interval=1).fit(images)
+    template(solver="isaem", verbose=1, verbose_interval=1).fit(images)
     printed = capsys.readouterr().out
     assert printed.count("Iteration") == 3  # the first is two passes
     template().fit(images)
