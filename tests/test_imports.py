@@ -340,3 +340,70 @@ def test_heavy_names_are_module_names(name):
         if error.name != name:
             raise
         pytest.skip(f"{name} is not installed")
+
+
+#: Classes of rows, of which nobody outside of the room of rows asks.
+CARRIERS = {
+    "CheckedRows",
+    "DaskRows",
+    "HeldRows",
+    "PartitionedRows",
+    "Rows",
+    "SequenceBlocks",
+    "SequencePartitions",
+    "Sequences",
+    "TensorRows",
+}
+#: Attributes by which other kinds of objects are told: data frames, namespaces, paths.
+NOT_OF_CARRIERS = {
+    "__array_namespace__",
+    "__dlpack__",
+    "__fspath__",
+    "__getitem__",
+    "assign",
+    "columns",
+    "iloc",
+    "to_numpy",
+}
+#: Names of rows in functions.
+NAMES_OF_ROWS = {"X", "rows", "source", "block", "chunk", "images", "answers"}
+#: Files that ask for a reason of their own: the digest of a checkpoint, whose floor is
+#: that of the rows, and tables of several kinds, which are no carriers.
+MAY_ASK = {"sktem.callbacks", "sktem.boltzmann.tables"}
+
+
+def questions(source):
+    """Return the calls of a source that ask of which kind rows are."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not (isinstance(node, ast.Call) and len(node.args) == 2):
+            continue
+        name, (asked, about) = ast.unparse(node.func), node.args
+        if name == "isinstance":
+            words = set(re.findall(r"\w+", ast.unparse(about)))
+            if words & CARRIERS:
+                found.append(ast.unparse(node))
+        elif name == "hasattr" and isinstance(about, ast.Constant):
+            owner = ast.unparse(asked).split(".")[-1]
+            if owner in NAMES_OF_ROWS and about.value not in NOT_OF_CARRIERS:
+                found.append(ast.unparse(node))
+    return found
+
+
+def test_nobody_asks_of_which_kind_rows_are(files):
+    """Rows of a fit are a protocol, `sktem.rows.base.Carrier`."""
+    asking = {
+        module: found
+        for module, path in files.items()
+        if room(module) != "rows"
+        and module not in MAY_ASK
+        and (found := questions(path.read_text(encoding="utf-8")))
+    }
+    assert not asking
+
+
+def test_questions_are_found():
+    assert questions("if isinstance(X, (np.ndarray, CheckedRows)): pass")
+    assert questions("n = X.shape[0] if hasattr(X, 'shape') else len(X)")
+    assert questions("hasattr(self.X, '__next__')")
+    assert not questions("isinstance(X, np.ndarray) or hasattr(model, 'posterior')")

@@ -40,7 +40,6 @@ from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
-from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.runs import (
     EpochEstimator,
     unchanged_by_errors,
@@ -48,8 +47,9 @@ from sktem.estimators.runs import (
     with_callbacks,
 )
 from sktem.history import History
+from sktem.rows.answers import in_memory
 from sktem.rows.held import carrier_of
-from sktem.rows.sources import at_least_one, found_rows
+from sktem.rows.sources import at_least_one, found_rows, is_stream
 
 __all__ = ["LatentBoltzmannMachine"]
 
@@ -521,7 +521,7 @@ class LatentBoltzmannMachine(
             )
         if is_fresh() and self.pretrain:
             raise ValueError("pretrain needs several passes over the data: use fit")
-        by_chunks = hasattr(X, "__next__") or found_rows(X) is not None
+        by_chunks = is_stream(X) or found_rows(X) is not None
         if sample_weight is not None and by_chunks:
             raise ValueError("sample_weight needs X to be a single array")
         chunks = each_checked(self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True)

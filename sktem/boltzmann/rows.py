@@ -9,10 +9,10 @@ import numpy as np
 
 from sktem.boltzmann.checks import check_rows, visible_values
 from sktem.boltzmann.tables import is_tabular
-from sktem.estimators.by_blocks import gathered
+from sktem.rows.answers import gathered
 from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.partitions import DaskRows, check_can_remember
-from sktem.rows.sources import as_chunk, found_rows
+from sktem.rows.partitions import check_can_remember
+from sktem.rows.sources import as_chunk, found_rows, is_stream
 
 __all__ = ["answer", "each_checked", "rows_of_fit"]
 
@@ -47,15 +47,15 @@ def _values_of(machine):
 
 def answer(machine, X, method, function, out, *, allow_nan=False):
     """Return a function of rows, by blocks or by partitions where they are so."""
-    source = None if hasattr(X, "__next__") else found_rows(X)
-    if isinstance(source, DaskRows) and out is None and not is_tabular(machine.visible):
+    source = None if is_stream(X) or is_tabular(machine.visible) else found_rows(X)
+    if source is not None and source.is_remote and out is None:
         check_columns(machine, source, reset=False)
         values = _values_of(machine)
 
         def answers(block):
             return np.asarray(function(values(block)))
 
-        return source.mapped(answers, values, allow_nan)
+        return source.answers(answers, values, allow_nan)
     blocks = each_checked(machine, X, method, allow_nan=allow_nan)
     return gathered(X, map(function, blocks), out)
 
@@ -63,7 +63,7 @@ def answer(machine, X, method, function, out, *, allow_nan=False):
 def each_checked(machine, X, method, *, is_fresh=lambda: False, allow_nan=False):
     """Yield X checked: at once, or block by block where it is read so."""
     options = {"method": method, "allow_nan": allow_nan}
-    iterated = hasattr(X, "__next__")
+    iterated = is_stream(X)
     in_memory = iterated or is_tabular(machine.visible)
     source = None if in_memory else found_rows(X)
     if source is None:

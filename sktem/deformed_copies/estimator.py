@@ -16,7 +16,9 @@ from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.by_blocks import in_memory, needed_in_memory
+from sktem.estimators.by_blocks import (
+    needed_in_memory,
+)
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
@@ -30,6 +32,7 @@ from sktem.images.classes import (
 from sktem.images.rows import answer, found_images
 from sktem.images.units import checked_images, labelled_images, units_of
 from sktem.links import DocumentationLinkMixin
+from sktem.rows.answers import in_memory
 
 __all__ = ["DeformedCopiesClassifier"]
 

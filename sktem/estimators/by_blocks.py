@@ -7,10 +7,16 @@ from sklearn.utils import check_array, check_consistent_length, get_tags
 from sklearn.utils.validation import _check_sample_weight
 
 from sktem.arrays import numpy_of
+from sktem.rows.answers import gathered
 from sktem.rows.base import ROWS_PER_BLOCK
-from sktem.rows.checked import CheckedRows, check_columns, checked_blocks
-from sktem.rows.partitions import DaskRows, PartitionedRows
-from sktem.rows.sources import as_chunk, at_least_one, found_rows
+from sktem.rows.checked import check_columns, checked_blocks
+from sktem.rows.sources import (
+    as_chunk,
+    at_least_one,
+    checked_carrier,
+    found_rows,
+    is_stream,
+)
 
 __all__ = [
     "allows_nan",
@@ -18,8 +24,6 @@ __all__ = [
     "checked_rows",
     "each_block",
     "each_chunk",
-    "gathered",
-    "in_memory",
     "needed_in_memory",
     "total_over",
     "weighted_sum",
@@ -31,11 +35,7 @@ def checked_rows(
 ):
     """Return rows for a fit after a pass that checks them, and their weights."""
     check_columns(estimator, source, reset=True)
-    of_dask = isinstance(source, DaskRows)
-    if of_dask:
-        rows: CheckedRows = PartitionedRows(source, check, allow_nan)
-    else:
-        rows = CheckedRows(source, check, allow_nan)
+    rows = checked_carrier(source, check, allow_nan)
     rows.dtype = rows.dtype if dtype is None else np.dtype(dtype)
     for count, what, minimum in zip(
         rows.shape, ("sample", "feature"), (least, 1), strict=True
@@ -47,7 +47,7 @@ def checked_rows(
             )
     if sample_weight is None:
         return rows, None
-    if of_dask:
+    if rows.is_remote:
         sample_weight = np.asarray(sample_weight)
     sample_weight = _check_sample_weight(
         sample_weight, rows, dtype=np.float64, ensure_non_negative=True
@@ -67,7 +67,7 @@ def allows_nan(estimator) -> bool:
 
 def each_block(estimator, X, sample_weight=None, check=None):
     """Yield the rows, all at once or by blocks, each with its weights or None."""
-    if hasattr(X, "__next__") and sample_weight is None:
+    if is_stream(X) and sample_weight is None:
         for chunk in map(as_chunk, X):
             yield estimator._validate(chunk, None, reset=False)
         return
@@ -100,7 +100,7 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
     ``is_fresh()`` is whether nothing has been learned yet. Rows without weight are
     checked and left out.
     """
-    iterated = hasattr(X, "__next__")
+    iterated = is_stream(X)
     source = None if iterated else found_rows(X)
     if sample_weight is not None and (iterated or source is not None):
         raise ValueError("sample_weight needs X to be a single array")
@@ -140,10 +140,10 @@ def total_over(estimator, X, sample_weight, function, check=None):
 
     The function returns a tuple. It is sent to the partitions of a Dask collection.
     """
-    source = None if hasattr(X, "__next__") else found_rows(X)
-    if isinstance(source, DaskRows):
+    source = None if is_stream(X) else found_rows(X)
+    if source is not None and source.is_remote:
         check_columns(estimator, source, reset=False)
-        rows = PartitionedRows(source, check, allows_nan(estimator))
+        rows = checked_carrier(source, check, allows_nan(estimator))
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 np.asarray(sample_weight),
@@ -172,54 +172,9 @@ def answer(estimator, X, function, out, check=None):
     Of an array it is an array, of rows and iterators an iterator, of a Dask collection
     a Dask array; with ``out``, that.
     """
-    source = None if hasattr(X, "__next__") else found_rows(X)
-    if isinstance(source, DaskRows) and out is None:
+    source = None if is_stream(X) else found_rows(X)
+    if source is not None and source.is_remote and out is None:
         check_columns(estimator, source, reset=False)
-        return source.mapped(function, check, allows_nan(estimator))
+        return source.answers(function, check, allows_nan(estimator))
     blocks = (function(block) for block, _ in each_block(estimator, X, None, check))
     return gathered(X, blocks, out)
-
-
-def gathered(X, blocks, out):
-    """Return answers about blocks: written to ``out``, an array or an iterator."""
-    if out is not None:
-        return _written(blocks, out)
-    iterated = hasattr(X, "__next__")
-    if not iterated and (isinstance(X, np.ndarray) or found_rows(X) is None):
-        parts = list(blocks)
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
-    return blocks
-
-
-def in_memory(answers):
-    """Return answers, an iterator of them, or a Dask array, as an array."""
-    if hasattr(answers, "compute"):
-        return answers.compute()
-    return np.concatenate([*answers]) if hasattr(answers, "__next__") else answers
-
-
-def _written(blocks, out):
-    """Write blocks to an array, which has to have their length, and return it."""
-    first = 0
-    for block in blocks:
-        if first + len(block) > len(out):
-            raise ValueError(f"out has {len(out)} rows, and X has more")
-        _check_room(block, out)
-        out[first : first + len(block)] = block
-        first += len(block)
-    if first != len(out):
-        raise ValueError(f"out has {len(out)} rows, and X has {first}")
-    return out
-
-
-def _check_room(block, out):
-    """Raise if answers do not fit into the rows of ``out``, or would be cut there."""
-    shape, dtype = getattr(out, "shape", None), getattr(out, "dtype", None)
-    if shape is not None and tuple(shape[1:]) != tuple(block.shape[1:]):
-        raise ValueError(
-            f"out has shape {tuple(shape)}, and the answer for each row has shape "
-            f"{tuple(block.shape[1:])}"
-        )
-    if isinstance(block, np.ndarray) and isinstance(dtype, np.dtype):
-        if block.dtype.kind == "f" and dtype.kind in "biu":
-            raise ValueError(f"out holds {dtype}, and answers are {block.dtype}")

@@ -32,7 +32,7 @@ from sktem.loop.state import RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.models.base import LatentModel
 from sktem.rows.held import carrier_of
-from sktem.rows.sources import found_rows
+from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 from sktem.validation import validate_data
@@ -399,7 +399,7 @@ class StochasticEM(LoopEstimator):
         float
             Mean log-likelihood.
         """
-        if not hasattr(X, "__next__") and found_rows(X) is None:
+        if not is_stream(X) and found_rows(X) is None:
             return float(np.average(self.score_samples(X), weights=sample_weight))
         check_is_fitted(self)
         terms = partial(_likelihood, model=self.model, params=self.params_)

@@ -10,6 +10,7 @@ from sktem.estimators.kept_rows import KeptRows
 from sktem.estimators.progress import Task
 from sktem.exceptions import FitWarning
 from sktem.progress import shown
+from sktem.rows.held import carrier_of
 
 __all__ = ["StreamRunner"]
 
@@ -89,4 +90,4 @@ class StreamRunner(ABC):
 
 
 def _count(X) -> int:
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    return len(carrier_of(X))

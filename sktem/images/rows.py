@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.estimators.by_blocks import gathered
 from sktem.images.shapes import rows_of
+from sktem.rows.answers import gathered
 from sktem.rows.base import Rows, rows_per_block
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.files import (
@@ -22,7 +22,7 @@ from sktem.rows.files import (
 )
 from sktem.rows.held import carrier_of
 from sktem.rows.partitions import DaskRows
-from sktem.rows.sources import as_chunk, at_least_one, found_rows
+from sktem.rows.sources import as_chunk, at_least_one, found_rows, is_stream
 
 __all__ = [
     "answer",
@@ -160,15 +160,15 @@ def images_of_start(X, sample_weight, rng):
 def answer(estimator, X, function, out):
     """Return a function of images, by blocks where they are read so."""
     check_is_fitted(estimator)
-    iterated = hasattr(X, "__next__")
+    iterated = is_stream(X)
     source = None if iterated else found_images(X)
-    if isinstance(source, DaskRows) and out is None:
+    if source is not None and source.is_remote and out is None:
         check_columns(estimator, source, reset=False)
 
         def answers(block):
             return function(_images(estimator, block))
 
-        return source.mapped(answers, allow_nan=True)
+        return source.answers(answers, allow_nan=True)
     blocks = map(function, _each_block(estimator, X, source, iterated))
     by_blocks = source is not None and not isinstance(X, np.ndarray)
     return gathered(source if by_blocks else X, blocks, out)
@@ -176,7 +176,7 @@ def answer(estimator, X, function, out):
 
 def chunks_of(X, sample_weight):
     """Yield what a stream brings: one array, or those of an iterator or of rows."""
-    iterated = hasattr(X, "__next__")
+    iterated = is_stream(X)
     source = None if iterated else found_images(X)
     if source is None and not iterated:
         yield X

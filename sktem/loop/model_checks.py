@@ -15,6 +15,7 @@ from sktem.models.contract import (
     checked_mean_statistics,
     has_nan,
 )
+from sktem.rows.held import carrier_of
 
 __all__: list[str] = []
 
@@ -43,7 +44,7 @@ class _ModelCheck:
         self.model, self.X, self.rng = model, X, rng
         self.constrained = constrained
         self.n_draws = n_draws
-        self.n = X.shape[0] if hasattr(X, "shape") else len(X)
+        self.n = len(carrier_of(X))
         self.name = type(model).__name__
 
     def fail(self, method, what):

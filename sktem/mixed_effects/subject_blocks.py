@@ -11,7 +11,6 @@ from sktem.mixed_effects.layout import group_rows, is_constant
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.rows.base import Rows
 from sktem.rows.checked import check_columns, checked_blocks
-from sktem.rows.partitions import DaskRows
 from sktem.sequences.blocks import (
     Roles,
     SequenceBlocks,
@@ -145,8 +144,8 @@ def predicted_blocks(estimator, source: Rows, groups):
     if place is not None:
         fitted.modes()  # once, before copies go to workers
     function = partial(_predicted, fitted, features, place, labels)
-    if isinstance(source, DaskRows):
-        return source.mapped(function)
+    if source.is_remote:
+        return source.answers(function)
     return map(function, checked_blocks(source, source.n_columns))
 
 

@@ -38,6 +38,7 @@ from sktem.mixture.start import (
     start_statistics,
 )
 from sktem.mixture.tensors import like_rows
+from sktem.rows.held import carrier_of
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data
 
@@ -448,7 +449,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         model, params = self._fitted_model()
 
         def posterior(X):
-            if isinstance(X, TensorRows):
+            if carrier_of(X).holds_tensors:
                 return like_rows(
                     X, tensors.posterior(X, model.kernel_params(params))[0]
                 )
@@ -562,7 +563,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             return checked_rows(
                 self, source, sample_weight, self._check_block, ensure_min_samples
             )
-        X = X.values if isinstance(X, TensorRows) else X  # of a callback
+        X = X.values if carrier_of(X).holds_tensors else X  # of a callback
         arrays = input_arrays(X)
         X = validate_data(
             self,
@@ -680,6 +681,6 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             "precisions_cholesky_": as_dtype(factors, dtype),
             "precisions_": as_dtype(structure.precisions(factors), dtype),
         }
-        if not isinstance(X, TensorRows):
+        if not carrier_of(X).holds_tensors:
             return values  # of float64 where the dtype of X cannot hold them
         return {name: like_rows(X, value) for name, value in values.items()}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils import check_array
 
-from sktem.arrays import TensorRows, numpy_of
+from sktem.arrays import numpy_of
 from sktem.mixture.model import GaussianMixtureParams
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "as_dtype",
@@ -25,7 +26,7 @@ LARGEST_VALUE = 1e150
 
 def check_magnitude(X, names=None) -> None:
     """Refuse values whose squares overflow: a covariance could not hold them."""
-    if isinstance(X, TensorRows):
+    if carrier_of(X).holds_tensors:
         if float(np.finfo(X.dtype).max) < LARGEST_VALUE:
             return
         largest = X.largest_sizes()

@@ -157,7 +157,7 @@ class GaussianMixtureModel(LatentModel):
     @staticmethod
     def kernels_of(X):
         """Return the module that computes on rows of this kind."""
-        return tensors if isinstance(X, tensors.TensorRows) else kernels
+        return tensors if carrier_of(X).holds_tensors else kernels
 
     def kernel_params(self, params):
         """Return the parameters in the form of the compiled kernels."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from sktem.arrays import TensorRows, arrays_of, numpy_of
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "TensorRows",
@@ -41,7 +42,7 @@ SQUARES_ERROR = {np.float32: 1e-3, np.float64: 1e-10}
 
 def no_rows(X):
     """Return rows of the kind of X, but none of them."""
-    if not isinstance(X, TensorRows):
+    if not carrier_of(X).holds_tensors:
         return np.empty((0, X.shape[1]), X.dtype)
     arrays = arrays_of(X.values)
     return TensorRows(arrays.empty((0, X.shape[1]), X.values.dtype))
@@ -50,7 +51,7 @@ def no_rows(X):
 def like_rows(X, values):
     """Return values as an array of the kind of X; floating ones get its type."""
     floating = not isinstance(values, np.ndarray) or values.dtype.kind == "f"
-    if not isinstance(X, TensorRows):
+    if not carrier_of(X).holds_tensors:
         return values.astype(X.dtype, copy=False) if floating else values
     arrays = arrays_of(X.values)
     if isinstance(values, np.ndarray):

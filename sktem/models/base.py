@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from sktem.rows import repeat_rows
+from sktem.rows.repeat import can_repeat
 
 __all__ = ["LatentModel", "average_statistics"]
 
@@ -209,7 +210,7 @@ def average_statistics(
     if model.averages_draws:
         return model.mean_statistics(X, Z, sample_weight)
     n_draws = Z.shape[1]
-    if isinstance(X, np.ndarray) or hasattr(X, "repeat"):
+    if can_repeat(X):
         weights = None if sample_weight is None else np.repeat(sample_weight, n_draws)
         return model.mean_statistics(
             repeat_rows(X, n_draws), Z.reshape(-1, *Z.shape[2:]), weights

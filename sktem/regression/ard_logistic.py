@@ -18,7 +18,10 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import LoopEstimator, unchanged_by_errors, with_callbacks
-from sktem.estimators.by_blocks import answer, in_memory, needed_in_memory
+from sktem.estimators.by_blocks import (
+    answer,
+    needed_in_memory,
+)
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.targets import split_target
 from sktem.exceptions import FitWarning
@@ -34,6 +37,7 @@ from sktem.regression.relevance_start import (
     find_start,
     laplace_fit,
 )
+from sktem.rows.answers import in_memory
 from sktem.rows.sources import found_rows
 from sktem.samplers import MALA, ULA
 from sktem.schedules import Polynomial

@@ -17,7 +17,6 @@ from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
     each_block,
-    in_memory,
 )
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
@@ -28,9 +27,9 @@ from sktem.regression.robust_poisson_model import (
     RobustPoissonModel,
     RobustPoissonParams,
 )
+from sktem.rows.answers import in_memory
 from sktem.rows.checked import check_columns
-from sktem.rows.partitions import DaskRows, PartitionedRows
-from sktem.rows.sources import found_rows
+from sktem.rows.sources import checked_carrier, found_rows
 from sktem.samplers import ULA
 from sktem.validation import validate_data
 
@@ -342,9 +341,9 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             X, y = validate_data(self, X, y, **options)
         else:
             X, y, _ = split_target(source, y)
-        if isinstance(X, DaskRows):
+        if source is not None and source.is_remote:
             check_columns(self, X, reset=False)
-            rows = PartitionedRows(X)
+            rows = checked_carrier(X)
             rows = rows.mapped(_rows, _checked_counts(y, rows))
             function = partial(_log_likelihood, params=self.params_)
             return float(rows.summed(function)[0])

@@ -14,6 +14,7 @@ __all__ = [
     "ROWS_PER_BLOCK",
     "Carrier",
     "ChangedRowsError",
+    "ColumnRows",
     "Rows",
     "aligned",
     "as_iterator",
@@ -57,6 +58,8 @@ class Rows(ABC):
         number of all rows.
     can_read_twice : bool
         Whether a second pass can begin before the first has ended.
+    is_remote : bool
+        Whether functions of rows are sent to where the rows are.
     coded : dict
         Functions that make numbers of the columns of a data frame or a table that may
         be text, by index.
@@ -79,6 +82,7 @@ class Rows(ABC):
     n_pieces: int = 1
     can_take: bool = False
     can_read_twice: bool = True
+    is_remote: bool = False
     coded: Mapping[int, Callable] = MappingProxyType({})
 
     @abstractmethod
@@ -165,6 +169,90 @@ class Rows(ABC):
         """
         raise TypeError(f"{type(self).__name__} reads rows in order only")
 
+    def columns_named(self, names: list[str]) -> Rows:
+        """Return the columns of some names.
+
+        Parameters
+        ----------
+        names : list of str
+            The names.
+
+        Returns
+        -------
+        Rows
+            The columns.
+        """
+        known = self.names or []
+        return ColumnRows(self, [known.index(name) for name in names])
+
+    def is_text(self, column: int) -> bool:
+        """Return whether a column may hold labels that are text.
+
+        Parameters
+        ----------
+        column : int
+            Its index.
+
+        Returns
+        -------
+        bool
+            Whether it may.
+        """
+        return True
+
+    def answers(self, function: Callable, check=None, allow_nan=False) -> Any:
+        """Return answers about rows, not computed yet, where rows are remote.
+
+        Parameters
+        ----------
+        function : callable
+            Returns an array with an entry for each row.
+        check : callable or None, default=None
+            Called with the rows first; raises ValueError for what is not allowed.
+        allow_nan : bool, default=False
+            Whether NaN is allowed.
+
+        Returns
+        -------
+        object
+            The answers.
+        """
+        raise TypeError(f"{type(self).__name__} has no answers before they are read")
+
+
+class ColumnRows(Rows):
+    """Some of the columns of rows.
+
+    Parameters
+    ----------
+    source : Rows
+        The rows, which have names.
+    columns : list of int
+        Which columns.
+    """
+
+    def __init__(self, source: Rows, columns: list[int]):
+        self.source = source
+        self.columns = columns
+        self.names = [(source.names or [])[j] for j in columns]
+        self.n_rows = source.n_rows
+        self.n_pieces = source.n_pieces
+        self.can_take = source.can_take
+        self.can_read_twice = source.can_read_twice
+
+    def where(self, index):
+        """Return the name of a piece."""
+        return self.source.where(index)
+
+    def piece(self, index):
+        """Read the columns of a piece."""
+        for chunk in self.source.piece(index):
+            yield chunk[:, self.columns]
+
+    def take(self, indices):
+        """Return the columns of chosen rows."""
+        return self.source.take(indices)[:, self.columns]
+
 
 class Carrier(Protocol):
     """Rows of a fit, as the loop, the E-step and the estimators see them.
@@ -196,6 +284,10 @@ class Carrier(Protocol):
     @property
     def array(self) -> np.ndarray | None:
         """The rows, where they are an array of NumPy in memory."""
+
+    @property
+    def holds_tensors(self) -> bool:
+        """Whether the rows are an array of another namespace than NumPy's."""
 
     @property
     def has_nan(self) -> bool:

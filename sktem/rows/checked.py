@@ -47,6 +47,7 @@ class CheckedRows:
 
     ndim = 2
     in_memory = False
+    holds_tensors = False
     can_remember = True
     largest_batch = 1024
     array = None

@@ -65,6 +65,11 @@ class HeldRows:
         return self.values
 
     @property
+    def holds_tensors(self) -> bool:
+        """Whether the rows are an array of another namespace than NumPy's."""
+        return isinstance(self.values, TensorRows)
+
+    @property
     def has_nan(self) -> bool:
         """Whether there is a NaN."""
         values = self.values

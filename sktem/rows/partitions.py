@@ -72,6 +72,8 @@ class DaskRows(Rows):
         The rows. Numbers of rows may be unknown.
     """
 
+    is_remote = True
+
     def __init__(self, collection):
         if getattr(collection, "ndim", 0) != 2:
             what = getattr(collection, "shape", type(collection).__name__)
@@ -105,7 +107,11 @@ class DaskRows(Rows):
         (chunk,) = computed([self.partitions[index]])
         yield as_array(chunk, self.names, self.where(index), self.coded)
 
-    def mapped(self, function, check=None, allow_nan=False):
+    def columns_named(self, names):
+        """Return the columns of some names."""
+        return DaskRows(self.collection[names])
+
+    def answers(self, function, check=None, allow_nan=False):
         """Return a Dask array of a function of the rows.
 
         Parameters

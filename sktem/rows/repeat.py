@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["repeat_rows"]
+__all__ = ["can_repeat", "repeat_rows"]
+
+
+def can_repeat(X) -> bool:
+    """Return whether :func:`repeat_rows` can repeat rows."""
+    return isinstance(X, np.ndarray) or hasattr(X, "repeat")
 
 
 def repeat_rows(X, count: int):

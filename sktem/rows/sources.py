@@ -7,11 +7,20 @@ import numpy as np
 from sktem.rows.arrays import ArrayRows, JoinedRows, SlicedRows
 from sktem.rows.arrow import ArrowRows, DatasetRows, LazyFrameRows, numbers_of
 from sktem.rows.base import Rows
+from sktem.rows.checked import CheckedRows
 from sktem.rows.chunks import ChunkRows, IteratedRows
 from sktem.rows.files import names_files, rows_of_files
-from sktem.rows.partitions import DaskRows
+from sktem.rows.partitions import DaskRows, PartitionedRows
 
-__all__ = ["as_chunk", "as_rows", "at_least_one", "found_rows", "rows_by_blocks"]
+__all__ = [
+    "as_chunk",
+    "as_rows",
+    "at_least_one",
+    "checked_carrier",
+    "found_rows",
+    "is_stream",
+    "rows_by_blocks",
+]
 
 
 def as_rows(X) -> Rows:
@@ -76,7 +85,7 @@ def found_rows(X) -> Rows | None:
         return X
     if names_files(X):
         return rows_of_files(X)
-    if hasattr(X, "__next__"):
+    if is_stream(X):
         raise TypeError(
             f"X is a {type(X).__name__}, whose rows can be read only once, and fit "
             "reads them again and again: pass a function that returns a new iterator "
@@ -101,6 +110,33 @@ def found_rows(X) -> Rows | None:
 def rows_by_blocks(X) -> Rows | None:
     """Return a reader of what is no array, None if scikit-learn takes X as it is."""
     return None if isinstance(X, np.ndarray) else found_rows(X)
+
+
+def is_stream(X) -> bool:
+    """Return whether X is an iterator of chunks, which can be read once."""
+    return hasattr(X, "__next__")
+
+
+def checked_carrier(source: Rows, check=None, allow_nan=False) -> CheckedRows:
+    """Return rows of a source where they are, after a pass that checks them.
+
+    Parameters
+    ----------
+    source : Rows
+        The source.
+    check : callable or None, default=None
+        Called with blocks of numbers; raises ValueError for what is not allowed.
+    allow_nan : bool, default=False
+        Whether NaN is allowed.
+
+    Returns
+    -------
+    CheckedRows
+        The rows.
+    """
+    if isinstance(source, DaskRows):
+        return PartitionedRows(source, check, allow_nan)
+    return CheckedRows(source, check, allow_nan)
 
 
 def at_least_one(chunks):

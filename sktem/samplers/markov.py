@@ -10,6 +10,7 @@ import numpy as np
 
 from sktem.e_step.chains import ChainState
 from sktem.models.contract import check_each_row
+from sktem.rows.repeat import can_repeat
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.tuning import is_auto
 
@@ -65,7 +66,7 @@ class MarkovSampler(Sampler):
     def _moved(self, model, X, chains, params, generators, move, n_steps="auto"):
         """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
         n, m = chains.position.shape[:2]
-        if m > 1 and not isinstance(X, np.ndarray) and hasattr(X, "repeat"):
+        if m > 1 and not isinstance(X, np.ndarray) and can_repeat(X):
             # All chains at once, as those of repeated rows.
             many = chains.reshaped(n * m, 1)
             many, info = self._moved(

@@ -12,7 +12,7 @@ import numpy as np
 
 from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
 from sktem.rows.checked import CheckedRows
-from sktem.rows.partitions import DaskRows, PartitionedRows
+from sktem.rows.partitions import PartitionedRows
 from sktem.rows.tasks import computed
 from sktem.sequences.labels import LabelCodes, codes_in_partition, column_of, labelled
 from sktem.sequences.rows import Sequences, evenly_chosen
@@ -400,7 +400,7 @@ def place_of(source, key, what):
 
 def with_codes(source: Rows, column: int) -> Rows:
     """Return the source with numbers in place of labels that are text."""
-    if not isinstance(source, DaskRows):
+    if not source.is_remote:
         return coded(source, column, LabelCodes())
     return (
         coded(source, column, codes_in_partition) if source.is_text(column) else source
@@ -424,5 +424,5 @@ def sequence_blocks(source: Rows, roles: Roles, allow_nan=False) -> SequenceBloc
     SequenceBlocks
         The sequences.
     """
-    kind = SequencePartitions if isinstance(source, DaskRows) else SequenceBlocks
+    kind = SequencePartitions if source.is_remote else SequenceBlocks
     return kind(source, roles, allow_nan)

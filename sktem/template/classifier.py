@@ -14,7 +14,9 @@ from sktem.estimators.base import (
     unchanged_by_errors,
     with_callbacks,
 )
-from sktem.estimators.by_blocks import in_memory, needed_in_memory
+from sktem.estimators.by_blocks import (
+    needed_in_memory,
+)
 from sktem.images.classes import (
     Typical,
     best_temperature,
@@ -25,6 +27,7 @@ from sktem.images.classes import (
 from sktem.images.rows import answer, found_images
 from sktem.images.units import checked_images, labelled_images, units_of
 from sktem.links import DocumentationLinkMixin
+from sktem.rows.answers import in_memory
 from sktem.template.classes import (
     learn_all,
     share_noise,

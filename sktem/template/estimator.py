@@ -17,12 +17,12 @@ from threadpoolctl import threadpool_limits
 from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
-from sktem.estimators.by_blocks import in_memory
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import is_flat
 from sktem.loop.state import RunState
+from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.judged import (
     drift_advice,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.estimators.by_blocks import checked_rows
+from sktem.estimators.by_blocks import (
+    checked_rows,
+)
 from sktem.images.rows import images_of_start
 from sktem.images.shapes import Layout, resolved_shape, rows_of
 from sktem.rows.held import carrier_of
