@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         DeformedCopiesClassifier as DeformedCopiesClassifier,
     )
     from sktem.estimators.stochastic_em import StochasticEM as StochasticEM
+    from sktem.hidden_markov.estimator import HiddenMarkovModel as HiddenMarkovModel
     from sktem.mixed_effects.estimator import (
         NonlinearMixedEffectsRegressor as NonlinearMixedEffectsRegressor,
     )
