@@ -369,7 +369,12 @@ NOT_OF_CARRIERS = {
 NAMES_OF_ROWS = {"X", "rows", "source", "block", "chunk", "images", "answers"}
 #: Files that ask for a reason of their own: the digest of a checkpoint, whose floor is
 #: that of the rows, and tables of several kinds, which are no carriers.
-MAY_ASK = {"sktem.callbacks", "sktem.boltzmann.tables"}
+MAY_ASK = {
+    "sktem.boltzmann.tables",
+    "sktem.callbacks",
+    "sktem.emissions.tables",
+    "sktem.mixture.emission_mixture",
+}
 
 
 def questions(source):
