@@ -10,14 +10,13 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
-from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import is_flat
@@ -25,11 +24,11 @@ from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.judged import (
-    drift_advice,
     folds_of,
     has_settled,
     mean_log_likelihood,
     modes_under,
+    warn_of_drift,
     warn_of_fit,
 )
 from sktem.template.registration import Registration
@@ -44,6 +43,7 @@ from sktem.template.setup import (
     initial_templates,
     new_grid,
     new_model,
+    seeds_of_runs,
     starting_params,
     validated,
 )
@@ -477,11 +477,7 @@ class DeformableTemplateEstimator(
         model = new_model(self, frame.grid, mass, start is not None, blocks)
         settings = self._settings(model, len(X))
         n_runs = 1 if start is not None else self.n_init
-        # The first run is that of ``n_init=1``.
-        seeds = [self.random_state]
-        if n_runs > 1:
-            others = np.random.default_rng(seed_sequence(self.random_state))
-            seeds += others.integers(2**31, size=n_runs - 1).tolist()
+        seeds = seeds_of_runs(self.random_state, n_runs)
 
         def new_run(progress):
             generators = spawn_generators(seeds[progress.start])
@@ -491,11 +487,6 @@ class DeformableTemplateEstimator(
                 images, weights = images_of_start(X, sample_weight, rng)
                 Y, given = frame.standardised(images), initial_templates(self, frame)
                 params = starting_params(model, Y, weights, rng, given)
-                if blocks is not None:
-                    Z = model.start_chains(Y, params, rng)
-                    params = model.maximize(
-                        model.mean_statistics(Y, Z, weights), params
-                    )
             return TemplateState(params, generators)
 
         warn_of_unused(self, settings)
@@ -639,11 +630,7 @@ class DeformableTemplateEstimator(
 
     def _warn_of_drift(self):
         if self._drifts():
-            warn_user(
-                "Template or noise still changed in the last third of the passes. "
-                + drift_advice(self),
-                ConvergenceWarning,
-            )
+            warn_of_drift(self)
 
     def _fitted_model(self):
         check_is_fitted(self, "coefficients_")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
@@ -17,6 +18,7 @@ __all__ = [
     "has_settled",
     "mean_log_likelihood",
     "modes_under",
+    "warn_of_drift",
     "warn_of_fit",
 ]
 
@@ -85,6 +87,15 @@ def drift_advice(estimator):
     return (
         "Increase max_iter and compare the scores of images left out: with few images, "
         "a longer run may fit them too closely."
+    )
+
+
+def warn_of_drift(estimator):
+    """Warn that a run has not settled."""
+    warn_user(
+        "Template or noise still changed in the last third of the passes. "
+        + drift_advice(estimator),
+        ConvergenceWarning,
     )
 
 

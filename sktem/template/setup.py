@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from sktem.choices import check_choice
+from sktem.e_step.random import seed_sequence
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.images.units import checked_weights, units_of
@@ -32,6 +33,7 @@ __all__ = [
     "initial_templates",
     "new_grid",
     "new_model",
+    "seeds_of_runs",
     "starting_params",
     "validated",
 ]
@@ -241,7 +243,18 @@ def starting_params(model, X, sample_weight, rng, templates=None):
     if templates is not None:
         own = model.params_of(templates, np.eye(model.n_components))
         start = replace(start, coefficients=own.coefficients)
-    return start
+    if model.blocks is None:
+        return start
+    Z = model.start_chains(X, start, rng)
+    return model.maximize(model.mean_statistics(X, Z, sample_weight), start)
+
+
+def seeds_of_runs(random_state, n_runs) -> list:
+    """Return the seeds of runs; the first is that of a single run."""
+    if n_runs == 1:
+        return [random_state]
+    others = np.random.default_rng(seed_sequence(random_state))
+    return [random_state, *others.integers(2**31, size=n_runs - 1).tolist()]
 
 
 def initial_templates(estimator, frame):
