@@ -6,7 +6,6 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import (
     _check_feature_names,
     _check_n_features,
@@ -18,9 +17,14 @@ from sktem.choices import check_choice
 from sktem.emissions.columns import Columns
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import answer, checked_rows
-from sktem.estimators.progress import final_objective
 from sktem.estimators.stochastic_em import drop_weightless
-from sktem.mixture.emission_model import EmissionMixtureModel, EmissionMixtureParams
+from sktem.mixture.emission_model import (
+    EmissionMixtureModel,
+    EmissionMixtureParams,
+    completed_rows,
+    drawing_generator,
+    drawn_states,
+)
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.emission_warnings import warn_of_components
 from sktem.mixture.face import MixtureEstimator
@@ -368,20 +372,6 @@ class StochasticEMMixture(MixtureEstimator):
     def _warn_of_fit(self, model, state, X, sample_weight):
         warn_of_components(state)
 
-    def _fitted_attributes(self, settings, state, X):
-        history = state.history
-        lower_bounds = [float(value) for value in history.objective]
-        return {
-            **self._parameter_attributes(settings.model, state.params, X),
-            "n_features_in_": X.shape[1],
-            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
-            "converged_": state.converged,
-            "lower_bound_": final_objective(state),
-            "lower_bounds_": lower_bounds,
-            "history_": history,
-            "n_samples_seen_": len(X),
-        }
-
     def _parameter_attributes(self, model, params, X):
         return {
             "weights_": params.weights,
@@ -479,38 +469,11 @@ class StochasticEMMixture(MixtureEstimator):
         check_choice("method", method, ("mean", "draw", "mode"))
         model, params = self._fitted_model()
         rows, _ = self._validate(X, reset=False)
-        filled = self._completed(model, params, rows, method)
+        R = model.posterior(rows, params)
+        rng = drawing_generator(self.random_state)
+        filled = completed_rows(model.emission, params.emission, R, rows, method, rng)
         names = getattr(self, "feature_names_in_", None)
         return self._table.decode(filled, None if not is_frame(X) else names, X)
-
-    def _completed(self, model, params, rows, method):
-        """Return rows of numbers without holes."""
-        holes = np.isnan(rows).any(axis=1)
-        filled = rows.copy()
-        if not holes.any():
-            return filled
-        part = rows[holes]
-        R = model.posterior(part, params)
-        if method == "draw":
-            rng = self._draws()
-            limits = R.cumsum(axis=1)
-            uniform = rng.random((len(R), 1)) * limits[:, -1:]
-            states = np.minimum((uniform > limits).sum(axis=1), R.shape[1] - 1)
-            filled[holes] = model.emission.draw(part, states, params.emission, rng)
-        elif method == "mean":
-            filled[holes] = model.emission.expected(part, R, params.emission)
-        else:
-            filled[holes] = model.emission.mode(part, R, params.emission)
-        return filled
-
-    def _draws(self):
-        """Return the generator of draws, the same for an integer seed."""
-        legacy = check_random_state(
-            None
-            if isinstance(self.random_state, np.random.Generator)
-            else self.random_state
-        )
-        return np.random.default_rng(legacy.randint(2**31, size=4))
 
     def sample(self, n_samples=1, *, given=None):
         """Draw rows from the fitted mixture.
@@ -542,7 +505,7 @@ class StochasticEMMixture(MixtureEstimator):
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
                 "least one sample."
             )
-        rng = self._draws()
+        rng = drawing_generator(self.random_state)
         if given is None:
             share = params.weights / params.weights.sum()
             labels = np.repeat(np.arange(len(share)), rng.multinomial(n_samples, share))
@@ -550,9 +513,7 @@ class StochasticEMMixture(MixtureEstimator):
         else:
             rows, _ = self._validate(given, reset=False)
             R = np.repeat(model.posterior(rows, params), n_samples, axis=0)
-            limits = R.cumsum(axis=1)
-            uniform = rng.random((len(R), 1)) * limits[:, -1:]
-            labels = np.minimum((uniform > limits).sum(axis=1), R.shape[1] - 1)
+            labels = drawn_states(R, rng)
             rows = np.repeat(rows, n_samples, axis=0)
             X = model.emission.draw(rows, labels, params.emission, rng)
         names = getattr(self, "feature_names_in_", None)

@@ -8,11 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
+from sklearn.utils import check_random_state
 
 from sktem.emissions.base import LEAST_SHARE
 from sktem.models.base import LatentModel
 
-__all__ = ["EmissionMixtureModel", "EmissionMixtureParams"]
+__all__ = [
+    "EmissionMixtureModel",
+    "EmissionMixtureParams",
+    "completed_rows",
+    "drawing_generator",
+    "drawn_states",
+]
 
 #: Numbers of a temporary array of a block of rows.
 VALUES_PER_BLOCK = 1 << 18
@@ -172,14 +179,11 @@ class EmissionMixtureModel(LatentModel):
 
     def draw_posterior(self, X, params, n_draws, rng):
         """Draw components and return how often each was drawn."""
-        limits = self.posterior(X, params).cumsum(axis=1)
-        uniforms = rng.random((len(X), n_draws)) * limits[:, -1:]
-        counts = np.zeros(limits.shape, dtype=np.min_scalar_type(n_draws))
+        R = self.posterior(X, params)
+        counts = np.zeros(R.shape, dtype=np.min_scalar_type(n_draws))
         rows = np.arange(len(X))
-        last = self.n_components - 1
-        for draws in uniforms.T:
-            drawn = np.minimum((draws[:, None] > limits).sum(axis=1), last)
-            counts[rows, drawn] += 1
+        for _ in range(n_draws):
+            counts[rows, drawn_states(R, rng)] += 1
         return counts
 
     def _sums(self, X, R, weights, params):
@@ -249,3 +253,35 @@ class EmissionMixtureModel(LatentModel):
         if self.weight_concentration:
             value -= self.weight_concentration * float(np.log(params.weights).sum())
         return value
+
+
+def drawn_states(R, rng) -> np.ndarray:
+    """Draw a component of each row with given probabilities."""
+    limits = R.cumsum(axis=1)
+    uniforms = rng.random((len(R), 1)) * limits[:, -1:]
+    return np.minimum((uniforms > limits).sum(axis=1), R.shape[1] - 1)
+
+
+def drawing_generator(random_state) -> np.random.Generator:
+    """Return the generator of draws, the same for an integer seed."""
+    if isinstance(random_state, np.random.Generator):
+        random_state = None
+    seeds = check_random_state(random_state).randint(2**31, size=4)
+    return np.random.default_rng(seeds)
+
+
+def completed_rows(emission, params, R, rows, method, rng) -> np.ndarray:
+    """Return rows without holes, by posterior probabilities of the components."""
+    holes = np.isnan(rows).any(axis=1)
+    filled = np.array(rows, dtype=np.float64)
+    part, shares = filled[holes], R[holes]
+    if not holes.any():
+        return filled
+    if method == "draw":
+        states = drawn_states(shares, rng)
+        filled[holes] = emission.draw(part, states, params, rng)
+    elif method == "mean":
+        filled[holes] = emission.expected(part, shares, params)
+    else:
+        filled[holes] = emission.mode(part, shares, params)
+    return filled

@@ -14,13 +14,15 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from sktem.arrays import TensorRows, input_arrays, numpy_of
 from sktem.choices import check_choice
 from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
 )
-from sktem.estimators.progress import final_objective
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.mixture import tensors
+from sktem.mixture.emission_model import completed_rows, drawing_generator
+from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.fit_warnings import warn_of_covariances
 from sktem.mixture.given import (
@@ -30,6 +32,7 @@ from sktem.mixture.given import (
     check_magnitude,
     override_start,
 )
+from sktem.mixture.incomplete import check_observed, has_holes
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.start import (
     START_METHODS,
@@ -341,6 +344,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         """Return scikit-learn's tags: arrays of other namespaces are welcome."""
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def _continued(self, model):
@@ -463,6 +467,45 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
         return answer(self, X, posterior, out, self._check_block)
 
+    def impute(self, X, method="mean"):
+        """Return rows with values in the place of what is missing.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is missing.
+        method : {"mean", "draw", "mode"}, default="mean"
+            The conditional mean given what is observed of the row, averaged over the
+            components; a draw from the conditional distribution; or the conditional
+            mean of the most probable component.
+
+        Returns
+        -------
+        array-like of shape (n_samples, n_features)
+            A data frame for a data frame, else an array.
+        """
+        check_choice("method", method, ("mean", "draw", "mode"))
+        model, params = self._fitted_model()
+        rows, _ = self._validate(X, reset=False)
+        own = GaussianParams(
+            params.means + model.centre,
+            params.covariances,
+            params.precisions_cholesky,
+            model.centre,
+        )
+        rng = drawing_generator(self.random_state)
+        filled = completed_rows(
+            Gaussian(self.covariance_type),
+            own,
+            model.posterior(rows, params),
+            rows,
+            method,
+            rng,
+        ).astype(rows.dtype)
+        if not hasattr(X, "iloc"):
+            return filled
+        return type(X)(filled, index=X.index, columns=X.columns)
+
     def sample(self, n_samples=1):
         """Draw rows from the fitted mixture.
 
@@ -561,7 +604,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
             return checked_rows(
-                self, source, sample_weight, self._check_block, ensure_min_samples
+                self,
+                source,
+                sample_weight,
+                self._check_block,
+                ensure_min_samples,
+                allow_nan=True,
             )
         X = X.values if carrier_of(X).holds_tensors else X  # of a callback
         arrays = input_arrays(X)
@@ -571,17 +619,25 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             reset=reset,
             dtype=[arrays.xp.float64, arrays.xp.float32],
             order="C" if arrays.is_numpy else None,
+            ensure_all_finite="allow-nan" if arrays.is_numpy else True,
             ensure_min_samples=ensure_min_samples,
         )
         X = X if arrays.is_numpy else TensorRows(X)
         check_magnitude(X, getattr(self, "feature_names_in_", None))
-        if sample_weight is None:
-            return X, None
-        given = input_arrays(sample_weight).to_numpy(sample_weight)
-        sample_weight = _check_sample_weight(
-            given, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
-        )
-        return drop_weightless(X, sample_weight)
+        if sample_weight is not None:
+            given = input_arrays(sample_weight).to_numpy(sample_weight)
+            sample_weight = _check_sample_weight(
+                given, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
+            )
+            X, sample_weight = drop_weightless(X, sample_weight)
+        if reset and arrays.is_numpy and has_holes(X):
+            check_observed(X, getattr(self, "feature_names_in_", None))
+            seen = ~np.isnan(X).all(axis=1)
+            X, sample_weight = (
+                X[seen],
+                sample_weight if sample_weight is None else (sample_weight[seen]),
+            )
+        return X, sample_weight
 
     def _new_model(self, X):
         d = X.shape[1]
@@ -607,6 +663,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             covariance_prior_strength=self.covariance_prior_strength,
             centre=central_point(X),
             n_jobs=self.n_jobs,
+            incomplete=not isinstance(X, TensorRows) and has_holes(X),
         )
 
     def _check_same(self, model, n_features):
@@ -645,6 +702,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
                 weights = None if weights is None else weights[chosen]
             # On the host: k-means of scikit-learn knows NumPy only.
             rows = np.asarray(rows)
+            if model.incomplete:
+                return self._start_with_holes(model, rows, weights, random_state)
             s = start_statistics(model, rows, self.init_params, random_state, weights)
             params = model.maximize(s, None)
             points = isinstance(self.init_params, str) and self.init_params != "random"
@@ -656,19 +715,23 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             s = model.statistics_of(params)
         return params, s
 
-    def _fitted_attributes(self, settings, state, X):
-        history = state.history
-        lower_bounds = [float(value) for value in history.objective]
-        return {
-            **self._parameter_attributes(settings.model, state.params, X),
-            "n_features_in_": X.shape[1],
-            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
-            "converged_": state.converged,
-            "lower_bound_": final_objective(state),
-            "lower_bounds_": lower_bounds,
-            "history_": history,
-            "n_samples_seen_": len(X),
-        }
+    def _start_with_holes(self, model, rows, weights, random_state):
+        """Return starting parameters and statistics of rows with holes."""
+        emission = Gaussian(model.covariance_type, model.reg_covar)
+        K = self.n_components
+        R = start_responsibilities(
+            rows, emission, K, self.init_params, random_state, weights
+        )
+        mass = R if weights is None else R * weights[:, None]
+        found = emission.start(np.asarray(rows, dtype=np.float64), mass)
+        params = GaussianMixtureParams(
+            mass.sum(axis=0) / mass.sum(),
+            found.means - model.centre,
+            found.covariances,
+            found.precisions_cholesky,
+        )
+        s = model.mean_statistics(rows, R, weights, params)
+        return params, s
 
     def _parameter_attributes(self, model, params, X):
         dtype = X.dtype

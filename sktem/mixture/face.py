@@ -20,6 +20,7 @@ from sktem.estimators.base import (
 )
 from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
 from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
 from sktem.mixture.stream import MixtureStream
 from sktem.solvers import OnlineEM
@@ -331,6 +332,20 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         ):
             return seed, np.random.RandomState(seed.generate_state(4))
         return seed, check_random_state(self.random_state)
+
+    def _fitted_attributes(self, settings, state, X):
+        history = state.history
+        lower_bounds = [float(value) for value in history.objective]
+        return {
+            **self._parameter_attributes(settings.model, state.params, X),
+            "n_features_in_": X.shape[1],
+            "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
+            "converged_": state.converged,
+            "lower_bound_": final_objective(state),
+            "lower_bounds_": lower_bounds,
+            "history_": history,
+            "n_samples_seen_": len(X),
+        }
 
     def _given(self, n_features):
         """Return the parameters that the user gave for the start, checked."""

@@ -33,7 +33,8 @@ def check_magnitude(X, names=None) -> None:
     elif X.itemsize < 8 or max(X.max(), -X.min()) <= LARGEST_VALUE:
         return
     else:
-        largest = np.maximum(X.max(axis=0), -X.min(axis=0))
+        sizes = np.fmax.reduce(np.abs(X), axis=0)  # of what is not NaN
+        largest = np.where(np.isnan(sizes), 0.0, sizes)
     column = int(largest.argmax())
     if largest[column] > LARGEST_VALUE:
         name = f"column {column}" if names is None else f"column {names[column]!r}"
@@ -61,7 +62,11 @@ def central_point(X) -> np.ndarray:
     rows = (
         X[::step] if isinstance(X, np.ndarray) else X.take(np.arange(0, len(X), step))
     )
-    return np.median(np.asarray(rows, dtype=np.float64), axis=0)
+    rows = np.asarray(rows, dtype=np.float64)
+    if np.isnan(rows).any():
+        observed = [column[~np.isnan(column)] for column in rows.T]
+        return np.array([np.median(c) if len(c) else 0.0 for c in observed])
+    return np.median(rows, axis=0)
 
 
 def _check_shape(value, shape, name):

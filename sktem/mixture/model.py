@@ -17,7 +17,7 @@ from sktem.emissions.gaussian_moments import (
     split_moments,
 )
 from sktem.kernels.blocks import rows_per_block
-from sktem.mixture import tensors
+from sktem.mixture import incomplete, tensors
 from sktem.mixture.kernels import e_step as kernels
 from sktem.models.base import LatentModel
 from sktem.rows.held import carrier_of
@@ -88,6 +88,9 @@ class GaussianMixtureModel(LatentModel):
         A point among the data keeps all digits whatever their offset.
     n_jobs : int or None, default=None
         Threads of the E-step. The result does not depend on it.
+    incomplete : bool, default=False
+        Whether rows may have NaN for what has not been observed: solvers that remember
+        rows then also remember the parameters by which these were completed.
 
     Examples
     --------
@@ -119,6 +122,7 @@ class GaussianMixtureModel(LatentModel):
         covariance_prior_strength=0.0,
         centre=None,
         n_jobs=None,
+        incomplete=False,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -130,10 +134,18 @@ class GaussianMixtureModel(LatentModel):
         self.covariance_prior_strength = covariance_prior_strength
         self.centre = centre
         self.n_jobs = n_jobs
+        self.incomplete = incomplete
+
+    @property
+    def completes_rows(self):
+        """Whether statistics depend on the parameters at the visit of a row."""
+        return self.incomplete
 
     @property
     def sweep_name(self):
-        """Name under which compiled sweeps are registered."""
+        """Name under which compiled sweeps are registered, of which holes have none."""
+        if self.incomplete:
+            return "gaussian_mixture:incomplete"
         return f"gaussian_mixture:{self.covariance_type}"
 
     def structure(self, n_features):
@@ -157,7 +169,9 @@ class GaussianMixtureModel(LatentModel):
     @staticmethod
     def kernels_of(X):
         """Return the module that computes on rows of this kind."""
-        return tensors if carrier_of(X).holds_tensors else kernels
+        if carrier_of(X).holds_tensors:
+            return tensors
+        return incomplete if incomplete.has_holes(X) else kernels
 
     def kernel_params(self, params):
         """Return the parameters in the form of the compiled kernels."""
@@ -219,13 +233,17 @@ class GaussianMixtureModel(LatentModel):
             self.kernels_of(X).log_density(X, self.kernel_params(params), self.n_jobs)
         )
 
-    def mean_statistics(self, X, Z, sample_weight=None):
+    def mean_statistics(self, X, Z, sample_weight=None, params=None):
         """Average the statistics for given latents."""
+        total = len(X) if sample_weight is None else sample_weight.sum()
+        if self.incomplete and self.kernels_of(X) is incomplete:
+            given = self.kernel_params(params)
+            return incomplete.statistics(X, Z, given, sample_weight) / total
         centre = self._centre(X.shape[1])
         sums = self.kernels_of(X).statistics(
             X, Z, centre, self.covariance_type, sample_weight, self.n_jobs
         )
-        return sums / (len(X) if sample_weight is None else sample_weight.sum())
+        return sums / total
 
     # The M-step -----------------------------------------------------------------
 

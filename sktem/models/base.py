@@ -76,7 +76,6 @@ class LatentModel(BaseEstimator, ABC):
     """
 
     averages_draws: bool = False
-    completes_rows: bool = False
     reads_blocks: bool = False
 
     @abstractmethod
@@ -178,6 +177,11 @@ class LatentModel(BaseEstimator, ABC):
             The count.
         """
         return 0
+
+    @property
+    def completes_rows(self) -> bool:
+        """Whether statistics depend on the parameters at the visit; here they don't."""
+        return False
 
     def annotate(self, Z: np.ndarray, params: Any) -> np.ndarray:
         """Add further results of a visit that the statistics need; here none.

