@@ -52,11 +52,11 @@ def first_of_each_class(n):
 
 def classifiers():
     smooth = {"deformation_landmarks": 3, "deformation_width": 5.0}
-    yield "deformed copies", DeformedCopiesClassifier(max_rows=1500, random_state=0)
+    yield "deformed copies", DeformedCopiesClassifier(max_rows=1000, random_state=0)
     yield (
         "template likelihood",
         DeformableTemplateClassifier(
-            **smooth, max_iter=20, temperature=1.0, random_state=0
+            **smooth, max_iter=10, temperature=1.0, random_state=0
         ),
     )
     yield "1-nearest neighbour", KNeighborsClassifier(1)

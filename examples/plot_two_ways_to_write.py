@@ -31,7 +31,7 @@ sevens = sevens[:100]
 # hidden by them. The single template has to try: it warns that some of its deformations
 # fold.
 
-settings = {"deformation_landmarks": 4, "max_iter": 25}
+settings = {"deformation_landmarks": 4, "solver": "isaem", "max_iter": 25}
 one = DeformableTemplateEstimator(random_state=0, **settings).fit(sevens)
 two = DeformableTemplateEstimator(n_components=2, random_state=0, **settings)
 two.fit(sevens)
