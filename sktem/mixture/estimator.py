@@ -663,7 +663,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             covariance_prior_strength=self.covariance_prior_strength,
             centre=central_point(X),
             n_jobs=self.n_jobs,
-            incomplete=not isinstance(X, TensorRows) and has_holes(X),
+            incomplete=not carrier_of(X).holds_tensors and has_holes(X),
         )
 
     def _check_same(self, model, n_features):

@@ -15,7 +15,7 @@ from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
 from sktem.emissions.elliptical import completed_moments, distances
-from sktem.rows.checked import CheckedRows
+from sktem.rows.held import carrier_of
 
 __all__ = [
     "check_observed",
@@ -42,17 +42,19 @@ class _Components(NamedTuple):
 
 def has_holes(X) -> bool:
     """Return whether a value is missing."""
-    if isinstance(X, CheckedRows):
-        return X.has_nan
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isnan(X.sum())) and bool(np.isnan(X).any())
+    rows = carrier_of(X)
+    if rows.array is not None:
+        # A sum takes less time than a look at each value.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if not np.isnan(rows.array.sum()):
+                return False
+    return rows.has_nan
 
 
 def check_observed(X, names=None) -> None:
     """Raise if a column has never been observed."""
     seen = np.zeros(X.shape[1], dtype=bool)
-    blocks = X.blocks() if isinstance(X, CheckedRows) else [(0, X)]
-    for _, block in blocks:
+    for _, block in carrier_of(X).blocks():
         seen |= ~np.isnan(block).all(axis=0)
     if not seen.all():
         names = np.arange(len(seen)) if names is None else names
@@ -83,11 +85,7 @@ def _joint(X, params, components):
 
 def _over_blocks(X, compute, weights, n_jobs):
     """Return the results of a function for blocks of rows of float64."""
-    if isinstance(X, CheckedRows):
-        blocks = X.blocks(ROWS_PER_BLOCK)
-    else:
-        starts = range(0, max(len(X), 1), ROWS_PER_BLOCK)
-        blocks = ((start, X[start : start + ROWS_PER_BLOCK]) for start in starts)
+    blocks = carrier_of(X).blocks(ROWS_PER_BLOCK)
     tasks = (
         delayed(compute)(
             np.asarray(block, dtype=np.float64),
