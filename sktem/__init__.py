@@ -20,6 +20,7 @@ _PUBLIC = {
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
     "NonlinearMixedEffectsRegressor": "sktem.mixed_effects.estimator",
     "RobustPoissonRegressor": "sktem.regression.robust_poisson",
+    "MixtureImputer": "sktem.mixture.imputer",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
     "compartments": "sktem",
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from sktem.mixture.estimator import (
         StochasticEMGaussianMixture as StochasticEMGaussianMixture,
     )
+    from sktem.mixture.imputer import MixtureImputer as MixtureImputer
     from sktem.progress import show_progress as show_progress
     from sktem.regression.ard_logistic import (
         ARDLogisticClassifier as ARDLogisticClassifier,

@@ -1,0 +1,152 @@
+"""Missing values replaced by those of a mixture, as a transformer."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import KnownParametersMixin, check_choice
+from sktem.mixture.emission_mixture import StochasticEMMixture
+
+__all__ = ["MixtureImputer"]
+
+
+class MixtureImputer(KnownParametersMixin, TransformerMixin, BaseEstimator):
+    """Replace missing values by a mixture that is fitted to what is observed.
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components.
+    emission : str or Emission, default="gaussian"
+        Distribution of a row in a component, see :class:`StochasticEMMixture`.
+    method : {"mean", "draw", "mode"}, default="mean"
+        What is put in the place of a missing value, see
+        :meth:`StochasticEMMixture.impute`.
+    n_draws : int, default=1
+        Completions that :meth:`draws` returns, for multiple imputation.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the start and of draws.
+
+    Attributes
+    ----------
+    mixture_ : StochasticEMMixture
+        The fitted mixture.
+    n_features_in_ : int
+        Number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import MixtureImputer
+    >>> X = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0], [4.0, np.nan]])
+    >>> MixtureImputer(1).fit_transform(X)[3].round(1)
+    array([4., 4.])
+    """
+
+    def __init__(
+        self,
+        n_components=3,
+        *,
+        emission="gaussian",
+        method="mean",
+        n_draws=1,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.emission = emission
+        self.method = method
+        self.n_draws = n_draws
+        self.random_state = random_state
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN is missing.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        MixtureImputer
+            The fitted transformer.
+        """
+        check_choice("method", self.method, ("mean", "draw", "mode"))
+        self.mixture_ = StochasticEMMixture(
+            self.n_components, emission=self.emission, random_state=self.random_state
+        ).fit(X, sample_weight=sample_weight)
+        self.n_features_in_ = self.mixture_.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(self.mixture_, "feature_names_in_"):
+            self.feature_names_in_ = self.mixture_.feature_names_in_
+        return self
+
+    def transform(self, X):
+        """Return the table without holes.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN is missing.
+
+        Returns
+        -------
+        table of shape (n_samples, n_features)
+            A data frame for a data frame, else an array.
+        """
+        check_is_fitted(self)
+        return self.mixture_.impute(X, self.method)
+
+    def draws(self, X):
+        """Return several tables without holes, drawn independently.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            Rows; NaN is missing.
+
+        Returns
+        -------
+        list of tables
+            ``n_draws`` of them.
+        """
+        check_is_fitted(self)
+        rng = np.random.default_rng(
+            self.random_state if isinstance(self.random_state, int) else None
+        )
+        seeds = rng.integers(2**31, size=self.n_draws)
+        before, found = self.mixture_.random_state, []
+        for seed in seeds:
+            self.mixture_.random_state = int(seed)
+            found.append(self.mixture_.impute(X, "draw"))
+        self.mixture_.random_state = before
+        return found
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the columns.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names, where X had none.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+        """
+        names = [f"x{i}" for i in range(self.n_features_in_)]
+        names = names if input_features is None else input_features
+        return np.asarray(getattr(self, "feature_names_in_", names), dtype=object)
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
