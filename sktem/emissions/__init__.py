@@ -49,14 +49,18 @@ if TYPE_CHECKING:
     from sktem.emissions.exponential import Exponential as Exponential
     from sktem.emissions.exponential import ExponentialParams as ExponentialParams
     from sktem.emissions.factor_analyser import FactorAnalyser as FactorAnalyser
-    from sktem.emissions.factor_analyser import FactorAnalyserParams as FactorAnalyserParams
+    from sktem.emissions.factor_analyser import (
+        FactorAnalyserParams as FactorAnalyserParams,
+    )
     from sktem.emissions.gamma import Gamma as Gamma
     from sktem.emissions.gamma import GammaParams as GammaParams
     from sktem.emissions.gaussian import Gaussian as Gaussian
     from sktem.emissions.gaussian import GaussianParams as GaussianParams
     from sktem.emissions.log_normal import LogNormal as LogNormal
     from sktem.emissions.negative_binomial import NegativeBinomial as NegativeBinomial
-    from sktem.emissions.negative_binomial import NegativeBinomialParams as NegativeBinomialParams
+    from sktem.emissions.negative_binomial import (
+        NegativeBinomialParams as NegativeBinomialParams,
+    )
     from sktem.emissions.poisson import Poisson as Poisson
     from sktem.emissions.poisson import PoissonParams as PoissonParams
     from sktem.emissions.student_t import StudentT as StudentT
@@ -64,6 +68,8 @@ if TYPE_CHECKING:
     from sktem.emissions.von_mises import VonMises as VonMises
     from sktem.emissions.von_mises import VonMisesParams as VonMisesParams
     from sktem.emissions.von_mises_fisher import VonMisesFisher as VonMisesFisher
-    from sktem.emissions.von_mises_fisher import VonMisesFisherParams as VonMisesFisherParams
+    from sktem.emissions.von_mises_fisher import (
+        VonMisesFisherParams as VonMisesFisherParams,
+    )
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

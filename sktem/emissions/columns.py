@@ -184,9 +184,7 @@ class Columns(Emission):
             lengths.append(len(emission.statistics(empty, R[:0], block)))
             blocks.append(block)
             indices.append(np.array(columns))
-        return ColumnsParams(
-            tuple(blocks), tuple(indices), tuple(lengths), X.shape[1]
-        )
+        return ColumnsParams(tuple(blocks), tuple(indices), tuple(lengths), X.shape[1])
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
@@ -217,9 +215,7 @@ class Columns(Emission):
         if params is None:
             raise ValueError("statistics of Columns are projected given params")
         parts = zip(self._parts(params), self._split(s, params), strict=True)
-        pairs = [
-            emission.project(part, block) for (emission, _, block), part in parts
-        ]
+        pairs = [emission.project(part, block) for (emission, _, block), part in parts]
         if not any(left for _, left in pairs):
             return s, False
         return np.concatenate([part for part, _ in pairs]), True

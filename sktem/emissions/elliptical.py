@@ -64,7 +64,9 @@ def distances(covariance_type, X, params):
             structure = COVARIANCES[covariance_type](K, len(columns))
             factors = structure.precisions_cholesky(block)
         stack = np.broadcast_to(factors, (K, len(columns), len(columns)))
-        log_dets[pattern.rows] = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(axis=1)
+        log_dets[pattern.rows] = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(
+            axis=1
+        )
         squares[pattern.rows] = _full_distances(
             rows, params.means[:, columns], params.centre[columns], stack
         )
@@ -77,7 +79,7 @@ def _kernels():
 
 
 def _complete_distances(covariance_type, X, params):
-    """Return squared distances (n, K) and log-determinants (K,) of rows without holes."""
+    """Return squared distances and log-determinants of rows without holes."""
     K, d = params.means.shape
     if covariance_type in DENSE:
         stack = np.broadcast_to(params.precisions_cholesky, (K, d, d))
@@ -158,7 +160,7 @@ def _dense_moments(X, R, W, params):
 
 
 def _weighted_moments(name, X, W, params):
-    """Return masses, first and second moments about the centre, of rows without holes."""
+    """Return masses and moments about the centre of rows without holes."""
     K, d = params.means.shape
     sums = np.zeros(K), np.zeros((K, d))
     second = np.zeros((K, d, d) if name == "full_moments" else (K, d))

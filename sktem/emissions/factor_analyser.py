@@ -114,8 +114,10 @@ class FactorAnalyser(Emission):
             precision = np.eye(q) + (observed @ products).reshape(-1, q, q)
         spread = np.linalg.inv(precision)
         towards = y @ scaled
-        means = np.einsum("nqr,nr->nq", spread, towards) if len(spread) > 1 else (
-            towards @ spread[0]
+        means = (
+            np.einsum("nqr,nr->nq", spread, towards)
+            if len(spread) > 1
+            else (towards @ spread[0])
         )
         squares = (y**2) @ (1 / noise) - np.einsum("nq,nq->n", means, towards)
         log_dets = np.linalg.slogdet(precision)[1] + observed @ np.log(noise)

@@ -121,7 +121,9 @@ class Gamma(Emission):
             return s, False
         mass = np.maximum(mass, 0.0)
         sums = np.where(sums > 0, sums, mass)
-        bound = mass * np.log(np.where(mass > 0, sums, 1.0) / np.where(mass > 0, mass, 1.0))
+        bound = mass * np.log(
+            np.where(mass > 0, sums, 1.0) / np.where(mass > 0, mass, 1.0)
+        )
         logs = np.where(mass > 0, np.minimum(logs, bound), 0.0)
         return np.concatenate([mass, sums, logs]), True
 

@@ -289,7 +289,9 @@ def labels_of(column) -> np.ndarray:
     try:
         return np.unique(values)
     except TypeError:  # of several types
-        return np.array(sorted(set(values), key=lambda v: (str(type(v)), str(v))), object)
+        return np.array(
+            sorted(set(values), key=lambda v: (str(type(v)), str(v))), object
+        )
 
 
 def _codes(column, labels, name):

@@ -93,7 +93,9 @@ class VonMisesFisher(Emission):
         observed = ~np.isnan(X)
         c, d = params.concentrations, X.shape[1] + params.n_hidden
         values = c * (np.where(observed, X, 0.0) @ params.directions.T)
-        log_constants = -(d / 2 * math.log(2 * math.pi) + log_bessel_ratio(d / 2 - 1, c))
+        log_constants = -(
+            d / 2 * math.log(2 * math.pi) + log_bessel_ratio(d / 2 - 1, c)
+        )
         values += log_constants
         hidden, reach, rest = self._hidden(X, observed, params)
         for m in np.unique(hidden[hidden > 0]):
@@ -130,9 +132,7 @@ class VonMisesFisher(Emission):
     def statistics(self, X, R, params):
         """Return masses and expected sums of the rows by state."""
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
-        sums = [
-            R[:, k] @ self._completed(X, params, k) for k in range(R.shape[1])
-        ]
+        sums = [R[:, k] @ self._completed(X, params, k) for k in range(R.shape[1])]
         return np.concatenate([R.sum(axis=0), np.ravel(sums)])
 
     def maximize(self, s, params):
@@ -144,7 +144,9 @@ class VonMisesFisher(Emission):
         turned = alive & (length > 0)
         directions = sums / np.where(turned, length, 1.0)[:, None]
         directions = np.where(turned[:, None], directions, params.directions)
-        found = concentration_of(d, np.where(alive, length / np.where(alive, mass, 1), 0))
+        found = concentration_of(
+            d, np.where(alive, length / np.where(alive, mass, 1), 0)
+        )
         concentrations = np.where(alive, found, params.concentrations)
         narrow = int((concentrations > 0.99 * LARGEST_CONCENTRATION).sum())
         return VonMisesFisherParams(
