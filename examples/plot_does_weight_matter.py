@@ -65,7 +65,7 @@ for (parameter, column), effect in chosen.covariate_effects_.items():
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 weight = 70 * np.exp(log_weight)
-plain = fits["no covariate"].individual_parameters("mean")["CL"]
+plain = fits["no covariate"].individual_parameters(method="mean")["CL"]
 axes[0].plot(weight, plain, "o", label="subjects")
 line = np.linspace(weight.min(), weight.max(), 50)
 effect = next(iter(chosen.covariate_effects_.values()))
@@ -74,7 +74,7 @@ axes[0].plot(line, typical, label="weight on CL")
 axes[0].set(xlabel="weight (kg)", ylabel="clearance", title="fit without the covariate")
 axes[0].legend()
 typical = chosen.population_parameters_["CL"] * (weight / 70) ** effect
-left = np.log(chosen.individual_parameters("mean")["CL"] / typical)
+left = np.log(chosen.individual_parameters(method="mean")["CL"] / typical)
 axes[1].plot(weight, left, "o")
 axes[1].axhline(0, color="0.5", linewidth=1)
 axes[1].set(xlabel="weight (kg)", ylabel="log clearance above typical")

@@ -156,6 +156,7 @@ class Records:
         self._refuse((kind < 0) | (kind > 4), "EVID must be 0, 1, 2, 3 or 4")
         self._refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
         self._refuse(amount < 0, "AMT must not be negative")
+        self._refuse(np.abs(columns["CENS"]) > 1, "CENS must be -1, 0 or 1")
         self._refuse(columns["ADDL"] < 0, "ADDL must not be negative")
         self._refuse(columns["CMT"] < 0, "CMT must not be negative")
         self._refuse(
@@ -280,7 +281,7 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
         - CMT: compartment of a dose, from 1; kind of an observation. 0 is the first.
         - MDV: 1 where DV is not used; without the column, in records that are no
           observations.
-        - CENS: 1 where the value is below DV.
+        - CENS: 1 where the value is below DV, -1 where it is above.
 
         All others are covariates. Covariates and parameters of a record hold over the
         interval that ends at it, and an observation includes a dose of the same time if

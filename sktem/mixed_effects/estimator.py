@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
+from sklearn.base import RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
@@ -33,6 +33,7 @@ from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
+from sktem.mixed_effects.summary import summary_of
 from sktem.mixed_effects.unusual_fits import unusual
 from sktem.rows.partitions import check_can_remember
 from sktem.rows.sources import rows_by_blocks
@@ -199,6 +200,9 @@ default="constant"
         Labels of the subjects.
     n_iter_ : int
         Passes over the subjects.
+    summary_ : DataFrame
+        Estimates, standard errors, relative standard errors and shrinkage, with
+        likelihood and information criteria in ``summary_.attrs``; needs pandas.
     converged_ : bool
         Whether the Newton steps at the end have arrived at a maximum of the likelihood
         that the data determine; without them, whether the Monte Carlo error fell below
@@ -616,41 +620,73 @@ default="constant"
     # ------------------------------------------------------------------------ subjects
 
     def individual_parameters(
-        self, method="mode", n_draws=1000, *, X=None, y=None, groups=None
+        self, X=None, y=None, groups=None, *, method="mode", n_draws=1000
     ):
         """Return the parameters of subjects, given their observations.
 
+        Without a fit, the population has the parameters that were passed: values of
+        ``parameters``, variances ``omega_start``, and the residual error and effects of
+        covariates in ``fixed``. So a published model serves a new patient.
+
         Parameters
         ----------
-        method : {"mode", "mean", "draws"}, default="mode"
-            Mode of the conditional distribution (of the Gaussian parameters),
-            conditional mean, or draws of it.
-        n_draws : int, default=1000
-            Draws, or importance draws that make the mean.
         X : array-like of shape (n_samples, n_features), Records or None, default=None
             Inputs and covariates of new subjects; None, with y, means those of the fit.
         y : array-like of shape (n_samples,) or None, default=None
             Their observations.
         groups : array-like of shape (n_samples,) or None, default=None
             New subjects, as in :meth:`fit`.
+        method : {"mode", "mean", "draws"}, default="mode"
+            Mode of the conditional distribution (of the Gaussian parameters),
+            conditional mean, or draws of it.
+        n_draws : int, default=1000
+            Draws, or importance draws that make the mean.
 
         Returns
         -------
         dict of ndarray
             Values on the natural scale by name, of shape (n_subjects,) in the order of
             ``groups_``, or of the sorted labels of new subjects, with "draws" of shape
-            (n_draws, n_subjects). What covariates add that vary within a subject is
-            left out.
+            (n_draws, n_subjects). Subjects of records are in their own order. What
+            covariates add that vary within a subject is left out.
 
         Raises
         ------
         ValueError
-            For an unknown method, or data that do not agree with those of the fit.
+            For an unknown method, or data that do not agree with those of the fit;
+            without a fit, if a parameter of the population is missing.
+        """
+        check_choice("method", method, ("draws", "mean", "mode"))
+        if X is not None and not hasattr(self, "fitted_"):
+            fitted = self._as_given(X, y, groups)
+        else:
+            check_is_fitted(self)
+            fitted = self._fitted_on(X, y, groups, "individual_parameters")
+        return fitted.individual_parameters(method, n_draws)
+
+    def _as_given(self, X, y, groups):
+        """Return the model with the parameters that were passed, on new data."""
+        self._check()
+        own = clone(self)
+        if isinstance(X, Records):
+            _check_alone(y, groups)
+            data = given_records(own, X, reset=True)
+        else:
+            self._in_memory(X, "a population without a fit")
+            data = (*own._validated(X, y, groups), None)
+        problem = Problem.as_given(own, *data)
+        return FittedMixedEffects(problem, problem.model.start, None, self.random_state)
+
+    @property
+    def summary_(self):
+        """Estimates with standard errors, relative ones in percent, and shrinkage.
+
+        A pandas data frame, in whose ``attrs`` are "minus_two_log_likelihood", "aic",
+        "bic", "n_subjects" and "n_observations". It is computed once, which takes the
+        time of ``log_likelihood`` and ``standard_errors``.
         """
         check_is_fitted(self)
-        check_choice("method", method, ("draws", "mean", "mode"))
-        fitted = self._fitted_on(X, y, groups, "individual_parameters")
-        return fitted.individual_parameters(method, n_draws)
+        return summary_of(self)
 
     def shrinkage(self):
         """Return how far the modes of random effects are drawn to zero.

@@ -53,8 +53,6 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
     if every:
         records = records.take(np.arange(records.n_subjects))
         records.observed = np.ones(len(records), dtype=bool)
-    elif "DV" not in records.columns:
-        raise ValueError("records need a column 'DV', the observations")
     seen = np.add.reduceat(records.observed.astype(int), records.offsets[:-1]) > 0
     if not seen.any():
         raise ValueError("there are no observations among the records")

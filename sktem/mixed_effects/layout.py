@@ -82,12 +82,16 @@ class Columns(NamedTuple):
         Whether the subjects are known.
     is_constant : callable
         Returns whether a column has one value in each subject.
+    censored : bool
+        Whether some observations are bounds, so that no residual error has a closed
+        form.
     """
 
     n_columns: int
     names: tuple[str, ...] | None
     grouped: bool
     is_constant: Callable[[int], bool]
+    censored: bool = False
 
 
 class Layout(NamedTuple):
@@ -294,7 +298,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     coefficients = [_with_fixed(one, fixed) for one in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
-    if error is not None and error.closed_form is None:
+    if error is not None and (error.closed_form is None or columns.censored):
         free = [j for j in error.indices if j not in held_residual]
         numeric = [NumericEntry("residual", j, 0) for j in free]
     design = _design(

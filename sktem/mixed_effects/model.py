@@ -152,7 +152,8 @@ class NonlinearMixedEffectsModel(LatentModel):
     def closed_residual(self):
         """Which residual parameter has a closed-form M-step, None without."""
         closed = None if self.error is None else self.error.closed_form
-        if closed is None or closed in self.design.held_residual:
+        stepped = any(entry.kind == "residual" for entry in self.design.numeric)
+        if closed is None or stepped or closed in self.design.held_residual:
             return None
         return closed
 
@@ -268,7 +269,12 @@ class NonlinearMixedEffectsModel(LatentModel):
             else:
                 f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
-                values = self.error.log_density(X.y, f, sigma, self.least_prediction)
+                least, error = self.least_prediction, self.error
+                values = error.log_density(X.y, f, sigma, least)
+                if X.censored is not None:
+                    side = X.censored
+                    bounded = error.log_probability(X.y, f, sigma, least, side)
+                    values = np.where(side == 0, values, bounded)
         return np.where(np.isnan(values), -np.inf, values)
 
     def residual_scale(self, X: GroupedRows, f, params):

@@ -16,7 +16,7 @@ from sktem.mixed_effects.layout import (
     structure_of,
 )
 from sktem.mixed_effects.m_step import Annealing
-from sktem.mixed_effects.model import NonlinearMixedEffectsModel
+from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
@@ -78,12 +78,30 @@ class Problem(NamedTuple):
             X.shape[1],
             grouped,
             lambda column: grouped and is_constant(X[:, column], subjects),
+            records is not None and bool(records["CENS"][records.observed].any()),
         )
         rows = _rows_of(layout, X, y, subjects, records, structure)
         passed_over = None
         if model is None:
             model, passed_over = _new_model(estimator, structure, layout, rows)
         return cls(model, layout, rows, labels, grouped, passed_over)
+
+    @classmethod
+    def as_given(cls, estimator, X, y, groups, records=None) -> Problem:
+        """Take the settings of an estimator as the parameters of the population."""
+        grouped = groups is not None
+        labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
+        structure, layout = _structure_and_layout(
+            estimator,
+            X.shape[1],
+            grouped,
+            lambda column: grouped and is_constant(X[:, column], subjects),
+        )
+        _check_given(estimator, layout)
+        rows = _rows_of(layout, X, y, subjects, records, structure)
+        start = starting_params(estimator, layout, rows, structure)
+        model = _model(estimator, structure, layout, rows, start)
+        return cls(model, layout, rows, labels, grouped)
 
     @classmethod
     def of_blocks(cls, estimator, blocks: Any) -> Problem:
@@ -157,12 +175,12 @@ def _rows_of(layout, X, y, subjects, records, structure):
     return rows if records is None else DosedRows.of(records, rows)
 
 
-def _structure_and_layout(estimator, count, grouped, is_constant):
+def _structure_and_layout(estimator, count, grouped, is_constant, censored=False):
     """Return the structure of the model, and how the columns of X are used."""
     structure, parameters = structure_of(estimator.model, estimator.parameters)
     names = getattr(estimator, "feature_names_in_", None)
     names = None if names is None else tuple(names)
-    columns = Columns(count, names, grouped, is_constant)
+    columns = Columns(count, names, grouped, is_constant, censored)
     return structure, layout_of(estimator, columns, structure, parameters)
 
 
@@ -172,24 +190,54 @@ def _new_model(estimator, structure, layout, all_rows):
     start = starting_params(estimator, layout, rows, structure)
     if len(layout.design.random) + len(layout.design.numeric) == 0:
         raise ValueError("all parameters are fixed: there is nothing to estimate")
-    error = None
-    if estimator.log_density is None:
-        error = RESIDUAL_ERRORS[estimator.residual_error]
     full = estimator.solver in ("auto", "biased-saem", "saem")
     batch = min(estimator._resolved_batch_size(len(all_rows)), len(all_rows))
     annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
-    model = NonlinearMixedEffectsModel(
+    annealing = Annealing(annealed, per_step=1.0 if full else batch / len(all_rows))
+    model = _model(estimator, structure, layout, rows, start, annealing)
+    found = start_from_data(estimator, model, rows)
+    model.set_params(start=found.params, numeric_units=found.units, wide=found.wide)
+    return model, found.passed_over
+
+
+def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
+    """Return the model with a start."""
+    error = None
+    if estimator.log_density is None:
+        error = RESIDUAL_ERRORS[estimator.residual_error]
+    return NonlinearMixedEffectsModel(
         structure,
         layout.design,
         start,
         error,
         log_density=estimator.log_density,
         gradient=estimator.gradient,
-        annealing=Annealing(annealed, per_step=1.0 if full else batch / len(all_rows)),
+        annealing=annealing,
         residual_floors=np.full(2, 1e-6) if error is None else error.floors(rows.y),
         least_prediction=least_prediction(rows.y),
         n_jobs=estimator.n_jobs,
     )
-    found = start_from_data(estimator, model, rows)
-    model.set_params(start=found.params, numeric_units=found.units, wide=found.wide)
-    return model, found.passed_over
+
+
+def _check_given(estimator, layout):
+    """Raise an error unless all parameters of the population were passed."""
+    design = layout.design
+    given = estimator.omega_start
+    random = [design.names[p] for p in design.random]
+    held = [random[j] for j in layout.variances]
+    if given is None or isinstance(given, dict):
+        missing = [n for n in random if n not in (given or {}) and n not in held]
+        if missing:
+            raise ValueError(
+                f"without a fit omega_start must have the variances of {missing}"
+            )
+    if estimator.log_density is None:
+        indices = RESIDUAL_ERRORS[estimator.residual_error].indices
+        missing = [
+            design.residual_names[j] for j in indices if j not in layout.residual
+        ]
+        if missing:
+            raise ValueError(
+                f"without a fit fixed must have the residual error {missing}, such as "
+                f'{{"{missing[0]}": 0.1}}'
+            )

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
+from scipy.special import log_ndtr
 
 __all__ = ["RESIDUAL_ERRORS", "ResidualError", "least_prediction"]
 
@@ -66,6 +67,13 @@ class ResidualError(ABC):
         """Return the log-density of observations given predictions."""
         g = self.standard_deviation(f, sigma, least)
         return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
+
+    def log_probability(self, y, f, sigma, least: float, side):
+        """Return the log-probability to be below y, or above where ``side`` is -1."""
+        g = self.standard_deviation(f, sigma, least)
+        if self.on_logarithms:
+            y, f = np.log(y), np.log(f)
+        return log_ndtr(side * (y - f) / g)
 
     def slope(self, y, f, sigma, least: float):
         """Return the derivative of the log-density by f, exact up to rounding."""

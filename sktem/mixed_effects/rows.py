@@ -87,6 +87,8 @@ class GroupedRows(Sequences):
     shared: ClassVar[tuple[str, ...]] = ("names",)
     #: Records of doses, where the model has them.
     events: SubjectRecords | None = None
+    #: 1 where an observation is a bound from above, -1 from below, 0 for a value.
+    censored: np.ndarray | None = None
 
     def __init__(self, inputs, y, offsets, covariates, row_covariates, names=None):
         super().__init__(offsets)
@@ -155,20 +157,33 @@ class DosedRows(GroupedRows):
         As for :class:`GroupedRows`, of the observations.
     events : SubjectRecords
         All records of the subjects, in the order of which the observations are.
+    censored : ndarray of shape (n_rows,) or None, default=None
+        1 where y is a bound of the observation from above, -1 from below.
     """
 
-    by_sequence = ("covariates", "events")
+    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates", "censored")
+    by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
 
     def __init__(
-        self, inputs, y, offsets, covariates, row_covariates, names=None, events=None
+        self,
+        inputs,
+        y,
+        offsets,
+        covariates,
+        row_covariates,
+        names=None,
+        events=None,
+        censored=None,
     ):
         super().__init__(inputs, y, offsets, covariates, row_covariates, names)
         self.events = events
+        self.censored = censored
 
     @classmethod
     def of(cls, records, rows) -> DosedRows:
         """Return the observations among the rows of all records."""
         kept = records.observed
+        censored = records["CENS"][kept]
         counts = np.add.reduceat(kept.astype(np.int64), records.offsets[:-1])
         return cls(
             rows.inputs[kept],
@@ -178,4 +193,5 @@ class DosedRows(GroupedRows):
             rows.row_covariates[kept],
             rows.names,
             SubjectRecords(records, rows),
+            censored if censored.any() else None,
         )

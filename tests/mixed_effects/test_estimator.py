@@ -554,15 +554,15 @@ def test_fixed_without_random_effect():
 
 def test_individual_parameters(bolus):
     X, y, groups = bolus_data()
-    modes, means = (bolus.individual_parameters(m) for m in ("mode", "mean"))
-    draws = bolus.individual_parameters("draws", n_draws=500)
+    modes, means = (bolus.individual_parameters(method=m) for m in ("mode", "mean"))
+    draws = bolus.individual_parameters(method="draws", n_draws=500)
     assert draws["V"].shape == (500, 30) and means["V"].shape == (30,)
     spread = draws["CL"].std(axis=0)
     assert standard_errors(draws["CL"], means["CL"]).max() < LIMIT
     assert (np.abs(modes["CL"] - means["CL"]) < spread).all()
     assert all(0 < share < 1 for share in bolus.shrinkage().values())
     with pytest.raises(ValueError, match=r"method must be one of \['draws', 'mean'"):
-        bolus.individual_parameters("median")
+        bolus.individual_parameters(method="median")
 
 
 def test_individual_parameters_of_new_subjects(bolus):

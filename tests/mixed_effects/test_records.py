@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
+from scipy.stats import norm
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
@@ -151,5 +153,91 @@ def test_wrong_use(table):
             lambda psi, X: psi["a"] * X["TIME"], parameters={"a": 1.0}
         ).fit(records)
     blind = {name: values for name, values in table.items() if name != "DV"}
-    with pytest.raises(ValueError, match="need a column 'DV'"):
+    with pytest.raises(ValueError, match="record 2 .*: DV is missing"):
         oral().fit(read_nonmem(blind))
+
+
+def test_censored_observations_of_warfarin(shared_data):
+    # By quadrature (M3): -216.8059 without the constants of what is not censored.
+    data = read_nonmem(shared_data("pk/warfarin_bloq.csv.gz"))
+    found = oral().fit(data)
+    assert found.converged_
+    value = -2 * found.log_likelihood() - 100 * np.log(2 * np.pi)
+    assert value == pytest.approx(-216.8059, abs=2e-3)
+    wanted = {"CL": 0.1328, "V": 7.7315, "KA": 0.80984}
+    assert found.population_parameters_ == pytest.approx(wanted, rel=1e-3)
+    with pytest.raises(ValueError, match="no linearized likelihood"):
+        found.log_likelihood(method="linearized")
+
+
+def test_censored_rows_are_probabilities(table, fit):
+    side = np.zeros(len(table["DV"]))
+    side[[2, 10]], side[11] = 1, -1
+    records = read_nonmem({**table, "CENS": side})
+    plain, other = fit._fitted_on(read_nonmem(table), None, None, ""), None
+    other = fit._fitted_on(records, None, None, "")
+    model, params, rows = other.model, other.params, other.rows
+    Z = model.prior_moments(rows, params)[0]
+    f = model.predict_rows(rows, Z, params.numeric)
+    b = fit.residual_error_["b"]
+    values = model.row_log_likelihood(rows, Z, params.sigma, params.numeric)
+    before = model.row_log_likelihood(plain.rows, Z, params.sigma, params.numeric)
+    seen = side[read_nonmem(table).observed]
+    np.testing.assert_array_equal(values[seen == 0], before[seen == 0])
+    for row in np.flatnonzero(seen):
+        below = norm.cdf(rows.y[row], f[row], b * f[row])
+        share = below if seen[row] > 0 else 1 - below
+        assert values[row] == pytest.approx(np.log(share), rel=1e-9)
+
+
+def test_patient_without_a_fit(table):
+    patient = {name: values[:7] for name, values in table.items()}
+    records = read_nonmem(patient)
+    settings = {
+        "parameters": {"CL": 0.3, "V": 8.0, "KA": 0.9},
+        "omega": ["CL", "V"],
+        "residual_error": "proportional",
+        "covariates": {"CL": "WT"},
+    }
+    fixed = {"b": 0.1, "beta_WT(CL)": 0.75}
+    variances = {"CL": 0.04, "V": 0.01}
+    model = OneCompartment("first-order")
+    published = NonlinearMixedEffectsRegressor(
+        model, omega_start=variances, fixed=fixed, **settings
+    )
+    found = published.individual_parameters(records)
+    assert not hasattr(published, "params_")
+    mean = np.log([0.3, 8.0]) + [0.75 * patient["WT"][0], 0.0]
+    seen = records.observed
+
+    def minus_log_posterior(z):
+        psi = {"CL": np.exp(z[0]), "V": np.exp(z[1]), "KA": 0.9}
+        f = model.predict(records, psi)[seen]
+        scaled = (patient["DV"][seen] - f) / (0.1 * f)
+        prior = ((z - mean) ** 2 / [0.04, 0.01]).sum()
+        return 0.5 * (scaled**2).sum() + np.log(f).sum() + 0.5 * prior
+
+    best = minimize(minus_log_posterior, mean, method="Nelder-Mead",
+                    options={"xatol": 1e-7, "fatol": 1e-10}).x  # fmt: skip
+    np.testing.assert_allclose(found["CL"], np.exp(best[0]), rtol=1e-4)
+    np.testing.assert_allclose(found["V"], np.exp(best[1]), rtol=1e-4)
+    assert found["KA"] == pytest.approx(0.9)
+    with pytest.raises(ValueError, match=r"variances of \['V'\]"):
+        published.set_params(omega_start={"CL": 0.04}).individual_parameters(records)
+    published.set_params(omega_start=variances, fixed={"beta_WT(CL)": 0.75})
+    with pytest.raises(ValueError, match=r"residual error \['b'\]"):
+        published.individual_parameters(records)
+
+
+def test_summary(fit):
+    pytest.importorskip("pandas")
+    table = fit.summary_
+    assert table.loc["CL", "estimate"] == fit.population_parameters_["CL"]
+    assert table.loc["omega2_V", "estimate"] == fit.omega_[1, 1]
+    error = fit.standard_errors()["V"]
+    assert table.loc["V", "standard_error"] == error
+    relative = 100 * error / fit.population_parameters_["V"]
+    assert table.loc["V", "relative_standard_error"] == pytest.approx(relative)
+    assert table.loc["omega2_CL", "shrinkage"] == fit.shrinkage()["CL"]
+    assert table.attrs["aic"] == fit.aic()
+    assert table.attrs["n_observations"] == fit.fitted_.rows.n_rows

@@ -55,6 +55,8 @@ def linearized(fitted, params):
     """Return linearized log-likelihoods of the subjects, about the same modes."""
     if fitted.model.error is None:
         raise ValueError("log_density has no residual error to linearize with")
+    if getattr(fitted.rows, "censored", None) is not None:
+        raise ValueError("censored observations have no linearized likelihood")
     return linearized_log_likelihood(
         fitted.model, fitted.rows, params, fitted.modes()[0]
     )

@@ -29,7 +29,7 @@ def test_curves_by_hand():
     fit, (X, y, groups) = bolus_fit(), bolus_rows()
     curves = individual_curves(fit, X, y, groups, subjects=[7, 2], n_points=4)
     assert [curve.label for curve in curves] == [7, 2]
-    psi, typical = fit.individual_parameters("mode"), fit.population_parameters_
+    psi, typical = fit.individual_parameters(method="mode"), fit.population_parameters_
     for curve in curves:
         dose = DOSES[curve.label % 3]
         V, CL = psi["V"][curve.label], psi["CL"][curve.label]

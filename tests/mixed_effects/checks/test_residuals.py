@@ -12,7 +12,7 @@ from tests.oracles import LIMIT, standard_errors, student_limit
 
 
 def bolus_by_hand(fit, X, groups):
-    psi = fit.individual_parameters("mode")
+    psi = fit.individual_parameters(method="mode")
     V, CL = psi["V"][groups], psi["CL"][groups]
     return X[:, 0] / V * np.exp(-CL / V * X[:, 1])
 
