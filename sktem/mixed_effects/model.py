@@ -7,6 +7,7 @@ import numpy as np
 from sktem.kernels.blocks import iterate_blocks
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
 from sktem.mixed_effects.floors import floors, variance_floors
+from sktem.mixed_effects.gradients import supplied_gradient
 from sktem.mixed_effects.m_step import (
     Annealing,
     Moments,
@@ -269,12 +270,9 @@ class NonlinearMixedEffectsModel(LatentModel):
             else:
                 f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
-                least, error = self.least_prediction, self.error
-                values = error.log_density(X.y, f, sigma, least)
-                if X.censored is not None:
-                    side = X.censored
-                    bounded = error.log_probability(X.y, f, sigma, least, side)
-                    values = np.where(side == 0, values, bounded)
+                values = self.error.log_likelihood(
+                    X.y, f, sigma, self.least_prediction, X.censored
+                )
         return np.where(np.isnan(values), -np.inf, values)
 
     def residual_scale(self, X: GroupedRows, f, params):
@@ -388,7 +386,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         means, root = self.prior_moments(X, params)
         gradient = -np.linalg.solve(params.omega, (Z - means).T).T
         if self.gradient is not None and self.error is not None:
-            return gradient + self._supplied_gradient(X, Z, params)
+            return gradient + supplied_gradient(self, X, Z, params)
         step = 1e-5 * np.sqrt((root**2).sum(axis=1))
         step = np.maximum(step, 1e-9 * np.abs(means).max(axis=0, initial=0.0))
         for j in range(Z.shape[1]):
@@ -399,21 +397,6 @@ class NonlinearMixedEffectsModel(LatentModel):
                 below = self.log_conditional(X, Z - shift, params)
                 gradient[:, j] += (above - below) / (2 * step[j])
         return gradient
-
-    def _supplied_gradient(self, X, Z, params):
-        design = self.design
-        with np.errstate(all="ignore"):
-            psi = self.individual_parameters(X, Z, params.numeric)
-            f = self._function(psi, X)
-            slopes = self.gradient(psi, X.columns)
-            sigma = self._sigma_rows(X, params.sigma, params.numeric)
-            outer = self.error.slope(X.y, f, sigma, self.least_prediction)
-            found = np.empty_like(Z)
-            for j, p in enumerate(design.random):
-                transform = TRANSFORMS[design.transforms[p]]
-                inner = transform.derivative(transform.inverse(psi[design.names[p]]))
-                found[:, j] = X.sums(outer * slopes[design.names[p]] * inner)
-        return found
 
     # ------------------------------------------------------------------------- walk
 

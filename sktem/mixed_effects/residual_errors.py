@@ -68,6 +68,15 @@ class ResidualError(ABC):
         g = self.standard_deviation(f, sigma, least)
         return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
 
+    def log_likelihood(self, y, f, sigma, least: float, side=None):
+        """Return the log-density, or the log-probability of bounds: side is not 0."""
+        values = self.log_density(y, f, sigma, least)
+        if side is None:
+            return values
+        return np.where(
+            side == 0, values, self.log_probability(y, f, sigma, least, side)
+        )
+
     def log_probability(self, y, f, sigma, least: float, side):
         """Return the log-probability to be below y, or above where ``side`` is -1."""
         g = self.standard_deviation(f, sigma, least)

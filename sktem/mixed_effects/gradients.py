@@ -1,0 +1,26 @@
+"""Gradients from derivatives of the model function."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.transforms import TRANSFORMS
+
+__all__ = ["supplied_gradient"]
+
+
+def supplied_gradient(model, X, Z, params):
+    """Return slopes of the log-likelihoods by the user's derivatives."""
+    design = model.design
+    with np.errstate(all="ignore"):
+        psi = model.individual_parameters(X, Z, params.numeric)
+        f = model._function(psi, X)
+        slopes = model.gradient(psi, X.columns)
+        sigma = model._sigma_rows(X, params.sigma, params.numeric)
+        outer = model.error.slope(X.y, f, sigma, model.least_prediction)
+        found = np.empty_like(Z)
+        for j, p in enumerate(design.random):
+            transform = TRANSFORMS[design.transforms[p]]
+            inner = transform.derivative(transform.inverse(psi[design.names[p]]))
+            found[:, j] = X.sums(outer * slopes[design.names[p]] * inner)
+    return found
