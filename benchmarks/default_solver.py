@@ -22,6 +22,9 @@ from sktem import StochasticEMGaussianMixture
 
 SOLVERS = {
     "default": {},
+    "em, tol 1e-6": dict(solver="em", tol=1e-6, max_iter=3000),
+    "squarem": dict(solver="squarem", tol=1e-6, max_iter=3000),
+    "daarem": dict(solver="daarem", tol=1e-6, max_iter=3000),
     "vrttem, rho 0.1": dict(solver="vrttem", rho=0.1, max_iter=300),
     "vrttem": dict(solver="vrttem", max_iter=300),
     "fittem, rho 0.1": dict(solver="fittem", rho=0.1, max_iter=60),
@@ -34,6 +37,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="*")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--solvers", nargs="*", default=list(SOLVERS), choices=SOLVERS)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print(describe())
@@ -42,10 +46,10 @@ def main():
         for name in arguments.data or data:
             X, n_components = data[name]()
             for seed in range(arguments.seeds):
-                compare(name, X, n_components, seed)
+                compare(name, X, n_components, seed, arguments.solvers)
 
 
-def compare(name, X, n_components, seed):
+def compare(name, X, n_components, seed, solvers):
     train, held_out = split(X, seed)
     labels = KMeans(n_components, n_init=1, random_state=seed).fit(train).labels_
 
@@ -70,7 +74,8 @@ def compare(name, X, n_components, seed):
         f"{peer_score:.5f} nats held out, {peer_time:.1f} s, {peer.n_iter_} iterations",
         flush=True,
     )
-    for label, settings in SOLVERS.items():
+    for label in solvers:
+        settings = SOLVERS[label]
         clock = time.process_time()
         mixture = StochasticEMGaussianMixture(
             n_components, init_params=start, random_state=seed, **settings
@@ -79,6 +84,7 @@ def compare(name, X, n_components, seed):
         events = {key: value for key, value in mixture.history_.events.items() if value}
         print(
             f"  {label:18s} {mixture.score(held_out) - peer_score:+9.5f} nats  "
+            f"(training {mixture.score(train) - peer.score(train):+9.5f})  "
             f"{spent:7.2f} s  {mixture.n_iter_:4d} passes  "
             f"{'converged' if mixture.converged_ else 'passes used up':14s} "
             f"{events or ''}",

@@ -43,7 +43,8 @@ class History:
         Norm of the gradient at the last iteration of the epoch, for Boltzmann
         machines.
     acceptance_rate : list of float
-        Mean acceptance of the Markov kernel, NaN for exact samplers.
+        Mean acceptance of the Markov kernel, NaN for exact samplers. Where its moves
+        are learned it is that of the chains that have moved before.
     bias : list of float
         How far a transition of a biased Markov kernel is from one that leaves the
         target invariant, see :class:`sktem.samplers.ULA`; NaN for others.

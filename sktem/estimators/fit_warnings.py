@@ -27,6 +27,9 @@ PACKAGES = ("sktem", "sklearn")
 #: Acceptance rates outside of these bounds mean steps of a wrong length.
 ACCEPTANCE = (0.05, 0.99)
 
+#: A share of chains that never moved which is not worth a warning.
+FEW_STAND = 0.001
+
 #: Settings that help against an event of ``history_.events``.
 ADVICE = {
     "infeasible": "a smaller step_size or a larger batch_size",
@@ -125,10 +128,26 @@ def event_message(what: str, events, where: str = "") -> str:
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 
+def _warn_of_chains_that_stand(state):
+    """Warn of chains none of whose moves was ever accepted."""
+    moved = state.chains and state.chains.tuning.get("moved")
+    share = 1 - moved.values.mean() if moved else 0.0
+    if share < FEW_STAND:
+        return
+    warn_user(
+        f"{share:.1%} of the chains never moved: the latents of their rows are known "
+        "(log_joint is -inf or NaN elsewhere), or start where every move is rejected: "
+        "look at initial_latents and log_joint there. Acceptance rate and adaptation "
+        "are of the other chains.",
+        FitWarning,
+    )
+
+
 def _warn_of_acceptance(state, settings):
     """Warn of Metropolis chains that reject or accept nearly everything."""
     if not settings.sampler.accepts:
         return
+    _warn_of_chains_that_stand(state)
     rates = state.history.acceptance_rate
     last = np.array(rates[-max(1, len(rates) // 5) :])
     last = last[np.isfinite(last)]

@@ -329,11 +329,14 @@ class _Loop:
             cpu_time=state.cpu_time,
         )
         if settings.tol > 0:
-            em = self.full_batch and settings.sampler.deterministic
+            steady = settings.solver.is_monotone
+            em = self.full_batch and settings.sampler.deterministic and steady
             if settings.stopping == "gap" and not np.isnan(objective):
                 check_gap(state, settings, em)
             else:
-                check_change(state, settings, objective, mean_field, exact or em)
+                check_change(
+                    state, settings, objective, mean_field, steady and (exact or em)
+                )
         state.finished_epoch = (state.params, recursion.s)
 
     def finish(self, on_epoch) -> None:
@@ -351,8 +354,10 @@ class _Loop:
             return
         if has_last_stage(self.settings, state):
             return
+        recursion = state.solver
+        recursion.s, last = self.settings.solver.settled(recursion), recursion.s
         s = state.returned
-        other = s is not state.solver.s or state.solver.iteration == 0
+        other = s is not last or recursion.iteration == 0
         if other:
             state.params = self.maximizer(s)
         if (other or state.of_sample) and self.settings.monitor:

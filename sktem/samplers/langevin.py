@@ -17,6 +17,9 @@ __all__ = ["MALA", "ULA"]
 #: A drift of this many standard deviations of the noise is an explosion.
 LARGEST_DRIFT = 100.0
 
+#: Decades below the learned step, at most, of a short move.
+DECADES = 3.0
+
 #: Step of ULA where nothing says how long it may be.
 DEFAULT_STEP = 0.1
 
@@ -41,12 +44,21 @@ class Move(NamedTuple):
         Langevin step, a number or one per coordinate.
     root, square, inverse : callable
         Multiply by L, L L' and the inverse of L, the root of the preconditioner.
+    factors : ndarray of shape (n,) or None
+        Factors of the step, one for each row.
     """
 
     step: np.ndarray
     root: Callable
     square: Callable
     inverse: Callable
+    factors: np.ndarray | None = None
+
+    def step_of(self, Z):
+        """Return the step, for the rows of Z."""
+        if self.factors is None:
+            return self.step
+        return self.step * _column(self.factors, Z.ndim)
 
 
 class StepScale(NamedTuple):
@@ -77,7 +89,7 @@ class _Langevin(MarkovSampler):
             units = units if self.preconditioner is None else 1.0
             move = self._move_by(0.5 * (length * units) ** 2, model, X, params)
             moved, info = self._moved(
-                model, X, chains, params, generators, move, n_steps
+                model, X, chains, params, generators, move, n_steps, self.accepts
             )
             biased = np.isfinite(info.bias)
             return moved, info, 1 - info.bias if biased else info.acceptance_rate
@@ -228,7 +240,7 @@ class ULA(_Langevin):
 
     def _transition(self, model, X, state, params, generators, move):
         Z, gradient, factor, _ = state
-        _, root, square, inverse = move
+        root, square, inverse = move.root, move.square, move.inverse
         step = move.step * _column(factor, Z.ndim)
         noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -273,10 +285,13 @@ class MALA(_Langevin):
         Langevin step eta: a number, one per coordinate, or a function of the iteration
         number, as in :class:`ULA`. "auto" learns it during the run: in proportion to
         the variances of the latents over the rows (unless there is a preconditioner),
-        for the acceptance rate ``target``, by steps that vanish.
+        for the acceptance rate ``target`` of chains that have moved before, by steps
+        that vanish.
     n_steps : int or "auto", default="auto"
         Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent.
+        a number that grows with the coordinates of a latent. A learned step is followed
+        by a shorter one, of a random length for each row, which frees chains in a tail
+        where the density falls so steeply that all usual moves are rejected.
     n_chains : int, default=1
         Parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
@@ -343,6 +358,11 @@ class MALA(_Langevin):
             scale = scale * np.exp(excess * n_draws ** -float(self.adapt))
         return chains._replace(shared=StepScale(scale, n_draws)), info
 
+    def _shortened(self, move, n, generators):
+        """Return a move by a step of a random length for each row, on a log scale."""
+        factors = 10 ** (-DECADES * generators.acceptance.random(n))
+        return move._replace(factors=factors)
+
     def _start_chain(self, model, X, Z, params):
         return (
             Z,
@@ -352,7 +372,7 @@ class MALA(_Langevin):
 
     def _transition(self, model, X, state, params, generators, move):
         Z, log_joint, gradient = state
-        step, root, square, _ = move
+        step, root, square = move.step_of(Z), move.root, move.square
         noise = generators.sampling.standard_normal(Z.shape)
         with np.errstate(over="ignore", invalid="ignore"):
             proposed = Z + step * square(gradient) + np.sqrt(2 * step) * root(noise)

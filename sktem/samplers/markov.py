@@ -63,8 +63,17 @@ class MarkovSampler(Sampler):
         chains, info = self._moved(model, X, chains, params, generators, move)
         return chains.plain, info
 
-    def _moved(self, model, X, chains, params, generators, move, n_steps="auto"):
-        """Move every chain; ``n_steps`` counts where the sampler leaves it open."""
+    def _moved(
+        self, model, X, chains, params, generators, move, n_steps="auto", short=False
+    ):
+        """Move every chain; ``n_steps`` counts where the sampler leaves it open.
+
+        With ``short`` a shorter move is done at the end, and not counted: it frees
+        chains that stand where a density falls so steeply that moves of the usual
+        length are rejected. Where moves are learned, chains that have moved before say
+        how often moves are accepted: rows whose latents are known never move, and
+        say nothing.
+        """
         n, m = chains.position.shape[:2]
         if m > 1 and not isinstance(X, np.ndarray) and can_repeat(X):
             # All chains at once, as those of repeated rows.
@@ -77,22 +86,29 @@ class MarkovSampler(Sampler):
                 generators.repeated(m),
                 move,
                 n_steps,
+                short,
             )
             return many.reshaped(n, m), info
         Z_new = np.empty_like(chains.position)
         tunings: list[Mapping[str, np.ndarray]] = []
-        rates: list[float] = []
+        counts = np.zeros(Z_new.shape[:2])
+        moved = chains.tuning.get("moved", np.zeros(counts.shape, dtype=bool))
+        counted = moved if moved.any() else np.ones_like(moved)
+        moves_now = np.zeros_like(moved)
         biases: list[float] = []
         events: Counter = Counter()
         if not is_auto(self.n_steps):
             n_steps = self.n_steps
+        count = 1 if is_auto(n_steps) else n_steps
         for m in range(Z_new.shape[1]):
             state = self._begin(model, X, chains.chain(m), params)
-            for _ in range(1 if is_auto(n_steps) else n_steps):
+            for k in range(count + short):
+                one = move if k < count else self._shortened(move, n, generators)
                 state, accepted, repaired = self._transition(
-                    model, X, state, params, generators, move
+                    model, X, state, params, generators, one
                 )
-                rates.append(np.mean(accepted) if len(accepted) else np.nan)
+                counts[:, m] += accepted & (k < count)
+                moves_now[:, m] |= accepted
                 events.update(repaired)
             Z_new[:, m] = state[0]
             tunings.append(self._tuning(state))
@@ -101,7 +117,10 @@ class MarkovSampler(Sampler):
             name: np.stack([one[name] for one in tunings], axis=1)
             for name in tunings[0]
         }
-        info = SamplerInfo(float(np.mean(rates)), events, float(np.mean(biases)))
+        if self.accepts and self.warm_up:
+            tuning["moved"] = moved | moves_now
+        rate = counts[counted].mean() / count if counted.any() else np.nan
+        info = SamplerInfo(float(rate), events, float(np.mean(biases)))
         return chains._replace(position=Z_new, tuning=tuning), info
 
     @staticmethod
@@ -121,6 +140,10 @@ class MarkovSampler(Sampler):
     def _move(self, model, X, params, iteration):
         """Return the settings shared by the transitions of a draw, such as a step."""
         return None
+
+    def _shortened(self, move, n, generators):
+        """Return a shorter move, where there are some; its length is a random one."""
+        return move
 
     def _begin(self, model, X, chain, params):
         """Return the state in which the transitions of one chain per row begin."""

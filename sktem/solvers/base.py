@@ -56,12 +56,15 @@ class Solver(BaseEstimator, ABC):
     convex : bool
         Whether averaged statistics stay in the convex hull of the rows' statistics, so
         that they never need to be projected back.
+    is_monotone : bool
+        Whether passes over all rows with exact expectations never lower the objective.
     """
 
     n_index_sets: ClassVar[int] = 1
     anchored: ClassVar[bool] = False
     remembers_rows: ClassVar[bool] = True
     convex: ClassVar[bool] = True
+    is_monotone: ClassVar[bool] = True
 
     def start(
         self, state: SolverState, expectation, params: Any, batch_size: int
@@ -118,6 +121,21 @@ class Solver(BaseEstimator, ABC):
             A mean over remembered rows, None if there is none.
         """
         return None
+
+    def settled(self, state: SolverState) -> np.ndarray | None:
+        """Return the statistics with which a run ends.
+
+        Parameters
+        ----------
+        state : SolverState
+            The state.
+
+        Returns
+        -------
+        ndarray of shape (n_statistics,) or None
+            The averaged statistics, unless the solver tries others on its way.
+        """
+        return state.s
 
     def refresh(self, state: SolverState, expectation, params: Any) -> None:
         """Visit every row, for solvers with anchors.
