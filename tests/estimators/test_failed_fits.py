@@ -27,7 +27,7 @@ LINE = {"parameters": {"level": 1.0}, "omega": ["level"]}
 
 # An estimator, the arguments of a fit, and those of one that fails after X was checked.
 CASES = [
-    (StochasticEMGaussianMixture(2), {}, NO_WEIGHT),
+    (StochasticEMGaussianMixture(2), {}, {"sample_weight": -np.ones(60)}),
     (StochasticEM(RandomInterceptModel(), tol=0.1), {}, NO_WEIGHT),
     (RobustPoissonRegressor(max_iter=3, tol=0), {"y": LABELS}, {"y": -LABELS}),
     (ARDLogisticClassifier(max_iter=60), {"y": LABELS}, {"y": 0 * LABELS}),

@@ -58,14 +58,17 @@ def fitted(solver, X, **options):
 
 
 @pytest.mark.parametrize("solver", ["squarem", "daarem"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_maximum_of_em_in_far_fewer_passes(solver, seed):
-    X = counts(seed)
-    em, fast = fitted("em", X), fitted(solver, X)
-    assert em.converged_
-    assert fast.converged_
-    assert fast.score(X) > em.score(X) - 1e-8
-    assert fast.n_iter_ < em.n_iter_ / 3
+def test_the_maximum_of_em_in_far_fewer_passes(solver):
+    passes = []
+    for seed in range(3):
+        X = counts(seed)
+        em, fast = fitted("em", X), fitted(solver, X)
+        assert em.converged_
+        assert fast.converged_
+        assert fast.score(X) > em.score(X) - 1e-8
+        passes.append((em.n_iter_, fast.n_iter_))
+    of_em, of_fast = np.sum(passes, axis=0)
+    assert of_fast < of_em / 4
 
 
 @pytest.mark.parametrize("solver", ["squarem", "daarem"])

@@ -6,7 +6,11 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from sktem.e_step.expectation import Expectation
+from sktem.e_step.batches import RowSelector
+from sktem.e_step.expectation import Batch, Expectation
+from sktem.e_step.random import spawn_generators
+from sktem.models import RandomInterceptModel
+from sktem.models.random_intercept import RandomInterceptParams
 from sktem.samplers import ExactDraws, ExactExpectation
 from sktem.schedules import Constant, Polynomial
 from sktem.solvers import (
@@ -17,8 +21,11 @@ from sktem.solvers import (
     FullBatch,
     OnlineEM,
     Solver,
+    SolverState,
 )
+from sktem.solvers.vrttem import Anchor
 from tests.oracles import (
+    LIMIT,
     START,
     DrawsByIteration,
     Recording,
@@ -311,3 +318,42 @@ def test_registry_and_protocol(name):
 def test_base_class_has_no_proxy():
     with pytest.raises(TypeError, match="abstract"):
         Solver()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_vrttem_takes_differences_from_the_parameters_of_its_anchor(weighted):
+    """Values of the anchor are those of its own parameters."""
+    weights = (
+        np.random.default_rng(0).integers(1, 4, len(X)) * 1.0 if weighted else None
+    )
+    now = RandomInterceptParams(1.0, 0.7, 1.3)
+    rows = np.arange(3, 20)
+    generators = spawn_generators(0)
+    expectation = Expectation(
+        RandomInterceptModel(), ExactExpectation(), X, weights, generators
+    )
+    batch = Batch(rows, np.full(len(rows), 1.0 / len(rows)))
+    anchor = Anchor(expected_statistics(X, START, weights), params=START)
+    state = SolverState(iteration=3, own=anchor)
+    proxy = VRTTEM().proxy(state, expectation, (batch,), now)
+    change = expected_statistics(X[rows], now) - expected_statistics(X[rows], START)
+    np.testing.assert_allclose(proxy, anchor.mean + change, rtol=1e-12)
+
+
+def test_batches_of_weighted_rows_count_a_row_as_often_as_it_was_drawn(
+    global_random_seed,
+):
+    """Rows are drawn by their weights, with replacement: the mean has no bias."""
+    weights = np.random.default_rng(1).integers(1, 20, len(X)) * 1.0
+    expectation = Expectation(
+        RandomInterceptModel(), ExactExpectation(), X, weights, spawn_generators(0)
+    )
+    selector = RowSelector(len(X), len(X) // 2, "fixed", expectation.weights)
+    rng = np.random.default_rng(global_random_seed)
+    means = []
+    for _ in range(400):
+        batch = selector.next(rng)
+        total = batch.coefficients.sum()
+        means.append(expectation.statistics(batch, START, 1) / total)
+    expected = expected_statistics(X, START, weights)
+    assert standard_errors(means, expected).max() < LIMIT
