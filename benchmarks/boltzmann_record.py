@@ -7,7 +7,10 @@ b / sqrt(1 + t / 10) at epoch t, and a last part in which they fall to zero and 
 filters are penalised: the weights of a hidden unit are an image, and what changes from
 each pixel to the next in it is mostly noise. Judged are the parameters and an average
 of them over the later epochs (later in the last part, once this has begun), by annealed
-importance sampling from both ends. Each chunk of epochs ends with a checkpoint, from
+importance sampling from both ends. ``--validation`` training rows are not learned from;
+what is better on them, the last parameters or the average, is printed as chosen, beside
+its value on the test rows, and so steps, decays and lengths should be compared. Each
+chunk of epochs ends with a checkpoint, from
 which the same command goes on:
 
     python benchmarks/boltzmann_record.py FOLDER --epochs 110 --last 30 --seed 0
@@ -111,9 +114,9 @@ class Run:
         else:
             self.average += share * (now - self.average)
 
-    def judge(self, train, test, n_temperatures):
-        """Print log-likelihoods of the parameters and of their average."""
-        model = self.machine.fitted_.model
+    def judge(self, train, validation, test, n_temperatures):
+        """Print log-likelihoods of the parameters and of their average, and choose."""
+        model, judged = self.machine.fitted_.model, {}
         for name, params in (
             ("last", self.machine.params_),
             ("average", self.average.astype(np.float32)),
@@ -125,8 +128,10 @@ class Run:
                 model, params, chains, rng, 100, n_temperatures
             )
             value = [
-                mean_log_sum(model, params, X) - found.value for X in (test, train)
+                mean_log_sum(model, params, X) - found.value if len(X) else np.nan
+                for X in (test, train, validation)
             ]
+            judged[name] = value
             ends = ", ".join(
                 f"{end.value:.2f} +- {end.standard_error:.2f} "
                 f"({end.effective_sample_size:.0f})"
@@ -136,9 +141,19 @@ class Run:
             line = (
                 f"epoch {self.epoch:4d}  {self.cpu:7.0f} s  {name:8s}"
                 f"test {value[0]:8.2f}  train {value[1]:8.2f}  "
+                f"validation {value[2]:8.2f}  "
                 f"log Z {found.value:.2f} +- {found.standard_error:.2f}, "
                 f"from both ends {ends}, bracket {found.upper - found.lower:.2f} wide, "
                 f"{spent:.0f} s"
+            )
+            print(line, flush=True)
+            self.log.append(line)
+        if len(validation):
+            chosen = max(judged, key=lambda name: judged[name][2])
+            test, _, on_validation = judged[chosen]
+            line = (
+                f"chosen by {len(validation)} validation rows: {chosen}, "
+                f"validation {on_validation:.2f}, test {test:.2f}"
             )
             print(line, flush=True)
             self.log.append(line)
@@ -222,8 +237,9 @@ def main():
     parser.add_argument("folder", type=Path, help="where checkpoints are kept")
     parser.add_argument("--letters", action="store_true", help="in place of digits")
     parser.add_argument(
-        "--held-out", type=int, default=0, help="training rows in place of the test"
-    )
+        "--validation", type=int, default=5000,
+        help="training rows that are left out, by which one chooses",
+    )  # fmt: skip
     parser.add_argument("--epochs", type=int, default=110, help="all of them")
     parser.add_argument("--last", type=int, default=30, help="with falling steps")
     parser.add_argument("--seed", type=int, default=0)
@@ -246,8 +262,8 @@ def main():
     else:
         train, test = mnist()
         seen, shape = mnist_intensities()[0], (28, 28)
-    if options.held_out:
-        test, seen = train[-options.held_out :], seen[: -options.held_out]
+    n_seen = len(train) - options.validation
+    train, validation, seen = train[:n_seen], train[n_seen:], seen[:n_seen]
     options.folder.mkdir(exist_ok=True, parents=True)
     stem = f"seed{options.seed}"
     begin = options.epochs - options.last
@@ -276,10 +292,10 @@ def main():
         path = options.folder / (name if run.epoch <= begin else last_name)(run.epoch)
         joblib.dump(run, path)
         if run.epoch % options.judge == 0 or run.epoch == options.epochs:
-            run.judge(train[:JUDGED], test, options.temperatures)
+            run.judge(train[:JUDGED], validation, test, options.temperatures)
             joblib.dump(run, path)
     if options.again:
-        run.judge(train[:JUDGED], test, options.temperatures)
+        run.judge(train[:JUDGED], validation, test, options.temperatures)
 
 
 if __name__ == "__main__":

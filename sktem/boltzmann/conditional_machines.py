@@ -66,12 +66,12 @@ class ConditionalMachine(ABC):
         pieces = np.split(params, ends[:-1])
         return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
 
-    def start(self, codes, shares, rng):
-        """Return small weights, and class biases at the base rates."""
+    def start(self, codes, shares, rng, size):
+        """Return weights that give fields of a size, and biases at the base rates."""
         params = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes))
         W, U, _, d = self.parts(params)
-        for weights in (W, U):
-            scale = 0.5 / np.sqrt(max(weights.shape))
+        for weights, n_inputs in ((W, len(W)), (U, 2)):
+            scale = size / np.sqrt(n_inputs)
             weights[:] = scale * rng.standard_normal(weights.shape)
         rates = shares @ self.labels.indicators(codes)
         d[:] = np.log(np.maximum(rates, LEAST_RATE))

@@ -30,6 +30,7 @@ from sktem.boltzmann.run import (
     MachineFit,
     warn_of_events,
     warn_of_fit,
+    warn_of_one_hot,
     warn_of_small_weights,
 )
 from sktem.boltzmann.setup import new_model, new_settings
@@ -462,6 +463,8 @@ class LatentBoltzmannMachine(
         warn_of_fit(settings, state, mass)
         if self.weight_decay == "auto":
             warn_of_small_weights(X.shape[0], mass)
+        if self.visible == "binary" and self.graph is None:
+            warn_of_one_hot(X)
         return self
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
@@ -695,8 +698,10 @@ class LatentBoltzmannMachine(
         Otherwise one or both are estimated by annealed importance sampling. log Z is
         kept in ``log_partition_``, with its standard error and effective sample size,
         until the parameters change. Its 100 runs have 1,000 temperatures; where their
-        effective sample size is below 50 they are repeated with 4,000, and where it is
-        below 25 even then, a :class:`~sktem.exceptions.FitWarning` says so.
+        effective sample size is below 50 they are repeated with 4,000. Where it is
+        below 50 even then, runs that go back from states of the machine bracket log Z,
+        and a :class:`~sktem.exceptions.FitWarning` says if both ends disagree or rest
+        on few runs.
 
         Parameters
         ----------
@@ -883,7 +888,7 @@ class LatentBoltzmannMachine(
         return drawn if table is None else table.filled(X, drawn)
 
     @query
-    def impute(self, X, n_steps=None, n_chains=1):
+    def impute(self, X, n_steps=None, n_chains=10):
         """Replace NaN by the expectation given what is observed.
 
         It is exact where all units can be summed out at little cost and what is
@@ -897,10 +902,11 @@ class LatentBoltzmannMachine(
         n_steps : int or None, default=None
             Gibbs transitions of a chain from a mean-field start. None means exact
             expectations where they are cheap, and 200 transitions elsewhere.
-        n_chains : int, default=1
-            Independent chains of each row, where there are chains. A chain moves slowly
-            between states that fit what is observed but are far apart; several find
-            more of them than one of as many transitions, and cost as much as it does.
+        n_chains : int, default=10
+            Independent chains of each row, where there are chains, whose means are
+            averaged. A chain moves slowly between states that fit what is observed but
+            are far apart; several find more of them than one of as many transitions,
+            and cost as much as it does.
 
         Returns
         -------

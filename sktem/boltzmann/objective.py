@@ -59,6 +59,9 @@ class Objective:
     ----------
     base : float
         Mean log-likelihood of independent units with the means of the columns.
+    dependence : float
+        How many standard deviations the sum of the squared correlations of columns is
+        above that of independent ones; NaN where it is not known.
     normal : float or None
         That of one normal density with all covariances, if the units are Gaussian and
         the rows are enough for it.
@@ -105,6 +108,7 @@ class Objective:
         self.value_of_start = None
         self.largest = self._largest()
         self.base = self._independent(arrays)
+        self.dependence = self._dependence()
         self.normal = None
         if units.kind == "gaussian":
             self.normal = self._one_normal()
@@ -127,6 +131,24 @@ class Objective:
         else:
             total = mean_of(xp.sum(values, axis=1), self.shares)
         return total - self.units.log_scale
+
+    def _dependence(self):
+        """Return how many standard deviations squared correlations are above chance."""
+        X, shares = self.X, self.shares
+        if self.missing or not arrays_of(X).is_numpy or X.shape[1] < 2:
+            return float("nan")
+        deviations = X - np.average(X, axis=0, weights=shares)
+        weighted = deviations / len(X) if shares is None else deviations.T * shares
+        weighted = weighted.T if shares is None else weighted
+        covariances = weighted @ deviations
+        scale = np.sqrt(np.diag(covariances))
+        varies = scale > 0
+        correlations = (covariances / np.outer(scale, scale).clip(1e-300))[varies]
+        pairs = np.triu(correlations[:, varies], 1) ** 2
+        n_pairs = varies.sum() * (varies.sum() - 1) / 2
+        if not n_pairs:
+            return float("nan")
+        return float((len(X) * pairs.sum() - n_pairs) / np.sqrt(2 * n_pairs))
 
     def _one_normal(self):
         """Return the log-likelihood of one normal density, None for few rows."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.ais import (
+    WANTED_SHARE,
     AISResult,
     annealed_importance_sampling,
     reliable_log_partition,
@@ -348,7 +349,13 @@ class LogPartition:
             found = reliable_log_partition(
                 machine.model, params, rng(), RUNS, *TEMPERATURES, verbose=verbose
             )
-            _warn_of_few(found)
+            if method == "auto" and found.effective_sample_size < WANTED_SHARE * RUNS:
+                found = self.estimate(
+                    machine, rng(), "bracket", RUNS, TEMPERATURES[1], "adaptive",
+                    verbose,
+                )  # fmt: skip
+            else:
+                _warn_of_few(found)
         elif found is None:
             found = self.estimate(
                 machine, rng(), method, RUNS, TEMPERATURES[1], "adaptive", verbose

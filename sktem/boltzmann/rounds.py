@@ -113,6 +113,8 @@ class Rounds:
         Log-likelihood of independent units.
     normal : float or None
         That of one normal density with all covariances, where it is known.
+    dependence : float
+        Of the columns, see `Objective`.
     tol : float
         Tolerance of the fit.
     n_visible : int
@@ -141,6 +143,7 @@ class Rounds:
     seed: int | None = None
     base: float = float("nan")
     normal: float | None = None
+    dependence: float = float("nan")
     tol: float = 0.0
     n_visible: int = 1
     ends: list[int] = field(default_factory=list)
@@ -163,6 +166,7 @@ class Rounds:
             self.n_replicas = settings.n_replicas
         if watch is not None:
             self.base, self.normal = watch.base, watch.normal
+            self.dependence = watch.dependence
 
     def forgotten(self) -> Rounds:
         """Return what a fit or a stream that continues this one begins with."""

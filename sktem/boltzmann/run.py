@@ -6,6 +6,8 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.boltzmann.calls import users_frame
@@ -15,13 +17,22 @@ from sktem.boltzmann.state import ContrastiveSettings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.exceptions import FitWarning
 
-__all__ = ["MachineFit", "warn_of_events", "warn_of_fit", "warn_of_small_weights"]
+__all__ = [
+    "MachineFit", "warn_of_events", "warn_of_fit", "warn_of_one_hot",
+    "warn_of_small_weights",
+]  # fmt: skip
 
 #: How far below one normal density Gaussian units may end, as a share of what that is
 #: above independent columns, and in nats for each column.
 FAR = 0.1
 FAR_BY_COLUMN = 0.02
 
+
+#: Standard deviations from which on columns depend on each other by more than chance,
+#: and the gain of a row over independent columns that is in doubt elsewhere.
+DEPENDENT, LARGE_GAIN = 3.0, 0.5
+#: Rows from which on columns that exclude each other do so hardly by chance.
+FEWEST_ROWS = 20
 
 #: Mean weight of the rows below which they are hardly meant as numbers of rows.
 SMALL_WEIGHT = 0.1
@@ -89,8 +100,11 @@ def warn_of_fit(settings, state, n_rows) -> None:
         best += settings.weight_decay * settings.model.penalty(state.estimate)
         chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
-        # The maximum under a prior gains less by chance than without one.
-        if state.converged and chance is not None and not settings.weight_decay:
+        # Under a prior parameters gain less by chance, and real gains may be small:
+        # there is a doubt where pairs of columns depend no more than by chance.
+        gain, by_chance = best - state.rounds.base, state.rounds.dependence < DEPENDENT
+        doubt = not settings.weight_decay or (gain > LARGE_GAIN and by_chance)
+        if state.converged and chance is not None and doubt:
             warnings.warn(chance, FitWarning, stacklevel=users_frame())
     warn_of_events(state.history.events)
 
@@ -122,8 +136,7 @@ def _warn_of_likelihood(settings, state, best, chance):
     if state.rounds.has_fallen(best):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
-            f"that of independent units, {state.rounds.base:.4g}: the steps are too "
-            "long. Decrease step_size_m or momentum, or leave both at 'auto'.",
+            f"that of independent units, {state.rounds.base:.4g}: {_reason(settings)}",
             FitWarning,
             stacklevel=users_frame(),
         )
@@ -154,6 +167,21 @@ def _warn_of_likelihood(settings, state, best, chance):
         )
 
 
+def _reason(settings):
+    """Return why a fit has ended below independent units, and what to do."""
+    if not settings.adaptive:
+        return (
+            "the steps are too long. Decrease step_size_m or momentum, or leave both "
+            "at 'auto'."
+        )
+    return (
+        "nothing was learned of how columns depend on each other. With missing values "
+        "the likelihood is that of a bound; fit the complete rows first, and go on "
+        "with all of them by warm_start=True, or take more hidden units or another "
+        "random_state."
+    )
+
+
 def warn_of_events(events) -> None:
     """Warn if parameters have run away."""
     if events["diverged"]:
@@ -161,6 +189,34 @@ def warn_of_events(events) -> None:
             f"The parameters ran away {events['diverged']} times and were held at "
             "+-1000 (see history_.events): the steps are too long. Decrease "
             "step_size_m.",
+            FitWarning,
+            stacklevel=users_frame(),
+        )
+
+
+def warn_of_one_hot(X) -> None:
+    """Warn of neighbouring binary columns of which one is 1 in each row."""
+    if sparse.issparse(X) or not isinstance(X, np.ndarray) or len(X) < FEWEST_ROWS:
+        return
+    groups, begin, total = [], 0, np.zeros(len(X))
+    for column, values in enumerate(X.T):
+        if not np.isin(values, (0, 1)).all():
+            return
+        total = total + values
+        if total.max() > 1:
+            begin, total = column, values
+        elif total.min() == 1:
+            groups.append((begin, column))
+            begin, total = column + 1, np.zeros(len(X))
+    groups = [group for group in groups if group[1] - group[0] >= 2]
+    if groups:
+        first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
+        more = ", ..." if len(groups) > 3 else ""
+        warnings.warn(
+            f"In each row one of the columns {first}{more} is 1, as in one-hot codes. A "
+            "machine has to learn that from the rows; with visible='categorical' and "
+            "the columns before they were coded it is built "
+            "in, and rows are mostly much more likely.",
             FitWarning,
             stacklevel=users_frame(),
         )

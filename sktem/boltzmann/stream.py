@@ -28,6 +28,9 @@ ARRAYS = (
     "params", "average", "chains", "posterior_chains", "mean", "centre", "velocity",
     "first", "second",
 )  # fmt: skip
+#: Updates of a stream after which its adapted steps are half as long as at first; they
+#: fall as one over the number of updates, down to a hundredth.
+FALL = 250
 #: Key of the generator that rounds weights of rows, beyond those of the others.
 REPEATS = 1 << 20
 
@@ -138,6 +141,9 @@ class BoltzmannStream(StreamRunner):
                 batch = self.units.inputs(rows, arrays.xp.float32)
                 self._count(estimator, size)
                 now = replace(settings, weight_decay=self.weight_decay)
+                if settings.adaptive and not self.after_whole_fit:
+                    n_updates = self.state.n_updates
+                    self.state.fraction = n_updates / (n_updates + FALL)
                 update(now, self.state, Batches(batch))
                 on_step()
         self.events.update(self.state.history.events)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import logsumexp
-from sklearn.datasets import load_iris, make_moons
+from sklearn.datasets import load_iris, make_circles, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -136,3 +136,46 @@ def test_convergence():
 def test_bad_parameters(options):
     with pytest.raises(ValueError, match=next(iter(options))):
         fitted(**options)
+
+
+def rings(rng):
+    inputs, labels = make_circles(200, noise=0.1, factor=0.5, random_state=rng)
+    return inputs, labels
+
+
+def checkerboard(rng):
+    places = rng.integers(0, 3, (200, 2))
+    return places + rng.normal(0, 0.12, (200, 2)), places.sum(axis=1) % 2
+
+
+def banana(rng):
+    x, labels = rng.normal(size=200), rng.integers(0, 2, 200)
+    inside = np.column_stack([0.6 * rng.normal(size=200), 2 + 0.4 * x])
+    curved = np.column_stack([x, 0.8 * x**2 + 0.3 * rng.normal(size=200)])
+    return np.where(labels[:, None] == 1, curved, inside), labels
+
+
+@pytest.mark.parametrize("make", [rings, checkerboard, banana])
+def test_no_seed_stays_at_the_linear_solution(make, monkeypatch):
+    inputs, labels = make(np.random.RandomState(0) if make is rings else
+                          np.random.default_rng(0))  # fmt: skip
+    centred = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+    linear = LogisticRegression(C=1 / (200 * 1e-3)).fit(centred, labels)
+    logs = linear.predict_log_proba(centred)[np.arange(200), labels]
+
+    def losses():
+        machines = [
+            BoltzmannMachineClassifier(16, weight_decay=1e-3, random_state=seed)
+            for seed in range(8)
+        ]
+        return [
+            -machine.fit(inputs, labels).log_likelihood(inputs, labels) / 200
+            for machine in machines
+        ]
+
+    found = losses()
+    assert max(found) < -logs.mean() - 0.05
+    assert max(found) < min(found) + 0.1
+    # The negative control: a single start from small weights.
+    monkeypatch.setattr("sktem.boltzmann.classifier.SIZES", (0.125,))
+    assert make is banana or max(losses()) > max(found) + 0.1

@@ -222,7 +222,7 @@ def test_the_algorithm_as_printed():
 class Watch:
     """Returns prepared likelihoods."""
 
-    base, normal = -3.0, None
+    base, normal, dependence = -3.0, None, np.nan
     is_exact = False
     ascent = value_of_start = None
 

@@ -13,6 +13,7 @@ from sktem.boltzmann.partition import ExactPartition
 from sktem.boltzmann.rounds import Rounds
 from sktem.boltzmann.tempering import correlation_of_chains
 from sktem.evaluation import annealed_importance_sampling
+from sktem.exceptions import FitWarning
 
 
 def patterns(n, n_columns=30, n_patterns=4, flip=0.02, seed=0):
@@ -174,3 +175,42 @@ def test_chains_remember_where_they_were():
     first = correlation(held)
     assert 0.1 < first < 0.3  # five units of thirty
     assert np.isnan(correlation(np.where(held == 0, -40.0, -40.0).astype(np.float32)))
+
+
+def test_independent_columns_of_few_rows_are_told():
+    """Twelve hidden units on sixty rows: new rows lose what old ones gain."""
+    rng = np.random.default_rng(0)
+    shares = rng.uniform(0.3, 0.7, 40)
+    X, new = ((rng.random((n, 40)) < shares) * 1.0 for n in (60, 2000))
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=12, random_state=0)
+    with pytest.warns(FitWarning, match="by chance"):
+        machine.fit(X)
+    share = (X.sum(axis=0) + 0.5) / 61
+    alone = (new * np.log(share) + (1 - new) * np.log1p(-share)).sum(axis=1).mean()
+    assert machine.score(new) < alone - 0.3
+    # The negative control: as many rows of columns that do depend on each other.
+    machine.fit(patterns(60, n_columns=40, flip=0.1))
+
+
+def test_one_hot_columns_are_told():
+    rng = np.random.default_rng(0)
+    codes = np.hstack([np.eye(3)[rng.integers(3, size=60)] for _ in range(2)])
+    X = np.column_stack([rng.integers(2, size=60), codes])
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=2, max_iter=2, tol=None, random_state=0
+    )
+    with pytest.warns(FitWarning, match="columns 1 to 3, 4 to 6 is 1.*categorical"):
+        machine.fit(X)
+    X[0, 1:4] = 1.0
+    machine.fit(X[:, :4])  # two of the three, in one row
+
+
+def test_missing_values_do_not_blame_steps_that_were_not_given():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(2, size=(300, 2))
+    X = np.column_stack([bits, bits.sum(axis=1) % 2]).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(X)
+    assert not any("step_size_m" in str(one.message) for one in caught)
