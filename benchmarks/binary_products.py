@@ -11,7 +11,7 @@ import time
 import numpy as np
 from machine import describe
 
-from sktem.boltzmann.layer_operations import _coded_product
+from sktem.boltzmann.machines.layer_operations import _coded_product
 
 ROUNDS, CALLS = 15, 10
 SHAPES = [

@@ -23,9 +23,9 @@ from sklearn.base import clone
 from sklearn.neural_network import BernoulliRBM
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.graph_machine import GraphMachine
-from sktem.boltzmann.layer_operations import operations_of
-from sktem.boltzmann.layered_machine import LayeredMachine
+from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.machines.layer_operations import operations_of
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.evaluation import annealed_importance_sampling
 from sktem.graphs import Graph, as_graph, grid_graph
 

@@ -16,9 +16,9 @@ import time
 import numpy as np
 from machine import describe
 
-from sktem.boltzmann.graph_machine import GraphMachine
-from sktem.boltzmann.layered_machine import LayeredMachine
-from sktem.boltzmann.partition import ExactPartition
+from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.boltzmann.normalisation.partition import ExactPartition
 from sktem.evaluation import bracket_log_partition
 from sktem.graphs import Graph, grid_graph
 

@@ -37,7 +37,7 @@ from boltzmann_record import Run, new_machine, step_size  # noqa: F401 (in check
 from machine import describe
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.ais import posterior_log_sums
+from sktem.boltzmann.normalisation.ais import posterior_log_sums
 from sktem.evaluation import ParzenWindow, annealed_importance_sampling
 
 SOLVERS = {

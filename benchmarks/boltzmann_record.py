@@ -37,7 +37,7 @@ from boltzmann_data import mnist, mnist_intensities, ocr_letters
 from scipy.fft import dctn, idctn
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.ais import posterior_log_sums
+from sktem.boltzmann.normalisation.ais import posterior_log_sums
 from sktem.evaluation import bracket_log_partition
 
 #: Epochs in which the step falls by a factor of the root of two.

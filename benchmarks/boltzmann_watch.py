@@ -20,9 +20,9 @@ from machine import describe
 from scipy.special import logsumexp
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.objective import Objective
-from sktem.boltzmann.partition import ExactPartition
-from sktem.boltzmann.rounds import Rounds
+from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.learning.rounds import Rounds
+from sktem.boltzmann.normalisation.partition import ExactPartition
 
 N_ROWS, N_HIDDEN = 500, 18
 

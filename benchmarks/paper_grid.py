@@ -39,7 +39,7 @@ import numpy as np
 from machine import describe
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.graph_machine import GraphMachine
+from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.evaluation import ParzenWindow, annealed_importance_sampling
 from sktem.graphs import Graph, grid_graph
 

@@ -10,8 +10,8 @@ from sktem.lazy import lazy
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "BoltzmannMachineClassifier": "sktem.boltzmann.classifier",
-    "BoltzmannMachineRegressor": "sktem.boltzmann.regressor",
+    "BoltzmannMachineClassifier": "sktem.boltzmann.conditional.classifier",
+    "BoltzmannMachineRegressor": "sktem.boltzmann.conditional.regressor",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
@@ -34,14 +34,14 @@ __all__ = sorted(_PUBLIC)
 
 if TYPE_CHECKING:
     from sktem import compartments as compartments
-    from sktem.boltzmann.classifier import (
+    from sktem.boltzmann.conditional.classifier import (
         BoltzmannMachineClassifier as BoltzmannMachineClassifier,
+    )
+    from sktem.boltzmann.conditional.regressor import (
+        BoltzmannMachineRegressor as BoltzmannMachineRegressor,
     )
     from sktem.boltzmann.estimator import (
         LatentBoltzmannMachine as LatentBoltzmannMachine,
-    )
-    from sktem.boltzmann.regressor import (
-        BoltzmannMachineRegressor as BoltzmannMachineRegressor,
     )
     from sktem.deformed_copies.estimator import (
         DeformedCopiesClassifier as DeformedCopiesClassifier,

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of, input_arrays
-from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS
+from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS
 from sktem.boltzmann.tables import COLUMN_KINDS, Table, is_tabular
 from sktem.choices import check_choice, check_number
 from sktem.validation import validate_data

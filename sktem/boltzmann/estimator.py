@@ -11,20 +11,22 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.ais import AISResult
-from sktem.boltzmann.brackets import PartitionBracket
 from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
 from sktem.boltzmann.fitted import FittedMachine
-from sktem.boltzmann.partition import METHODS, LogPartition
-from sktem.boltzmann.pretraining import pretrained
-from sktem.boltzmann.row_weights import (
+from sktem.boltzmann.learning.pretraining import pretrained
+from sktem.boltzmann.learning.row_weights import (
     check_weights,
     mass_of,
     mean_of,
     shares_of,
     weighted_rows,
 )
+from sktem.boltzmann.learning.state import ContrastiveState
+from sktem.boltzmann.machines.spins import spin_parameters
+from sktem.boltzmann.normalisation.ais import AISResult
+from sktem.boltzmann.normalisation.brackets import PartitionBracket
+from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
 from sktem.boltzmann.rows import answer, each_checked, rows_of_fit
 from sktem.boltzmann.run import (
     MachineFit,
@@ -34,8 +36,6 @@ from sktem.boltzmann.run import (
     warn_of_small_weights,
 )
 from sktem.boltzmann.setup import new_model, new_settings
-from sktem.boltzmann.spins import spin_parameters
-from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.stream import BoltzmannStream
 from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import VisibleUnits

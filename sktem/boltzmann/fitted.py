@@ -9,12 +9,12 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
-from sktem.boltzmann.ais import posterior_log_sums
-from sktem.boltzmann.e_steps import draw_seed, posterior_start
-from sktem.boltzmann.model import BoltzmannModel
-from sktem.boltzmann.partition import LogPartition
-from sktem.boltzmann.spins import shifted, spin_constant, spin_moments
-from sktem.boltzmann.tempering import Replicas, free_moments
+from sktem.boltzmann.learning.e_steps import draw_seed, posterior_start
+from sktem.boltzmann.learning.tempering import Replicas, free_moments
+from sktem.boltzmann.machines.model import BoltzmannModel
+from sktem.boltzmann.machines.spins import shifted, spin_constant, spin_moments
+from sktem.boltzmann.normalisation.ais import posterior_log_sums
+from sktem.boltzmann.normalisation.partition import LogPartition
 from sktem.boltzmann.units import VisibleUnits
 from sktem.progress import counted
 

@@ -11,9 +11,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.boltzmann.calls import users_frame
-from sktem.boltzmann.loop import run_epochs
-from sktem.boltzmann.objective import Objective
-from sktem.boltzmann.state import ContrastiveSettings
+from sktem.boltzmann.learning.loop import run_epochs
+from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.exceptions import FitWarning
 
@@ -114,9 +114,14 @@ def _chance(settings, state, best, n_rows):
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
     """
-    gain = n_rows * (best - state.rounds.base)
-    n_more = len(state.params) - settings.model.n_visible
-    if not 0 < gain < n_more / 2:
+    gain, n_visible = n_rows * (best - state.rounds.base), settings.model.n_visible
+    n_more = len(state.params) - n_visible
+    if n_visible < 64 and not settings.model.gaussian:
+        # No distribution of binary units has more parameters.
+        n_more = min(n_more, 2**n_visible - 1 - n_visible)
+    # Where no pair of columns depends on each other, twice as much is in doubt.
+    most = n_more if state.rounds.dependence < DEPENDENT else n_more / 2
+    if not 0 < gain < most:
         return None
     decay = settings.weight_decay
     stronger = (
@@ -213,10 +218,10 @@ def warn_of_one_hot(X) -> None:
         first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
         more = ", ..." if len(groups) > 3 else ""
         warnings.warn(
-            f"In each row one of the columns {first}{more} is 1, as in one-hot codes. A "
-            "machine has to learn that from the rows; with visible='categorical' and "
-            "the columns before they were coded it is built "
-            "in, and rows are mostly much more likely.",
+            f"In each row one of the columns {first}{more} is 1, as in one-hot codes. "
+            "A machine has to learn that from the rows; with visible='categorical' and "
+            "the columns before they were coded it is built in, and rows are mostly "
+            "much more likely.",
             FitWarning,
             stacklevel=users_frame(),
         )

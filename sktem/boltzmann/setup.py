@@ -7,16 +7,16 @@ from numbers import Integral
 import numpy as np
 
 from sktem.arrays import NUMPY
-from sktem.boltzmann.e_steps import (
+from sktem.boltzmann.learning.e_steps import (
     ExactPosterior,
     GibbsPosterior,
     HybridPosterior,
     MeanFieldPosterior,
 )
-from sktem.boltzmann.graph_machine import GraphMachine
-from sktem.boltzmann.layered_machine import LayeredMachine
-from sktem.boltzmann.solvers import CONTRASTIVE_SOLVERS, StepRule
-from sktem.boltzmann.state import ContrastiveSettings
+from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
+from sktem.boltzmann.learning.state import ContrastiveSettings
+from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
 from sktem.boltzmann.tables import is_tabular
 from sktem.graphs import as_graph
 

@@ -11,10 +11,10 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import NUMPY, arrays_of
-from sktem.boltzmann.loop import update
-from sktem.boltzmann.positive_phase import Batches
+from sktem.boltzmann.learning.loop import update
+from sktem.boltzmann.learning.positive_phase import Batches
+from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
-from sktem.boltzmann.state import ContrastiveState
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner

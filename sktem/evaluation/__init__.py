@@ -9,23 +9,23 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
-    "AISResult": "sktem.boltzmann.ais",
+    "AISResult": "sktem.boltzmann.normalisation.ais",
     "IndividualCurve": "sktem.mixed_effects.checks.curves",
-    "PartitionBracket": "sktem.boltzmann.brackets",
-    "ParzenWindow": "sktem.boltzmann.parzen",
+    "PartitionBracket": "sktem.boltzmann.normalisation.brackets",
+    "ParzenWindow": "sktem.boltzmann.normalisation.parzen",
     "PopulationResiduals": "sktem.mixed_effects.checks.residuals",
     "VisualPredictiveCheck": "sktem.mixed_effects.checks.predictive",
-    "annealed_importance_sampling": "sktem.boltzmann.ais",
-    "bracket_log_partition": "sktem.boltzmann.brackets",
+    "annealed_importance_sampling": "sktem.boltzmann.normalisation.ais",
+    "bracket_log_partition": "sktem.boltzmann.normalisation.brackets",
     "bin_times": "sktem.mixed_effects.checks.predictive",
-    "enumerate_moments": "sktem.boltzmann.enumeration",
-    "enumerate_states": "sktem.boltzmann.enumeration",
-    "grid_log_partition": "sktem.boltzmann.transfer_matrix",
+    "enumerate_moments": "sktem.boltzmann.normalisation.enumeration",
+    "enumerate_states": "sktem.boltzmann.normalisation.enumeration",
+    "grid_log_partition": "sktem.boltzmann.normalisation.transfer_matrix",
     "individual_curves": "sktem.mixed_effects.checks.curves",
     "individual_residuals": "sktem.mixed_effects.checks.residuals",
     "population_residuals": "sktem.mixed_effects.checks.residuals",
     "prediction_factors": "sktem.mixed_effects.checks.predictive",
-    "reverse_annealed_importance_sampling": "sktem.boltzmann.brackets",
+    "reverse_annealed_importance_sampling": "sktem.boltzmann.normalisation.brackets",
     "visual_predictive_check": "sktem.mixed_effects.checks.predictive",
 }
 
@@ -33,19 +33,29 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
-    from sktem.boltzmann.ais import AISResult as AISResult
-    from sktem.boltzmann.ais import (
+    from sktem.boltzmann.normalisation.ais import AISResult as AISResult
+    from sktem.boltzmann.normalisation.ais import (
         annealed_importance_sampling as annealed_importance_sampling,
     )
-    from sktem.boltzmann.brackets import PartitionBracket as PartitionBracket
-    from sktem.boltzmann.brackets import bracket_log_partition as bracket_log_partition
-    from sktem.boltzmann.brackets import (
+    from sktem.boltzmann.normalisation.brackets import (
+        PartitionBracket as PartitionBracket,
+    )
+    from sktem.boltzmann.normalisation.brackets import (
+        bracket_log_partition as bracket_log_partition,
+    )
+    from sktem.boltzmann.normalisation.brackets import (
         reverse_annealed_importance_sampling as reverse_annealed_importance_sampling,
     )
-    from sktem.boltzmann.enumeration import enumerate_moments as enumerate_moments
-    from sktem.boltzmann.enumeration import enumerate_states as enumerate_states
-    from sktem.boltzmann.parzen import ParzenWindow as ParzenWindow
-    from sktem.boltzmann.transfer_matrix import grid_log_partition as grid_log_partition
+    from sktem.boltzmann.normalisation.enumeration import (
+        enumerate_moments as enumerate_moments,
+    )
+    from sktem.boltzmann.normalisation.enumeration import (
+        enumerate_states as enumerate_states,
+    )
+    from sktem.boltzmann.normalisation.parzen import ParzenWindow as ParzenWindow
+    from sktem.boltzmann.normalisation.transfer_matrix import (
+        grid_log_partition as grid_log_partition,
+    )
     from sktem.mixed_effects.checks.curves import IndividualCurve as IndividualCurve
     from sktem.mixed_effects.checks.curves import individual_curves as individual_curves
     from sktem.mixed_effects.checks.predictive import (

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.graph_machine import GraphMachine
+from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.exceptions import FitWarning
@@ -764,7 +764,7 @@ def test_log_z_belongs_to_the_parameters(kind):
 
 def test_a_score_that_rests_on_few_runs_warns(monkeypatch):
     """Strong couplings, too many units for an exact sum and few temperatures."""
-    monkeypatch.setattr("sktem.boltzmann.partition.TEMPERATURES", (2, 6))
+    monkeypatch.setattr("sktem.boltzmann.normalisation.partition.TEMPERATURES", (2, 6))
     rng = np.random.default_rng(0)
     data = (rng.random((50, 60)) < 0.5).astype(float)
     fitted = LatentBoltzmannMachine(

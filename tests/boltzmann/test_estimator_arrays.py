@@ -13,7 +13,7 @@ from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.fitted import FittedMachine
 from sktem.evaluation import AISResult
 from sktem.graphs import grid_graph
-from tests.boltzmann.test_layer_operations import give_uniforms_of_numpy
+from tests.boltzmann.machines.test_layer_operations import give_uniforms_of_numpy
 from tests.oracles import to_numpy
 
 RNG = np.random.default_rng(0)

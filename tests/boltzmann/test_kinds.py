@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from sktem.boltzmann.layered_machine import LayeredMachine
-from sktem.boltzmann.odd_enumeration import OddEnumeration
-from sktem.boltzmann.partition import exact_partition
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.boltzmann.normalisation.odd_enumeration import OddEnumeration
+from sktem.boltzmann.normalisation.partition import exact_partition
 from sktem.evaluation import (
     annealed_importance_sampling,
     bracket_log_partition,

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.ascent import ExactAscent
-from sktem.boltzmann.objective import Objective
-from sktem.boltzmann.row_weights import RowOrder
+from sktem.boltzmann.learning.ascent import ExactAscent
+from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.learning.row_weights import RowOrder
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.units import VisibleUnits
 from sktem.graphs import complete_graph, grid_graph

@@ -14,7 +14,7 @@ from sktem.boltzmann.kernels.binary_products import (
     code_rows,
     coded_product,
 )
-from sktem.boltzmann.layer_operations import (
+from sktem.boltzmann.machines.layer_operations import (
     COMPILED,
     FEWEST_CODED,
     NARROWEST_CODED,

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sktem.boltzmann import graph_sweeps
-from sktem.boltzmann.graph_machine import GraphMachine
+from sktem.boltzmann.machines import graph_sweeps
+from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.graphs import Graph, grid_graph
 from tests.kernels.test_counter import (
     reference_bytes,

@@ -10,7 +10,11 @@ from sktem.boltzmann.kernels.sparse_products import (
     list_by_row,
     listed_product,
 )
-from sktem.boltzmann.layer_operations import COMPILED, SPARSE_SHARE, _sparse_product
+from sktem.boltzmann.machines.layer_operations import (
+    COMPILED,
+    SPARSE_SHARE,
+    _sparse_product,
+)
 
 
 def problem(share, shape=(50, 400), width=130, seed=0):

@@ -1,0 +1,1 @@
+"""Restricted machines of outputs given inputs."""

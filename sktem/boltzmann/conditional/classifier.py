@@ -1,0 +1,520 @@
+"""Restricted machine of labels given inputs, with scikit-learn's face."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from sktem.boltzmann.calls import one_blas_thread
+from sktem.boltzmann.conditional.ascents import minimised, warn_of_slope
+from sktem.boltzmann.conditional.conditional_machines import (
+    ConditionalMachine,
+    conditional_machine,
+)
+from sktem.boltzmann.conditional.decays import chosen_decay, parts_of
+from sktem.boltzmann.conditional.labels import Labels
+from sktem.boltzmann.learning.row_weights import (
+    check_weights,
+    column_scaling,
+    shares_of,
+    weighted_rows,
+)
+from sktem.choices import KnownParametersMixin, check_number
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
+from sktem.links import DocumentationLinkMixin
+from sktem.validation import validate_data
+
+__all__ = ["BoltzmannMachineClassifier"]
+
+#: Rows of an update of a stream, the step of each parameter times the root of the
+#: number of inputs, and the shares of the past in the averages of the gradient and of
+#: its square (Kingma and Ba 2015).
+BATCH = 50
+STEP = 0.15
+PAST, PAST_SQUARES = 0.9, 0.999
+#: Penalties, of all rows together, among which rows left out choose: by about so many
+#: rows, with at most so many iterations and about that gradient.
+PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
+ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-4
+#: Sizes of the fields of hidden units at the starts of a fit. Small ones are near a
+#: saddle at which labels depend linearly on inputs, and many ascents end there. While a
+#: penalty is chosen, and on a stream, the first is the only one.
+SIZES = (2.0, 2.0, 1.0, 0.125)
+#: Weight decay of a stream, the number of whose rows is not known.
+STREAM_DECAY = 0.0003
+
+
+class BoltzmannMachineClassifier(
+    ClassifierMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
+):
+    """Restricted Boltzmann machine of labels and hidden units, given inputs.
+
+    ``p(y, h | x)`` is proportional to ``exp(d_y + sum_j h_j (c_j + sum_i W_ij x_i +
+    U_yj))`` with binary hidden units h. Inputs are given and not modelled, so that they
+    may be any numbers. The hidden units are summed out:
+    ``p(y | x)`` is proportional to ``exp(d_y + sum_j log(1 + exp(c_j + (x W)_j +
+    U_yj)))``, exactly, and the machine is learned by its log-likelihood (Larochelle and
+    Bengio 2008), with L-BFGS and without any sampling, from four random starts, of
+    which the best is taken.
+
+    With several outputs, y of shape (n_samples, n_outputs), such as several labels of
+    an image, d and U are sums over the outputs, and the hidden units make the outputs
+    depend on each other given x. Everything stays exact with up to 12 hidden units, or
+    where outputs are few (about 2,000 labels of all outputs together times hidden
+    units). Elsewhere each output is learned given the others (pseudo-likelihood), and
+    probabilities are averages along Gibbs chains.
+
+    Parameters
+    ----------
+    n_hidden : int, default=32
+        Hidden units.
+    weight_decay : float or "auto", default="auto"
+        Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
+        Columns are centred and scaled inside. "auto" is the number among 30, 10, 3, 1,
+        0.3 and 0.1, over the number of rows, under which the labels of rows left out
+        are most likely, in five parts of up to about 1,000 rows in all; it takes some
+        times as long as the fit. With the largest of them, which stands where others do
+        not gain more than a standard error, probabilities are mostly the base rates.
+        Where likelihoods are not exact it is 1 over the number of rows, and in
+        ``partial_fit``, which does not know that number, 0.0003.
+    max_iter : int, default=1000
+        Most iterations.
+    tol : float, default=1e-4
+        Largest entry of the gradient at which the fit has converged.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the first weights.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,) or list of ndarray
+        Labels; of several outputs, a list with those of each.
+    weights_ : ndarray of shape (n_features, n_hidden)
+        W, for inputs as they are given.
+    label_weights_ : ndarray of shape (n_classes, n_hidden) or list of ndarray
+        U.
+    hidden_biases_ : ndarray of shape (n_hidden,)
+        c, for inputs as they are given.
+    class_biases_ : ndarray of shape (n_classes,) or list of ndarray
+        d.
+    n_outputs_ : int
+        Outputs.
+    weight_decay_ : float
+        The strength of the penalty.
+    is_exact_ : bool
+        Whether likelihoods and probabilities are exact.
+    objective_ : float
+        Mean log-likelihood of the labels of a row, less the penalty (``fit`` only).
+        The sum of those of each output given the others where it is not exact.
+    n_iter_ : int
+        Iterations from the best start (``fit`` only).
+    converged_ : bool
+        Whether the gradient is as small as `tol` (``fit`` only).
+    n_samples_seen_ : int
+        Rows seen by ``partial_fit``.
+    fitted_ : FittedConditional
+        The machine that the methods ask.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a data frame.
+
+    See Also
+    --------
+    LatentBoltzmannMachine : Models all columns together.
+    BoltzmannMachineRegressor : Outputs are real numbers.
+
+    References
+    ----------
+    H. Larochelle and Y. Bengio, Classification using Discriminative Restricted
+    Boltzmann Machines, 2008.
+
+    V. Mnih, H. Larochelle and G. E. Hinton, Conditional Restricted Boltzmann Machines
+    for Structured Output Prediction, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import BoltzmannMachineClassifier
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> machine = BoltzmannMachineClassifier(4, weight_decay=0.001, random_state=0)
+    >>> machine.fit(X, ["same", "other", "other", "same"]).predict(X).tolist()
+    ['same', 'other', 'other', 'same']
+    """
+
+    def __init__(
+        self,
+        n_hidden=32,
+        *,
+        weight_decay="auto",
+        max_iter=1000,
+        tol=1e-4,
+        random_state=None,
+    ):
+        self.n_hidden = n_hidden
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: y may have several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    @unchanged_by_errors
+    @one_blas_thread
+    def fit(self, X, y, sample_weight=None):
+        """Learn the machine.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows: 2 counts as two equal rows.
+
+        Returns
+        -------
+        BoltzmannMachineClassifier
+            The fitted estimator.
+        """
+        self._check_parameters()
+        X, y, shares, n_rows = self._checked(X, y, sample_weight, reset=True)
+        labels, (centre, scale) = Labels.of(y), column_scaling(X, shares)
+        rows = ((X - centre) / scale, labels.codes(y), shares)
+        seed = seed_sequence(self.random_state)
+        decay = self.weight_decay
+        if decay == "auto":
+            decay = self._learned_decay(labels, X, rows, n_rows, seed)
+        machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
+        starts = [machine.start(*rows[1:], rng, size) for size in SIZES]
+        ends = [
+            minimised(machine.loss, start, rows, self.max_iter, self.tol)
+            for start in starts
+        ]
+        found = min(ends, key=lambda end: end.fun)
+        self._learned(machine, found.x, centre, scale, int(rng.integers(2**31)))
+        self.objective_, self.n_iter_ = -float(found.fun), int(found.nit)
+        slope = float(np.abs(found.jac).max())
+        self.converged_ = slope <= self.tol
+        if not self.converged_:
+            warn_of_slope(slope, self.n_iter_)
+        self._moments = None
+        return self
+
+    @undone_if_refused
+    @one_blas_thread
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Learn from more rows, by one adapted step for each fifty of them.
+
+        The first rows also say how columns are centred and scaled, if there was no
+        ``fit`` before.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        classes : array-like of shape (n_classes,) or list of array-like, default=None
+            All labels that will be met; of several outputs, a list with those of each.
+            The first call needs it.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        BoltzmannMachineClassifier
+            The fitted estimator.
+        """
+        self._check_parameters()
+        first = not hasattr(self, "fitted_")
+        X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
+        if first:
+            decay = STREAM_DECAY if self.weight_decay == "auto" else self.weight_decay
+            machine = self._new_machine(_given_classes(classes, y), decay)
+            codes = machine.labels.codes(y)
+            centre, scale = column_scaling(X, shares)
+            rng = np.random.default_rng(seed_sequence(self.random_state))
+            params = machine.start(codes, shares, rng, SIZES[0])
+            seed = int(rng.integers(2**31))
+        else:
+            known = self.fitted_
+            machine, params, centre = known.machine, known.params.copy(), known.centre
+            scale, seed = known.scale, known.seed
+            codes = machine.labels.codes(y)
+        moments = getattr(self, "_moments", None)
+        if moments is None:
+            moments = _Moments(np.zeros_like(params), np.zeros_like(params))
+            self._moments, self.n_samples_seen_ = moments, 0
+        rows = (X - centre) / scale
+        for begin in range(0, len(rows), BATCH):
+            part = slice(begin, begin + BATCH)
+            batch = rows[part], codes[part], shares_of(shares[part])
+            gradient = machine.loss(params, *batch)[1]
+            params -= STEP / X.shape[1] ** 0.5 * moments.direction(gradient)
+        self._learned(machine, params, centre, scale, seed)
+        self.n_samples_seen_ += len(rows)
+        return self
+
+    def _checked(self, X, y, sample_weight, reset):
+        """Return rows of positive weight, their labels, shares and all weights' sum."""
+        X, y = validate_data(
+            self, X, y, reset=reset, dtype=np.float64, multi_output=True
+        )
+        y = y.toarray() if sparse.issparse(y) else y
+        check_classification_targets(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = column_or_1d(y, warn=True)
+        given = check_weights(sample_weight, len(X))
+        n_rows = float(len(X) if given is None else given.sum())
+        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
+        n = len(places)
+        shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
+        return X[places], y[places], shares, n_rows
+
+    def _new_machine(self, labels, decay):
+        """Return the machine of labels for as many inputs as there are."""
+        return conditional_machine(
+            labels, self.n_features_in_, int(self.n_hidden), float(decay)
+        )
+
+    def _learned_decay(self, labels, X, rows, n_rows, seed):
+        """Return the weight decay under which rows left out are most likely."""
+        if not self._new_machine(labels, 0.0).is_exact:
+            return 1 / n_rows
+
+        def learn(decay, *own):
+            machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
+            start = machine.start(*own[1:], rng, SIZES[0])
+            return machine, minimised(machine.loss, start, own, ITERATIONS, SLOPE).x
+
+        def judge(found, inputs, codes):
+            machine, params = found
+            W, _, c, _ = machine.parts(params)
+            return machine.log_likelihoods(params, inputs @ W + c, codes)
+
+        parts = parts_of(X, rows[1], n_rows, ROWS_OF_FOLDS)
+        return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)
+
+    def _learned(self, machine, params, centre, scale, seed):
+        """Set the attributes that parameters mean."""
+        labels, self.weight_decay_ = machine.labels, machine.weight_decay
+        self.fitted_ = FittedConditional(machine, params, centre, scale, seed)
+        W, U, c, d = machine.parts(params)
+        self.weights_ = W / scale[:, None]
+        self.hidden_biases_ = c - centre @ self.weights_
+        self.label_weights_ = [U[columns].copy() for columns in labels.columns]
+        self.class_biases_ = [d[columns].copy() for columns in labels.columns]
+        self.classes_, self.n_outputs_ = list(labels.classes), len(labels.classes)
+        if not labels.several:
+            (self.classes_,) = self.classes_
+            (self.label_weights_,) = self.label_weights_
+            (self.class_biases_,) = self.class_biases_
+        self.is_exact_ = machine.is_exact
+
+    def _check_parameters(self):
+        check_number("n_hidden", self.n_hidden, Integral, 1)
+        if not (isinstance(self.weight_decay, str) and self.weight_decay == "auto"):
+            check_number("weight_decay", self.weight_decay, Real, 0)
+        check_number("max_iter", self.max_iter, Integral, 1)
+        check_number("tol", self.tol, Real, 0, strict=True)
+
+    def _inputs(self, X):
+        """Return checked inputs."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)
+
+    def predict_log_proba(self, X):
+        """Return the logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or list of ndarray
+            Log-probabilities, see `predict_proba`.
+        """
+        X = self._inputs(X)
+        return self.fitted_.machine.labels.split(self.fitted_.log_columns(X))
+
+    def predict_proba(self, X):
+        """Return the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or list of ndarray
+            Probabilities; of several outputs, a list with those of each output, the
+            others summed out. Exact if `is_exact_`.
+        """
+        logs = self.predict_log_proba(X)
+        return [np.exp(x) for x in logs] if isinstance(logs, list) else np.exp(logs)
+
+    def predict(self, X):
+        """Return the most probable class, of each output.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        """
+        X = self._inputs(X)
+        logs, labels = self.fitted_.log_columns(X), self.fitted_.machine.labels
+        best = [c.start + logs[:, c].argmax(axis=1) for c in labels.columns]
+        return labels.decoded(np.stack(best, axis=1))
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows whose labels, of all outputs, are predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Accuracy.
+        """
+        predicted = self.predict(X)
+        if predicted.ndim == 1:
+            return super().score(X, y, sample_weight)
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        right = (predicted == y).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
+
+    def log_likelihood(self, X, y):
+        """Return the log-likelihood of labels given inputs, all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels.
+
+        Returns
+        -------
+        float
+            Sum over the rows, exact; out of reach where `is_exact_` is False.
+        """
+        X = self._inputs(X)
+        y = y.toarray() if sparse.issparse(y) else np.asarray(y)
+        return float(self.fitted_.log_likelihoods(X, y).sum())
+
+    def sample(self, X):
+        """Draw labels given inputs, those of all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Labels: exact and independent draws if `is_exact_`, otherwise the ends of
+            Gibbs chains.
+        """
+        X = self._inputs(X)
+        rng = np.random.default_rng(seed_sequence(self.random_state))
+        return self.fitted_.draws(X, rng)
+
+
+@dataclass(frozen=True)
+class FittedConditional:
+    """A machine with its parameters, for inputs as they are given.
+
+    Attributes
+    ----------
+    machine : ConditionalMachine
+        The machine, of centred and scaled inputs.
+    params : ndarray
+        Its parameters.
+    centre, scale : ndarray of shape (n_features,)
+        Of the inputs.
+    seed : int
+        Seed of chains, so that probabilities are always the same.
+    """
+
+    machine: ConditionalMachine
+    params: Any
+    centre: Any
+    scale: Any
+    seed: int
+
+    def _fields(self, X):
+        """Return the fields of the hidden units."""
+        W, _, c, _ = self.machine.parts(self.params)
+        return ((X - self.centre) / self.scale) @ W + c
+
+    def log_columns(self, X):
+        """Return log-probabilities of all classes, by column of the labels."""
+        rng = np.random.default_rng(self.seed)
+        return self.machine.log_columns(self.params, self._fields(X), rng)
+
+    def log_likelihoods(self, X, y):
+        """Return the log-probability of the labels of each row."""
+        codes = self.machine.labels.codes(y)
+        return self.machine.log_likelihoods(self.params, self._fields(X), codes)
+
+    def draws(self, X, rng):
+        """Return labels drawn given inputs."""
+        drawn = self.machine.draws(self.params, self._fields(X), rng)
+        return self.machine.labels.decoded(drawn)
+
+
+@dataclass
+class _Moments:
+    """Averages of the gradient and of its square."""
+
+    first: Any
+    second: Any
+    n_updates: int = 0
+
+    def direction(self, gradient):
+        """Return about the mean gradient, with entries of about one size."""
+        self.n_updates += 1
+        self.first += (1 - PAST) * (gradient - self.first)
+        self.second += (1 - PAST_SQUARES) * (gradient**2 - self.second)
+        first = self.first / (1 - PAST**self.n_updates)
+        second = self.second / (1 - PAST_SQUARES**self.n_updates)
+        return first / (np.sqrt(second) + 1e-8)
+
+
+def _given_classes(classes, y):
+    """Return the labels that the first call of `partial_fit` names."""
+    if classes is None:
+        raise ValueError("classes must be given at the first call of partial_fit")
+    if y.ndim == 1:
+        return Labels((np.unique(classes),), False)
+    return Labels(tuple(np.unique(part) for part in classes), True)

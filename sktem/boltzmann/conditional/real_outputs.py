@@ -1,0 +1,194 @@
+"""Restricted machine of real-valued outputs and hidden units given inputs.
+
+``p(y, h | x)`` is proportional to ``exp(-sum_k e_k^2 / 2 + sum_j h_j (c_j + (x W)_j +
+sum_k V_kj e_k))`` with ``e_k = r_k y_k - d_k - (x B)_k``. Given h the outputs are
+independent and normal, with means ``(d + x B + V h) / r`` and standard deviations ``1 /
+r``, so that y given x is a mixture of as many normal densities as the hidden units have
+states. In these parameters, those of Olsen (1978), the slopes do not grow as the noise
+becomes small; without hidden units the log-likelihood is concave.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax
+
+from sktem.boltzmann.conditional.ascents import minimised
+from sktem.boltzmann.conditional.conditional_machines import BLOCK, draw_rows
+from sktem.boltzmann.conditional.decays import chosen_decay, parts_of
+from sktem.boltzmann.normalisation.enumeration import enumerate_states
+
+__all__ = ["LARGEST_ROOT", "RealOutputs", "learned", "learned_decay"]
+
+#: Largest and least r, one over a standard deviation; that of a column of outputs is 1.
+LARGEST_ROOT = 1e3
+LEAST_ROOT = 1e-3
+
+#: Penalties, of all rows together, among which rows left out choose: by parts of about
+#: so many rows, with at most so many iterations and about that gradient.
+PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
+ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-3
+
+
+class RealOutputs:
+    """The penalised mean log-loss of outputs, its gradient, moments and draws.
+
+    Parameters
+    ----------
+    n_inputs, n_hidden, n_outputs : int
+        Inputs, hidden units and outputs.
+    weight_decay : float
+        Strength of the L2 penalty on W and on ``U = V / r``.
+    """
+
+    def __init__(self, n_inputs, n_hidden, n_outputs, weight_decay):
+        self.weight_decay = weight_decay
+        self.states = enumerate_states(n_hidden)
+        self.shapes = [
+            (n_inputs, n_hidden), (n_outputs, n_hidden), (n_hidden,),
+            (n_inputs, n_outputs), (n_outputs,), (n_outputs,),
+        ]  # fmt: skip
+        self.n_parameters = sum(int(np.prod(shape)) for shape in self.shapes)
+
+    def parts(self, params):
+        """Return W, V, c, B, d and r as views."""
+        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
+        pieces = np.split(params, ends[:-1])
+        return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
+
+    def start(self, X, y, shares, rng):
+        """Return least squares, and weights of hidden units that bend the line."""
+        params = np.zeros(self.n_parameters)
+        W, V, c, B, d, r = self.parts(params)
+        roots, centre, middle = np.sqrt(shares)[:, None], shares @ X, shares @ y
+        line = np.linalg.lstsq(roots * (X - centre), roots * (y - middle), rcond=None)
+        above = middle - centre @ line[0]
+        stds = np.sqrt(shares @ (y - X @ line[0] - above) ** 2)
+        r[:] = 1 / np.clip(stds, 1 / LARGEST_ROOT, 1 / LEAST_ROOT)
+        B[:], d[:] = r * line[0], r * above
+        W[:] = rng.standard_normal(W.shape) * 2 / np.sqrt(len(W))
+        c[:] = rng.standard_normal(c.shape)
+        V[:] = rng.standard_normal(V.shape) * 0.5 / np.sqrt(max(len(c), 1))
+        return params
+
+    def bounds(self):
+        """Return the bounds of the parameters: there is always some noise."""
+        low = np.full(self.n_parameters, -np.inf)
+        high = -low
+        self.parts(low)[-1][:], self.parts(high)[-1][:] = LEAST_ROOT, LARGEST_ROOT
+        return np.column_stack([low, high])
+
+    def slopes_within(self, params, gradient):
+        """Return a gradient without what leads beyond the bounds."""
+        low, high = self.bounds().T
+        beyond = ((params <= low) & (gradient > 0)) | (
+            (params >= high) & (gradient < 0)
+        )
+        return np.where(beyond, 0.0, gradient)
+
+    def _blocks(self, n):
+        """Yield slices of rows."""
+        size = max(1, BLOCK // len(self.states))
+        for begin in range(0, n, size):
+            yield slice(begin, begin + size)
+
+    def _joint(self, params, X, y):
+        """Return e, fields, fields given e, and the log of the sum over h of rows."""
+        W, V, c, B, d, r = self.parts(params)
+        errors, fields = r * y - X @ B - d, X @ W + c
+        inside = fields + errors @ V
+        sums = np.logaddexp(0, inside).sum(axis=1) - 0.5 * (errors**2).sum(axis=1)
+        return errors, fields, inside, sums + np.log(r / np.sqrt(2 * np.pi)).sum()
+
+    def _shifts(self, params):
+        """Return ``V h`` for each state, and what it adds to the log of its weight."""
+        shifts = self.states @ self.parts(params)[1].T
+        return shifts, 0.5 * (shifts**2).sum(axis=1)
+
+    def log_likelihoods(self, params, X, y):
+        """Return the log-density of the outputs of each row."""
+        _, fields, _, values = self._joint(params, X, y)
+        _, extra = self._shifts(params)
+        for rows in self._blocks(len(X)):
+            values[rows] -= logsumexp(fields[rows] @ self.states.T + extra, axis=1)
+        return values
+
+    def loss(self, params, X, y, shares):
+        """Return the loss of rows, whose shares add up to 1, and its gradient."""
+        W, V, _, _, _, r = self.parts(params)
+        gradient = np.zeros_like(params)
+        to_W, to_V, to_c, to_B, to_d, to_r = self.parts(gradient)
+        errors, fields, inside, values = self._joint(params, X, y)
+        shifts, extra = self._shifts(params)
+        means = expit(inside) * shares[:, None]
+        along, mass = -means, np.zeros(len(self.states))
+        for rows in self._blocks(len(X)):
+            exponents = fields[rows] @ self.states.T + extra
+            totals = logsumexp(exponents, axis=1, keepdims=True)
+            values[rows] -= totals[:, 0]
+            weights = np.exp(exponents - totals) * shares[rows, None]
+            along[rows] += weights @ self.states
+            mass += weights.sum(axis=0)
+        to_errors = errors * shares[:, None] - means @ V.T
+        to_B[:], to_d[:] = -X.T @ to_errors, -to_errors.sum(axis=0)
+        to_r[:] = (y * to_errors).sum(axis=0) - 1 / r
+        to_V[:] = (shifts * mass[:, None]).T @ self.states - errors.T @ means
+        to_W[:], to_c[:] = X.T @ along, along.sum(axis=0)
+        decay, U = self.weight_decay, V / r[:, None]
+        to_W += decay * W
+        to_V += decay * U / r[:, None]
+        to_r -= decay * (U**2).sum(axis=1) / r
+        penalty = 0.5 * decay * float(np.sum(W**2) + np.sum(U**2))
+        return penalty - float(shares @ values), gradient
+
+    def _states_given(self, params, X):
+        """Yield slices of rows, and the probabilities of the hidden states in them."""
+        W, _, c, *_ = self.parts(params)
+        fields, (_, extra) = X @ W + c, self._shifts(params)
+        for rows in self._blocks(len(X)):
+            yield rows, softmax(fields[rows] @ self.states.T + extra, axis=1)
+
+    def moments(self, params, X):
+        """Return means and variances of the outputs given inputs."""
+        *_, B, d, r = self.parts(params)
+        shifts, means = self._shifts(params)[0], X @ B + d
+        variances = np.ones(means.shape)
+        for rows, weights in self._states_given(params, X):
+            shift = weights @ shifts
+            means[rows] += shift
+            variances[rows] += np.maximum(weights @ shifts**2 - shift**2, 0)
+        return means / r, variances / r**2
+
+    def draws(self, params, X, rng):
+        """Return outputs drawn given inputs."""
+        *_, B, d, r = self.parts(params)
+        shifts, drawn = self._shifts(params)[0], X @ B + d
+        for rows, weights in self._states_given(params, X):
+            drawn[rows] += shifts[draw_rows(weights, rng)]
+        return (drawn + rng.standard_normal(drawn.shape)) / r
+
+
+def learned(machine, rows, rng, max_iter, tol):
+    """Return what L-BFGS finds from the least squares line of X, y and shares."""
+    start = machine.start(*rows, rng)
+    return minimised(machine.loss, start, rows, max_iter, tol, machine.bounds())
+
+
+def learned_decay(sizes: tuple[int, int, int], rows, given, n_rows, seed) -> float:
+    """Return the weight decay of a machine of some sizes, see `chosen_decay`.
+
+    `given` are inputs and outputs before they are scaled, `seed` is that of the first
+    weights.
+    """
+
+    def learn(decay, *own):
+        machine, rng = RealOutputs(*sizes, decay), np.random.default_rng(seed)
+        return machine, learned(machine, own, rng, ITERATIONS, SLOPE).x
+
+    def judge(found, X, y):
+        machine, params = found
+        return machine.log_likelihoods(params, X, y)
+
+    X, y = given
+    parts = parts_of(X, y, n_rows, ROWS_OF_FOLDS)
+    return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)

@@ -1,0 +1,356 @@
+"""Restricted machine of real-valued outputs given inputs, with scikit-learn's face."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.boltzmann.calls import one_blas_thread
+from sktem.boltzmann.conditional.ascents import warn_of_slope
+from sktem.boltzmann.conditional.conditional_machines import MOST_HIDDEN
+from sktem.boltzmann.conditional.real_outputs import (
+    LARGEST_ROOT,
+    RealOutputs,
+    learned,
+    learned_decay,
+)
+from sktem.boltzmann.learning.row_weights import (
+    check_weights,
+    column_scaling,
+    shares_of,
+    weighted_rows,
+)
+from sktem.choices import KnownParametersMixin, check_number
+from sktem.e_step.random import seed_sequence
+from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
+from sktem.links import DocumentationLinkMixin
+from sktem.validation import validate_data
+
+__all__ = ["BoltzmannMachineRegressor"]
+
+
+class BoltzmannMachineRegressor(
+    RegressorMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
+):
+    """Restricted Boltzmann machine of real outputs and hidden units, given inputs.
+
+    ``p(y, h | x)`` is proportional to ``exp(-(y - m)^2 / (2 s) + sum_j h_j (c_j + sum_i
+    W_ij x_i + U_j (y - m) / s))`` with binary hidden units h and the line ``m = b +
+    sum_i B_i x_i``; with several outputs, sums over them. Given h, y is normal with
+    mean ``m + sum_j U_j h_j`` and variance s. Given x alone it is a mixture of
+    ``2**n_hidden`` normal densities whose shares depend on x: it may bend, be wider for
+    some x than for others, and have several modes. The hidden units make the outputs
+    depend on each other given x. Inputs are given and not modelled. All states of the
+    hidden units are summed, so that likelihoods, their gradient, means and draws are
+    exact; the fit is an ascent by L-BFGS from the least squares line. Without hidden
+    units it is linear regression.
+
+    Parameters
+    ----------
+    n_hidden : int, default=8
+        Hidden units, up to 12; the time doubles with each.
+    weight_decay : float or "auto", default="auto"
+        Strength of the L2 penalty on W and U, beside the mean log-likelihood of a row.
+        The line has none. Columns and outputs are centred and scaled inside. "auto" is
+        the number among 30, 10, 3, 1 and 0.3, over the number of rows, under which
+        rows left out are most likely, in five parts of up to about 1,000 rows in all;
+        it takes some times as long as the fit. With the largest of them, which stands
+        where others do not gain more than a standard error, hidden units hardly count.
+    max_iter : int, default=5000
+        Most iterations.
+    tol : float, default=1e-4
+        Largest entry of the gradient at which the fit has converged.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the first weights, and of `sample`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
+        B.
+    intercept_ : float or ndarray of shape (n_outputs,)
+        b.
+    noise_variance_ : float or ndarray of shape (n_outputs,)
+        s; at least a millionth of the variance of the output.
+    output_weights_ : ndarray of shape (n_hidden,) or (n_outputs, n_hidden)
+        U: what a hidden unit adds to the mean of y.
+    weights_ : ndarray of shape (n_features, n_hidden)
+        W, for inputs as they are given.
+    hidden_biases_ : ndarray of shape (n_hidden,)
+        c, for inputs as they are given.
+    weight_decay_ : float
+        The strength of the penalty.
+    objective_ : float
+        Mean log-likelihood of the outputs of a row, less the penalty.
+    n_iter_ : int
+        Iterations.
+    converged_ : bool
+        Whether the gradient is as small as `tol`.
+    fitted_ : FittedOutputs
+        The machine that the methods ask.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a data frame.
+
+    See Also
+    --------
+    BoltzmannMachineClassifier : Outputs are labels.
+    LatentBoltzmannMachine : Models all columns together.
+
+    References
+    ----------
+    V. Mnih, H. Larochelle and G. E. Hinton, Conditional Restricted Boltzmann Machines
+    for Structured Output Prediction, 2011.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import BoltzmannMachineRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (300, 1))
+    >>> y = np.abs(X[:, 0]) + 0.05 * rng.normal(size=300)
+    >>> machine = BoltzmannMachineRegressor(n_hidden=4, random_state=0).fit(X, y)
+    >>> bool(machine.score(X, y) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        n_hidden=8,
+        *,
+        weight_decay="auto",
+        max_iter=5000,
+        tol=1e-4,
+        random_state=None,
+    ):
+        self.n_hidden = n_hidden
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: y may have several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @unchanged_by_errors
+    @one_blas_thread
+    def fit(self, X, y, sample_weight=None):
+        """Learn the machine.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows: 2 counts as two equal rows.
+
+        Returns
+        -------
+        BoltzmannMachineRegressor
+            The fitted estimator.
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
+        )
+        given = check_weights(sample_weight, len(X))
+        n_rows = float(len(X) if given is None else given.sum())
+        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
+        n, X, y = len(places), X[places], y[places].astype(np.float64)
+        shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
+        outputs = y.reshape(n, -1)
+        inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
+        rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
+        sizes = X.shape[1], int(self.n_hidden), outputs.shape[1]
+        seed = seed_sequence(self.random_state)
+        decay = self.weight_decay
+        if decay == "auto":
+            decay = 0.0
+            if self.n_hidden:
+                decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
+        machine = RealOutputs(*sizes, float(decay))
+        rng = np.random.default_rng(seed)
+        found = learned(machine, rows, rng, int(self.max_iter), self.tol)
+        self.weight_decay_ = machine.weight_decay
+        self.fitted_ = FittedOutputs(machine, found.x, inside, outside, y.ndim > 1)
+        self._learned(self.fitted_)
+        self.objective_ = -float(found.fun) - float(np.log(outside[1]).sum())
+        self.n_iter_ = int(found.nit)
+        slope = float(np.abs(machine.slopes_within(found.x, found.jac)).max())
+        self.converged_ = slope <= self.tol
+        if not self.converged_:
+            warn_of_slope(slope, self.n_iter_)
+        self._warn_of_noise(outputs)
+        return self
+
+    def _warn_of_noise(self, outputs):
+        """Warn of outputs that vary, and have no more noise than must be."""
+        fitted = self.fitted_
+        *_, r = fitted.machine.parts(fitted.params)
+        found = np.flatnonzero((r > LARGEST_ROOT / 2) & (np.ptp(outputs, axis=0) > 0))
+        if len(found):
+            warn_user(
+                f"Output(s) {', '.join(map(str, found))} have hardly any noise, less "
+                "than two thousandths of their standard deviation. Unless they are "
+                "functions of the inputs, there are too few rows for the columns, or "
+                "few values of an output, and new rows can be very unlikely. Pass more "
+                "rows or fewer columns; of few values take BoltzmannMachineClassifier.",
+                FitWarning,
+            )
+
+    def _learned(self, fitted):
+        """Set the attributes that parameters mean."""
+        (centre, scale), (middle, spread) = fitted.inside, fitted.outside
+        W, V, c, B, d, r = fitted.machine.parts(fitted.params)
+        self.weights_ = W / scale[:, None]
+        self.hidden_biases_ = c - centre @ self.weights_
+        stds = spread / r
+        coef, outputs = (B * stds / scale[:, None]).T, V * stds[:, None]
+        intercept, variances = middle + stds * d - coef @ centre, stds**2
+        if not fitted.several:
+            (coef,), (outputs,) = coef, outputs
+            intercept, variances = float(intercept[0]), float(variances[0])
+        self.coef_, self.intercept_ = coef, intercept
+        self.noise_variance_, self.output_weights_ = variances, outputs
+
+    def _check_parameters(self):
+        check_number("n_hidden", self.n_hidden, Integral, 0)
+        if self.n_hidden > MOST_HIDDEN:
+            raise ValueError(
+                f"n_hidden must be at most {MOST_HIDDEN}, since all states of the "
+                f"hidden units are summed; got {self.n_hidden}"
+            )
+        if self.weight_decay != "auto":
+            check_number("weight_decay", self.weight_decay, Real, 0)
+        check_number("max_iter", self.max_iter, Integral, 1)
+        check_number("tol", self.tol, Real, 0, strict=True)
+
+    def _inputs(self, X):
+        """Return checked inputs."""
+        check_is_fitted(self)
+        return validate_data(self, X, reset=False, dtype=np.float64)
+
+    def predict(self, X, return_std=False):
+        """Return the mean of the outputs given inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        return_std : bool, default=False
+            Whether to return standard deviations as well.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Means, the hidden units summed out.
+        std : ndarray of the same shape
+            Standard deviations of y given x, if `return_std`.
+        """
+        X = self._inputs(X)
+        mean, std = self.fitted_.moments(X)
+        return (mean, std) if return_std else mean
+
+    def log_likelihood(self, X, y):
+        """Return the log-likelihood of outputs given inputs, all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs.
+
+        Returns
+        -------
+        float
+            Sum over the rows of the logarithms of densities, exact.
+        """
+        X = self._inputs(X)
+        y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+        check_consistent_length(X, y)
+        return float(self.fitted_.log_likelihoods(X, y).sum())
+
+    def sample(self, X):
+        """Draw outputs given inputs, those of all outputs together.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Exact and independent draws.
+        """
+        X = self._inputs(X)
+        rng = np.random.default_rng(seed_sequence(self.random_state))
+        return self.fitted_.draws(X, rng)
+
+
+@dataclass(frozen=True)
+class FittedOutputs:
+    """A machine with its parameters, for inputs and outputs as they are given.
+
+    Attributes
+    ----------
+    machine : RealOutputs
+        The machine, of centred and scaled inputs and outputs.
+    params : ndarray
+        Its parameters.
+    inside, outside : tuple of ndarray
+        Centres and scales of the inputs, and of the outputs.
+    several : bool
+        Whether outputs come as a matrix, one column for each.
+    """
+
+    machine: RealOutputs
+    params: Any
+    inside: Any
+    outside: Any
+    several: bool
+
+    def _scaled(self, X):
+        centre, scale = self.inside
+        return (X - centre) / scale
+
+    def _given(self, values):
+        """Return a matrix of outputs as they were given: one alone is a vector."""
+        return values if self.several else values[:, 0]
+
+    def moments(self, X):
+        """Return means and standard deviations of outputs given inputs."""
+        middle, spread = self.outside
+        means, variances = self.machine.moments(self.params, self._scaled(X))
+        stds = spread * np.sqrt(variances)
+        return self._given(middle + spread * means), self._given(stds)
+
+    def log_likelihoods(self, X, y):
+        """Return the log-density of the outputs of each row."""
+        middle, spread = self.outside
+        y = y.reshape(len(y), -1)
+        if y.shape[1] != len(middle):
+            raise ValueError(f"y has {y.shape[1]} outputs, not {len(middle)}")
+        scaled = (y - middle) / spread
+        found = self.machine.log_likelihoods(self.params, self._scaled(X), scaled)
+        return found - np.log(spread).sum()
+
+    def draws(self, X, rng):
+        """Return outputs drawn given inputs."""
+        middle, spread = self.outside
+        drawn = self.machine.draws(self.params, self._scaled(X), rng)
+        return self._given(middle + spread * drawn)

@@ -1,0 +1,1 @@
+"""How Boltzmann machines learn: updates, rounds and what a run watches."""

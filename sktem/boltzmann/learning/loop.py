@@ -1,0 +1,222 @@
+"""Adiabatic persistent contrastive divergence and its relatives: the loop.
+
+Algorithm 1 of Jang et al. (2016), on batches. E: posterior expectations of the batch
+and their average over iterations (E.1 to E.3). What is remembered of a sample is its
+chain, as bits. The average is one over batches; it is the mean of the averages of the
+paper, one for each sample, only if a batch has all of them. M: chains of the model and
+a step along the difference (M.1, M.2).
+"""
+
+from __future__ import annotations
+
+import time
+from itertools import pairwise
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.e_steps import draw_seed
+from sktem.boltzmann.learning.positive_phase import Batches
+from sktem.boltzmann.learning.row_weights import RowOrder
+from sktem.boltzmann.learning.steps import average, m_step
+from sktem.boltzmann.learning.tempering import Replicas, free_moments
+from sktem.e_step.batches import BufferedSelector, batch_edges
+from sktem.loop.runner import run_epochs as run
+from sktem.rows.held import carrier_of
+
+__all__ = ["run_epochs", "update"]
+
+#: Share of a batch in the moving average of the units' means.
+CENTRE_RATE = 0.01
+#: Rise of the log-likelihood of a row by an ascent that has arrived at the maximum of
+#: a concave one, and the chains' transitions from fair coins to there.
+ARRIVED = 1e-7
+TRANSITIONS = 1000
+#: Transitions of an update where chains of the model have replicas because they need
+#: them: swaps bring them further than more transitions.
+TEMPERED = 2
+
+
+def run_epochs(settings, X, state, on_epoch=None, watch=None, shares=None) -> None:
+    """Run until the last epoch, convergence, or until `on_epoch` says to stop.
+
+    Ctrl-C ends the run with the parameters of the last finished epoch.
+    """
+    run(ContrastiveEpochs(settings, X, state, watch, shares), state, on_epoch)
+
+
+class ContrastiveEpochs:
+    """The epochs of a run: batches in random order, rounds, measures of likelihood."""
+
+    def __init__(self, settings, X, state, watch, shares=None):
+        self.settings, self.X, self.state, self.watch = settings, X, state, watch
+        self.order = RowOrder(X.shape[0], shares)
+        self.edges = batch_edges(X.shape[0], settings.batch_size)
+        ascends = watch is not None and watch.ascent is not None
+        self.climbs = ascends and watch.ascent.is_concave
+        self.rounds = state.rounds
+        self.rounds.begin(settings, len(self.edges) - 1, ascends, watch)
+        self.batches = Batches(X)
+        self.begun = time.process_time() - state.cpu_time
+        self.copy = arrays_of(state.params).copy
+        self._finish_epoch()
+
+    def start(self) -> None:
+        """Measure where the run begins, unless it is resumed."""
+        state = self.state
+        if self.settings.posterior.keeps_chains:
+            self.batches.start(state)
+        if self.watch is not None and not self.rounds.measures:
+            self.rounds.measure(state, self.watch, self.watch.value_of_start)
+
+    def epoch(self) -> bool:
+        """Update on each batch once; False if no epoch is left."""
+        settings, state = self.settings, self.state
+        if state.epoch >= state.begin + settings.n_epochs:
+            return False
+        if self.climbs:
+            self._climb()
+            return True
+        begin, end = self.rounds.of_epoch(state.epoch - state.begin)
+        done, span = state.epoch - state.begin - begin, end - begin
+        state.fraction = done / max(span - 1, 1)
+        state.progress = (done + 1) / span
+        n_updates = len(self.edges) - 1
+        for batch_number, rows in enumerate(self._batches()):
+            if settings.adaptive:
+                state.fraction = (done + batch_number / n_updates) / span
+            update(settings, state, self.batches, rows)
+        state.epoch += 1
+        state.cpu_time = time.process_time() - self.begun
+        return True
+
+    def _batches(self):
+        """Yield the rows of each batch of an epoch."""
+        X, rng = self.X, self.state.generators.indices
+        if not carrier_of(X).can_take:
+            if self.order.shares is not None:
+                raise ValueError(
+                    "sample_weight needs rows that can be taken one by one, as from "
+                    "arrays and .npy files; this X is read in order"
+                )
+            selector = self.batches.buffer = BufferedSelector(
+                X, self.settings.batch_size
+            )
+            for _ in range(selector.n_batches):
+                yield selector.next(rng, X).rows
+            return
+        order = self.order.draw(rng)
+        for first, after in pairwise(self.edges):
+            yield order[first:after]
+
+    def _climb(self):
+        """Ascend towards the maximum of a concave likelihood."""
+        state, ascent = self.state, self.watch.ascent
+        state.move_to(ascent.climb(state.params))
+        gradient = ascent.evaluate(state.params)[1]
+        state.gap = float(gradient @ gradient)
+        state.epoch += 1
+        state.n_updates += 1
+        state.cpu_time = time.process_time() - self.begun
+
+    def end_epoch(self) -> None:
+        """Measure where a round ends, and record the epoch."""
+        state = self.state
+        if self.climbs:
+            self.rounds.measure(state, self.watch)
+            self.rounds.converged = self.rounds.rise <= ARRIVED
+            self._move_chains()
+        elif self.watch is not None:
+            self.rounds.close_epoch(self.settings, state, self.watch)
+        _record(self.settings, state, self.climbs)
+        self._finish_epoch()
+
+    def _move_chains(self):
+        """Move chains of the model to where an ascent has led."""
+        settings, state = self.settings, self.state
+        if not settings.solver.persistent:
+            return
+        model, rng = settings.model, state.generators.sampling
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
+        seed = draw_seed(rng)
+        moved = model.free_gibbs(state.params, state.chains, TRANSITIONS, seed, False)
+        state.chains = moved.chains
+
+    def finish(self, on_epoch) -> None:
+        """Leave the state as it is."""
+
+    def go_back(self) -> None:
+        """Return to the parameters of the last finished epoch."""
+        self.state.params, self.state.average = self.state.finished
+
+    def _finish_epoch(self):
+        """Keep the parameters and their average."""
+        state = self.state
+        average = None if state.average is None else self.copy(state.average)
+        state.finished = self.copy(state.params), average
+
+
+def update(settings, state, batches, rows=None) -> None:
+    """Do one E-step, on a batch, and one M-step."""
+    model, rng = settings.model, state.generators.sampling
+    state.n_updates += 1
+    positive = batches.expect(settings, state, rows)
+    if settings.centering:
+        _move_centre(model, state, positive.values)
+    if settings.solver.averages and state.mean is not None:
+        a = settings.step_size_e(state.n_updates, state.fraction)
+        state.mean += a * (positive.values - state.mean)
+    else:
+        state.mean = positive.values
+    chains = positive.starts
+    if settings.solver.persistent:
+        if state.chains is None:
+            state.chains = model.new_chains(settings.n_chains, rng, state.params)
+        chains = state.chains
+    replicas, n_sweeps = _replicas(settings, state, chains), settings.n_gibbs_m
+    if replicas is not None and settings.n_replicas is None:
+        n_sweeps = min(n_sweeps, TEMPERED)
+    negative = free_moments(
+        model, state.params, chains, replicas, n_sweeps, rng, settings.rao_blackwell
+    )
+    if settings.solver.persistent:
+        state.chains = negative.chains
+    m_step(settings, state, negative.values)
+    average(settings, state)
+
+
+def _move_centre(model, state, values):
+    """Average the posterior means of the units, over all updates and later the last."""
+    means = values[: model.weights_from]
+    if state.centre is None:
+        state.centre = arrays_of(means).copy(means)
+    else:
+        state.centre += max(1 / state.n_updates, CENTRE_RATE) * (means - state.centre)
+
+
+def _replicas(settings, state, chains):
+    """Return the warmer replicas of the chains of the model, None if there are none."""
+    n_warm = (settings.n_replicas or state.rounds.n_replicas) - 1
+    if not n_warm:
+        return None
+    if state.replicas is None or len(state.replicas.chains) != n_warm:
+        rng, n = state.generators.sampling, settings.model.pack(chains).shape[0]
+        state.replicas = Replicas.of(settings.model, state.params, n_warm + 1, n, rng)
+    return state.replicas
+
+
+def _record(settings, state, climbs):
+    """Write an epoch into the history."""
+    state.history.append(
+        passes=float(state.epoch),
+        n_iterations=state.n_updates,
+        gradient_norm=state.gap**0.5,
+        cpu_time=state.cpu_time,
+    )
+    if not climbs:
+        step_size = settings.step_size_m(state.n_updates, state.fraction)
+        state.history.append(step_size=step_size)
+    measured = state.history.objective
+    if state.rounds.measures or measured:
+        # Fits before a warm start need not have measured it.
+        unknown = len(state.history) - 1 - len(measured)
+        measured.extend([float("nan")] * unknown + [state.rounds.seen])

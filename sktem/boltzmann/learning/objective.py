@@ -1,0 +1,247 @@
+"""The log-likelihood that a fit of a Boltzmann machine watches."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sktem.arrays import NUMPY, arrays_of
+from sktem.boltzmann.learning.ascent import ExactAscent
+from sktem.boltzmann.learning.row_weights import mean_of, thinned
+from sktem.boltzmann.normalisation.ais import posterior_log_sums, reliable_log_partition
+from sktem.boltzmann.normalisation.partition import exact_partition
+from sktem.rows.held import carrier_of
+
+__all__ = ["Objective"]
+
+#: Rows on which the likelihood is measured, and where the hidden units are sampled.
+ROWS = 1000
+SAMPLED_ROWS = 100
+#: Annealed importance sampling of log Z: runs, and temperatures as a share of the
+#: updates since the last measure, at least and at most; four times as many where their
+#: weights are uneven, and again where the likelihood is above any distribution's.
+RUNS = 64
+TEMPERATURES_SHARE, FEWEST_TEMPERATURES, MOST_TEMPERATURES = 0.04, 50, 250
+#: The same for the hidden units of a row.
+ROW_RUNS, ROW_TEMPERATURES = 10, 50
+#: Seconds between two printed lines.
+SECONDS = 5.0
+#: Rows for each column from which on a covariance matrix is taken for known.
+ROWS_PER_COLUMN = 10
+#: Operations that a measurement may cost where log Z is exact.
+OPERATIONS = 2e7
+
+
+class Objective:
+    """Mean log-likelihood of a fixed sample of rows, with the error of log Z.
+
+    Where the hidden units cannot be summed out, or values are missing, it is estimated
+    or, in the latter case, the lower bound of mean field.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        Settings of the fit.
+    units : VisibleUnits
+        The visible units.
+    X : ndarray or sparse matrix of shape (n_rows, n_visible)
+        Visible values.
+    seed : int
+        Which rows, and the draws.
+    n_mean_field : int
+        Mean-field iterations.
+    shares : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows, whose sum is 1.
+    verbose : int, default=0
+        Whether to print how far a measurement is, every few seconds.
+
+    Attributes
+    ----------
+    base : float
+        Mean log-likelihood of independent units with the means of the columns.
+    dependence : float
+        How many standard deviations the sum of the squared correlations of columns is
+        above that of independent ones; NaN where it is not known.
+    normal : float or None
+        That of one normal density with all covariances, if the units are Gaussian and
+        the rows are enough for it.
+    is_exact : bool
+        Whether the last measurement was exact.
+    ascent : ExactAscent or None
+        The exact gradient as well, where it is cheap.
+    value_of_start : float or None
+        The value where the run begins, if it is known.
+    largest : float
+        The mean log-likelihood of the rows under their own distribution.
+    """
+
+    def __init__(
+        self, settings, units, X, seed, n_mean_field, shares=None, verbose=0
+    ):  # fmt: skip
+        self.model, self.units, self.seed = settings.model, units, seed
+        self.verbose, self.weight_decay = verbose, settings.weight_decay
+        rng = np.random.default_rng(seed)
+        self.is_exact = False
+        self.sweeps = settings.n_gibbs_m
+        self.n_mean_field = n_mean_field
+        self.missing = carrier_of(X).has_nan
+        self.ascent = ExactAscent.of(settings, X, shares)
+        exact = self.model.has_exact_posterior or self.missing
+        size = ROWS if exact else SAMPLED_ROWS
+        if self.ascent is not None:
+            size = X.shape[0]  # a climb is along the likelihood of all of them
+        by_blocks = not carrier_of(X).in_memory
+        arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
+        chosen = None
+        if X.shape[0] > size:
+            if shares is None:
+                chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
+            else:
+                chosen, shares = thinned(shares, size, rng), None
+        if chosen is not None or by_blocks:
+            X = carrier_of(X).take(np.arange(X.shape[0]) if chosen is None else chosen)
+        X = X.toarray() if sparse.issparse(X) else X
+        if settings.binarize:
+            X = self._drawn(arrays, X, rng)
+        self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
+        self.partition = exact_partition(self.model, OPERATIONS)
+        self.value_of_start = None
+        self.largest = self._largest()
+        self.base = self._independent(arrays)
+        self.dependence = self._dependence()
+        self.normal = None
+        if units.kind == "gaussian":
+            self.normal = self._one_normal()
+
+    def _drawn(self, arrays, X, rng):
+        """Return draws of binary values from their means, NaN as it is."""
+        xp = arrays.xp
+        unseen = xp.isnan(X)
+        filled = xp.where(unseen, xp.full_like(X, 0.5), X)
+        drawn = arrays.astype(self.model.drawn(filled, rng), X.dtype)
+        return xp.where(unseen, X, drawn)
+
+    def _independent(self, arrays):
+        """Return the log-likelihood of independent units."""
+        xp, X = arrays.xp, self.X
+        values = self.units.independent(X)
+        values = xp.where(xp.isnan(X), xp.zeros_like(X), values)
+        if self.shares is None:
+            total = float(xp.sum(values)) / X.shape[0]
+        else:
+            total = mean_of(xp.sum(values, axis=1), self.shares)
+        return total - self.units.log_scale
+
+    def _dependence(self):
+        """Return how many standard deviations squared correlations are above chance."""
+        X, shares = self.X, self.shares
+        if self.missing or not arrays_of(X).is_numpy or X.shape[1] < 2:
+            return float("nan")
+        deviations = X - np.average(X, axis=0, weights=shares)
+        weighted = deviations / len(X) if shares is None else deviations.T * shares
+        weighted = weighted.T if shares is None else weighted
+        covariances = weighted @ deviations
+        scale = np.sqrt(np.diag(covariances))
+        varies = scale > 0
+        correlations = (covariances / np.outer(scale, scale).clip(1e-300))[varies]
+        pairs = np.triu(correlations[:, varies], 1) ** 2
+        n_pairs = varies.sum() * (varies.sum() - 1) / 2
+        if not n_pairs:
+            return float("nan")
+        return float((len(X) * pairs.sum() - n_pairs) / np.sqrt(2 * n_pairs))
+
+    def _one_normal(self):
+        """Return the log-likelihood of one normal density, None for few rows."""
+        xp, (n, d) = arrays_of(self.X).xp, self.X.shape
+        if self.missing or n < ROWS_PER_COLUMN * d:
+            return None
+        share = 1 / n
+        if self.shares is not None:
+            share = arrays_of(self.X).asarray(self.shares)[:, None]
+        deviations = self.X - xp.sum(self.X * share, axis=0)
+        covariances = deviations.T @ (deviations * share)
+        log_determinant = float(xp.linalg.slogdet(covariances)[1])
+        value = -0.5 * (log_determinant + d * (np.log(2 * np.pi) + 1))
+        # None also where a column is a sum of others, whose density is infinite.
+        return value - self.units.log_scale if np.isfinite(value) else None
+
+    def measure(self, params, number, n_updates=0) -> tuple[float, float]:
+        """Return the penalised mean log-likelihood and the standard error of log Z.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+        number : int
+            Updates so far, which choose the draws.
+        n_updates : int, default=0
+            Updates since the last measure, which say what one may cost.
+
+        Returns
+        -------
+        value, error : float
+            Both.
+        """
+        rng = np.random.default_rng([self.seed, number])
+        if self.ascent is None:
+            log_partition, error = self.partition.value(params), 0.0
+        else:
+            wide = params.astype(np.float64)
+            log_partition, error = self.model.free_exact(wide)[0], 0.0
+        self.is_exact = log_partition is not None and self.model.has_exact_posterior
+        mean = float(mean_of(self._unnormalised(params, rng), self.shares))
+        mean -= self.units.log_scale
+        if log_partition is None:
+            log_partition, error = self._estimated(params, mean, n_updates, rng)
+        value = mean - float(log_partition)
+        if self.weight_decay:
+            value -= self.weight_decay * self.model.penalty(params)
+        return value, error
+
+    def _estimated(self, params, mean, n_updates, rng):
+        """Return log Z and its error, by runs from independent units to the machine.
+
+        Runs that miss modes make log Z too small. A value by which rows are more likely
+        than under their own distribution is such a one, and is never returned.
+        """
+        share = round(TEMPERATURES_SHARE * n_updates)
+        most = min(max(share, FEWEST_TEMPERATURES), MOST_TEMPERATURES)
+        least = mean - self.largest
+        for longer in (1, 4):
+            found = reliable_log_partition(
+                self.model, params, rng, RUNS, longer * most, 4 * longer * most,
+                verbose=self.verbose, seconds=SECONDS,
+            )  # fmt: skip
+            if found.value >= least - 2.0 * found.standard_error:
+                return max(found.value, least), found.standard_error
+        return least, max(found.standard_error, least - found.value)
+
+    def is_estimated(self, params) -> bool:
+        """Return whether log Z is not a sum that is known to be cheap."""
+        return self.ascent is None and self.partition.value(params) is None
+
+    def _largest(self):
+        """Return the mean log-likelihood that no distribution can exceed."""
+        X = self.X
+        binary = self.units.kind in ("binary", "spin") and not self.missing
+        if not binary or not arrays_of(X).is_numpy or not np.isin(X, (0, 1)).all():
+            return np.inf
+        _, places = np.unique(X, axis=0, return_inverse=True)
+        shares = np.bincount(places.ravel(), self.shares)
+        shares = shares / shares.sum()
+        return float(shares @ np.log(shares, where=shares > 0, out=0 * shares))
+
+    def _unnormalised(self, params, rng):
+        """Return the log-likelihood plus log Z of each row."""
+        model, X = self.model, self.X
+        if self.missing:
+            xp = arrays_of(X).xp
+            observed = ~xp.isnan(X)
+            filled = xp.where(observed, X, xp.full_like(X, 0.5))
+            return model.variational_bound(params, filled, self.n_mean_field, observed)
+        if model.has_exact_posterior:
+            return model.log_unnormalised(params, X)
+        return posterior_log_sums(
+            model, params, X, rng, ROW_RUNS, ROW_TEMPERATURES, verbose=self.verbose,
+            seconds=SECONDS,
+        )[0]  # fmt: skip

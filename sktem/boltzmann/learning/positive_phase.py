@@ -1,0 +1,202 @@
+"""The E-step of an update: posterior expectations of a batch.
+
+A batch of many rows is worked on in parts, which depend on row indices alone: what is
+found does not depend on where the rows are.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.e_steps import draw_seed, posterior_start
+from sktem.e_step.batches import batch_edges
+from sktem.rows.held import carrier_of
+
+__all__ = ["Batches", "Positive", "expected", "parts_of"]
+
+#: Rows of a batch of NumPy arrays that are worked on together, at most, and most parts.
+ROWS_PER_PART = 2048
+MOST_PARTS = 256
+
+
+class Positive(NamedTuple):
+    """What an E-step has found.
+
+    Attributes
+    ----------
+    values : array of shape (n_parameters,)
+        Mean statistics.
+    packed : array of uint8 of shape (n_rows, n_chains_e, n_bytes) or None
+        Bits of the chains of the rows, where they have moved.
+    starts : array or None
+        Chains from which those of the model start, where these do not persist.
+    """
+
+    values: Any
+    packed: Any = None
+    starts: Any = None
+
+
+class Batches:
+    """Batches of an array, or of rows that are read by blocks.
+
+    Parameters
+    ----------
+    X : array, sparse matrix or Carrier of shape (n_rows, n_visible)
+        Visible values.
+
+    Attributes
+    ----------
+    buffer : BufferedSelector or None
+        What has read the rows of the batches, where they are read in order.
+    """
+
+    def __init__(self, X):
+        self.X = X
+        self.rows = carrier_of(X)
+        self.missing = self.rows.has_nan
+        self.buffer: Any = None
+
+    def start(self, state) -> None:
+        """Prepare to remember chains of the rows."""
+        if state.started is None:
+            state.started = np.zeros(self.X.shape[0], bool)
+
+    def expect(self, settings, state, rows=None) -> Positive:
+        """Return expectations of some rows; of all rows, without memory, for None."""
+        remembers = settings.posterior.keeps_chains and rows is not None
+        continues = remembers and bool(state.started[rows].all())
+        n_rows = self.X.shape[0] if rows is None else len(rows)
+        rng = state.generators.sampling
+        if n_rows <= ROWS_PER_PART or not arrays_of(state.params).is_numpy:
+            packed = _taken_chains(state, rows) if continues else None
+            return self._expect(settings, state, rows, packed, remembers, rng)
+        parts = parts_of(np.arange(n_rows) if rows is None else rows, rng)
+        # All chains are as they were before the batch, also of rows of two parts.
+        before = [
+            _taken_chains(state, part) if continues else None for part, _ in parts
+        ]
+        values, starts = np.zeros(state.params.shape[0]), []
+        for (part, own), packed in zip(parts, before, strict=True):
+            found = self._expect(settings, state, part, packed, remembers, own)
+            values += found.values * np.float64(len(part) / n_rows)
+            starts.append(found.starts)
+        joined = None
+        if starts[0] is not None:
+            joined = np.concatenate(starts, axis=settings.model.row_axis)
+        return Positive(values.astype(state.params.dtype), None, joined)
+
+    def _expect(self, settings, state, rows, packed, remembers, rng):
+        """Return expectations of some rows, and remember their chains."""
+        batch = self.X
+        if rows is not None:
+            read = self.rows.take if self.buffer is None else self.buffer.taken
+            batch = read(rows)
+        found = expected(
+            settings, state.params, state.progress, batch, packed, self.missing, rng
+        )
+        if remembers and found.packed is not None:
+            arrays = arrays_of(found.packed)
+            if state.posterior_chains is None:
+                shape = (len(state.started), *found.packed.shape[1:])
+                state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
+            arrays.put(state.posterior_chains, rows, found.packed)
+            state.started[rows] = True
+        return found
+
+
+def parts_of(rows, rng):
+    """Return the parts of a batch of many rows, each with a generator of its own.
+
+    They are of neighbouring rows, and their sizes differ by one at most.
+    """
+    rows, seed = np.sort(rows), int(rng.integers(2**63))
+    edges = batch_edges(len(rows), max(ROWS_PER_PART, -(-len(rows) // MOST_PARTS)))
+    return [
+        (rows[start:stop], np.random.default_rng((seed, number)))
+        for number, (start, stop) in enumerate(pairwise(edges))
+    ]
+
+
+def _taken_chains(state, rows):
+    """Return the bits of the chains of some rows."""
+    return arrays_of(state.posterior_chains).take(state.posterior_chains, rows)
+
+
+def expected(settings, params, progress, batch, packed, missing, rng) -> Positive:
+    """Return expectations of rows, whose chains move on, or start where packed is None.
+
+    Parameters
+    ----------
+    settings : ContrastiveSettings
+        Settings of the run.
+    params : array of shape (n_parameters,)
+        Parameters.
+    progress : float
+        How much of a round is over.
+    batch : array or sparse matrix of shape (n_rows, n_visible)
+        Visible values.
+    packed : array of uint8 of shape (n_rows, n_chains_e, n_bytes) or None
+        Bits of the chains of the rows.
+    missing : bool
+        Whether some of all rows have values that are not observed.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    Positive
+        The expectations.
+    """
+    model, posterior = settings.model, settings.posterior
+    X, observed = _visible(model, batch, missing, settings.binarize, rng)
+    chains, moved, starts = None, None, None
+    n_rows, copies = X.shape[0], settings.n_chains_e
+    if posterior.keeps_chains:
+        if copies > 1:
+            repeat = arrays_of(X).xp.repeat
+            X = repeat(X, copies, axis=0)
+            observed = None if observed is None else repeat(observed, copies, axis=0)
+        if packed is None:
+            chains = posterior_start(model, params, X, observed, rng)
+        else:
+            reshape = arrays_of(packed).xp.reshape
+            chains = model.unpack(reshape(packed, (X.shape[0], -1)))
+    moments = posterior.expect(model, params, X, observed, chains, rng, progress)
+    if posterior.keeps_chains and moments.chains is not None:
+        moved = model.pack(moments.chains)
+        moved = arrays_of(moved).xp.reshape(moved, (n_rows, copies, moved.shape[1]))
+    if not settings.solver.persistent:
+        starts = moments.chains
+        if starts is None:
+            starts = _negative_start(settings, params, X, observed, rng)
+    return Positive(moments.values, moved, starts)
+
+
+def _visible(model, batch, missing, binarize, rng):
+    """Return the values of a batch as float32, and which are observed."""
+    if sparse.issparse(batch):
+        batch = batch.toarray()
+    arrays = arrays_of(batch)
+    xp = arrays.xp
+    X = arrays.contiguous(arrays.astype(batch, xp.float32))
+    observed = None
+    if missing:
+        observed = ~xp.isnan(X)
+        X = xp.where(observed, X, xp.full_like(X, 0.5))
+    if binarize:
+        X = model.drawn(X, rng)
+    return X, observed
+
+
+def _negative_start(settings, params, X, observed, rng):
+    """Return chains of the posterior, from which those of the model start."""
+    model = settings.model
+    start = posterior_start(model, params, X, observed, rng)
+    sweeps, seed = settings.n_gibbs_e, draw_seed(rng)
+    return model.posterior_gibbs(params, X, observed, start, sweeps, seed, False).chains

@@ -1,0 +1,334 @@
+"""Rounds of a contrastive run: how long they are, and when the run stops.
+
+A run with adapted steps is made of rounds, each several times as long as the
+one before and each with steps that fall from the first to the last. What a round adds
+to the log-likelihood says what a longer run would do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.tempering import correlation_of_chains
+
+__all__ = ["Measure", "RoundPolicy", "Rounds", "round_ends"]
+
+
+class RoundPolicy(NamedTuple):
+    """How rounds grow, when a run stops, and what is tried before it does.
+
+    Attributes
+    ----------
+    first_updates : int
+        Updates of the first round.
+    growth, growth_with_ascents : int
+        How many times as long as the one before a round is: where the steps are all
+        there is, and where it ends with an ascent along the exact gradient.
+    fewest, fewest_exact : int
+        Fewest updates after which a run may stop: where the likelihood is estimated,
+        and where it is exact. None are asked for where there are ascents.
+    small_rise : float
+        A rise of the log-likelihood that is not worth a longer run, as a share of the
+        tolerance and in nats per visible unit.
+    shorter : float
+        Factor of the adapted steps after a round that has lost likelihood.
+    shortest_way : float
+        Sum of given steps below which a run is never called converged: the gradient of
+        a weight is at most a sixteenth of its distance from the maximum.
+    further : float
+        Size of the weights of a second start, that of the first being 0.5.
+    transitions : int
+        Transitions of the chains of the model by which their mixing is judged.
+    stuck : float
+        Correlation of chains with themselves that many transitions ago from which on
+        they do not mix.
+    n_replicas, most_replicas : int
+        Temperatures that chains which do not mix get, at first and at most.
+    fewest_swaps : float
+        Share of swaps between neighbours below which there are too few temperatures.
+    """
+
+    first_updates: int = 250
+    growth: int = 3
+    growth_with_ascents: int = 2
+    fewest: int = 3000
+    fewest_exact: int = 1500
+    small_rise: float = 0.01
+    shorter: float = 0.3
+    shortest_way: float = 16.0
+    further: float = 4.0
+    transitions: int = 200
+    stuck: float = 0.2
+    n_replicas: int = 5
+    most_replicas: int = 20
+    fewest_swaps: float = 0.1
+
+
+class Measure(NamedTuple):
+    """A log-likelihood that was measured in a run.
+
+    Attributes
+    ----------
+    n_updates : int
+        Updates so far.
+    value, error : float
+        Mean log-likelihood per row, and the standard error of its normalisation.
+    """
+
+    n_updates: int
+    value: float
+    error: float
+
+
+def round_ends(n_epochs, n_updates, adaptive, ascends=False, policy=None) -> list[int]:
+    """Return the epochs at which rounds end, of `n_updates` each."""
+    if not adaptive:
+        return [n_epochs]
+    policy = policy or RoundPolicy()
+    length = max(1, round(policy.first_updates / n_updates))
+    growth = policy.growth_with_ascents if ascends else policy.growth
+    ends = [0]
+    # The last round takes a rest that is too short for its own round.
+    while n_epochs - ends[-1] >= (1 + growth) * length:
+        ends.append(ends[-1] + length)
+        length *= growth
+    return [*ends[1:], n_epochs] if n_epochs > ends[-1] else ends[1:]
+
+
+@dataclass
+class Rounds:
+    """The measured log-likelihoods of a run, and the decisions that follow from them.
+
+    Attributes
+    ----------
+    policy : RoundPolicy
+        The rules.
+    seed : int or None
+        Seed of the measures of the log-likelihood.
+    base : float
+        Log-likelihood of independent units.
+    normal : float or None
+        That of one normal density with all covariances, where it is known.
+    dependence : float
+        Of the columns, see `Objective`.
+    tol : float
+        Tolerance of the fit.
+    n_visible : int
+        Visible units.
+    ends : list of int
+        Epochs of this fit at which its rounds end.
+    measures : list of Measure
+        Log-likelihoods at the start of this fit and at the ends of its rounds.
+    best : tuple or None
+        Value, parameters and chains of the best of them.
+    shortened : float
+        Factor of the adapted steps.
+    travelled : float
+        Sum of the given steps.
+    started_further : bool
+        Whether this fit has started anew from larger weights.
+    n_replicas : int
+        Temperatures of the chains of the model.
+    correlation : float
+        Of the chains of the model with themselves, see `RoundPolicy`.
+    converged : bool
+        Whether the last round has added too little for another one.
+    """
+
+    policy: RoundPolicy = field(default_factory=RoundPolicy)
+    seed: int | None = None
+    base: float = float("nan")
+    normal: float | None = None
+    dependence: float = float("nan")
+    tol: float = 0.0
+    n_visible: int = 1
+    ends: list[int] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
+    best: Any = None
+    shortened: float = 1.0
+    travelled: float = 0.0
+    started_further: bool = False
+    n_replicas: int = 1
+    correlation: float = float("nan")
+    converged: bool = False
+
+    def begin(self, settings, n_updates, ascends, watch) -> None:
+        """Lay out the rounds of a fit with as many updates in an epoch."""
+        self.ends = round_ends(
+            settings.n_epochs, n_updates, settings.adaptive, ascends, self.policy
+        )
+        self.tol, self.n_visible = settings.tol or 0.0, settings.model.n_visible
+        if settings.n_replicas is not None:
+            self.n_replicas = settings.n_replicas
+        if watch is not None:
+            self.base, self.normal = watch.base, watch.normal
+            self.dependence = watch.dependence
+
+    def forgotten(self) -> Rounds:
+        """Return what a fit or a stream that continues this one begins with."""
+        return Rounds(
+            self.policy, seed=self.seed, shortened=self.shortened,
+            n_replicas=self.n_replicas, correlation=self.correlation,
+        )  # fmt: skip
+
+    def of_epoch(self, epoch) -> tuple[int, int]:
+        """Return the first epoch of the round of an epoch, and that after its last."""
+        index = next(k for k, end in enumerate(self.ends) if epoch < end)
+        return (self.ends[index - 1] if index else 0), self.ends[index]
+
+    @property
+    def seen(self) -> float:
+        """The log-likelihood when it was last measured."""
+        return self.measures[-1].value if self.measures else float("nan")
+
+    @property
+    def rise(self) -> float:
+        """The gain of the last round over the best likelihood before it."""
+        return self.seen - max(measure.value for measure in self.measures[:-1])
+
+    @property
+    def gain(self) -> float:
+        """The largest gain over independent units."""
+        return max(measure.value for measure in self.measures) - self.base
+
+    @property
+    def small(self) -> float:
+        """The change that is not worth a longer run, or is within the errors."""
+        errors = [measure.error for measure in self.measures[-2:]]
+        least = self.policy.small_rise * self.n_visible
+        return self.tol * max(self.gain, least) + float(np.linalg.norm(errors))
+
+    def has_fallen(self, value) -> bool:
+        """Return whether a log-likelihood is below that of independent units."""
+        least = self.policy.small_rise * self.n_visible
+        return not value >= self.base - self.tol * least
+
+    @property
+    def has_settled(self) -> bool:
+        """Whether the last round has added too little for another one."""
+        if len(self.measures) < 3 or self.has_fallen(self.seen):
+            return False
+        return abs(self.rise) <= self.small
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the last round has lost likelihood."""
+        return not self.rise >= -self.small  # so written that NaN is worse
+
+    @property
+    def has_learned_nothing(self) -> bool:
+        """Whether the likelihood is still about that of independent units."""
+        return self.gain < self.policy.small_rise * self.n_visible
+
+    def measure(self, state, watch, value=None) -> None:
+        """Measure the log-likelihood, or take it, and keep the best parameters."""
+        error = 0.0
+        n_updates = state.n_updates - state.begin_updates
+        if value is None:
+            since = self.measures[-1].n_updates if self.measures else 0
+            value, error = watch.measure(
+                state.estimate, state.n_updates, n_updates - since
+            )
+        self.measures.append(Measure(n_updates, value, error))
+        if self.best is None or value > self.best[0]:
+            copy = arrays_of(state.params).copy
+            chains = None if state.chains is None else copy(state.chains)
+            self.best = (value, copy(state.params), chains)
+
+    def close_epoch(self, settings, state, watch) -> None:
+        """Measure where a round ends, and decide whether there is another one."""
+        epoch = state.epoch - state.begin
+        at_end = epoch in self.ends
+        # With given steps the middle of the run is a measure of what its length is
+        # worth.
+        if at_end or (not settings.adaptive and epoch == settings.n_epochs // 2):
+            self._climb_and_measure(state, watch)
+        if not at_end:
+            return
+        if watch.ascent is not None and self.is_worse:
+            # The round has led away from a summit; whether it is one is seen there.
+            self._go_back(state)
+            self._climb_and_measure(state, watch)
+        self.converged = self.has_settled and not self._is_early(settings, watch)
+        self._look_at_chains(settings, state, watch)
+        if not settings.adaptive:
+            return
+        is_last = epoch == settings.n_epochs
+        if self.converged and not is_last and self._starts_further(state, watch):
+            self.converged = False
+        elif self.is_worse:
+            # The steps were too long: the next round is from the best one.
+            self._go_back(state)
+        elif self.converged or is_last:
+            state.move_to(*self.best[1:])
+
+    def _is_early(self, settings, watch):
+        """Return whether a run is too short to be called converged."""
+        if not settings.adaptive:
+            return self.travelled < self.policy.shortest_way
+        fewest = self.policy.fewest_exact if watch.is_exact else self.policy.fewest
+        return watch.ascent is None and self.measures[-1].n_updates < fewest
+
+    def _go_back(self, state):
+        """Return to the best parameters, for shorter steps."""
+        self.shortened *= self.policy.shorter
+        state.move_to(*self.best[1:])
+
+    def _climb_and_measure(self, state, watch):
+        """Climb where there are ascents, and measure the log-likelihood."""
+        if watch.ascent is not None:
+            state.move_to(watch.ascent.climb(state.params))
+        self.measure(state, watch)
+
+    def _look_at_chains(self, settings, state, watch):
+        """Give chains of the model more temperatures where they do not mix."""
+        policy, model = self.policy, settings.model
+        if watch.ascent is not None or state.chains is None:
+            return
+        if state.replicas is None:
+            rng = np.random.default_rng([self.seed, state.n_updates, 2])
+            self.correlation = correlation_of_chains(
+                model, state.params, state.chains, policy.transitions, rng
+            )
+            # Written so that NaN mixes, as chains that are all the same.
+            few, more = self.correlation > policy.stuck, policy.n_replicas
+        else:
+            few = state.replicas.least_swapped < policy.fewest_swaps
+            more = min(2 * self.n_replicas, policy.most_replicas)
+            state.replicas.forget_swaps()
+        if few and settings.n_replicas is None and more > self.n_replicas:
+            self.n_replicas, self.converged = more, False
+
+    def _starts_further(self, state, watch) -> bool:
+        """Start anew from larger weights if that may be better; return whether so.
+
+        Where units are independent the gradient vanishes, up to the third order of the
+        weights, if no two columns are dependent, though three may be, or single ones
+        have several modes. Ascents, where they are, show whether there is a higher
+        maximum.
+        """
+        if self.started_further:
+            return False
+        self.started_further = True
+        logits, rng = watch.units.logits, state.generators.initialisation
+        further = self.policy.further
+        if watch.ascent is None:
+            if not self.has_learned_nothing:
+                return False
+            state.move_to(watch.model.initial_params(logits, rng, further))
+            return True
+        starts = [
+            watch.model.initial_params(logits, rng, further)
+            for _ in range(watch.ascent.n_starts)
+        ]
+        tops = [watch.ascent.climb(start) for start in starts]
+        values = [watch.measure(top, state.n_updates)[0] for top in tops]
+        best = int(np.argmax(values))
+        if not values[best] > max(m.value for m in self.measures) + self.small:
+            return False
+        state.move_to(tops[best])
+        return True

@@ -1,0 +1,181 @@
+"""Settings and state of the contrastive loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sktem.boltzmann.learning.rounds import Rounds
+from sktem.boltzmann.learning.solvers import ContrastiveSolver, StepRule
+from sktem.boltzmann.learning.tempering import Replicas
+from sktem.boltzmann.machines.model import BoltzmannModel
+from sktem.e_step.random import Generators
+from sktem.history import History
+
+__all__ = ["ContrastiveSettings", "ContrastiveState"]
+
+
+@dataclass(frozen=True)
+class ContrastiveSettings:
+    """Settings of a run.
+
+    Attributes
+    ----------
+    model : BoltzmannModel
+        The model.
+    solver : ContrastiveSolver
+        The solver.
+    posterior : object
+        Expectations, a class of :mod:`sktem.boltzmann.learning.e_steps`.
+    step_size_e, step_size_m : StepRule
+        The steps a_t and b_t.
+    batch_size, n_epochs, n_pretrain : int
+        Rows per update, passes over the data, and those of pretraining.
+    n_chains, n_chains_e, n_replicas : int
+        Chains of the model, posterior chains per row, and temperatures of the former,
+        None for as many as they need to mix.
+    n_gibbs_e, n_gibbs_m : int
+        Transitions of posterior chains and of chains of the model.
+    momentum, weight_decay : float
+        Of the parameter updates.
+    adaptive : bool
+        Whether the entries of a step are adapted to the size of the gradient's.
+    tol : float or None
+        Rise of the likelihood that is not worth another round, None if not watched.
+    centering : bool
+        Whether updates are about the mean of each unit.
+    averaging : bool
+        Whether the result is an average of the parameters after each update.
+    rao_blackwell, binarize : bool
+        Conditional means in place of draws; draw the visible values at each visit.
+    """
+
+    model: BoltzmannModel
+    solver: ContrastiveSolver
+    posterior: Any
+    step_size_e: StepRule
+    step_size_m: StepRule
+    batch_size: int
+    n_epochs: int
+    n_pretrain: int
+    n_chains: int
+    n_chains_e: int
+    n_replicas: int | None
+    n_gibbs_e: int
+    n_gibbs_m: int
+    momentum: float
+    weight_decay: float
+    adaptive: bool
+    tol: float | None
+    centering: bool
+    averaging: bool
+    rao_blackwell: bool
+    binarize: bool
+
+
+@dataclass
+class ContrastiveState:
+    """State of a run; it can be pickled between epochs.
+
+    Attributes
+    ----------
+    params : ndarray of shape (n_parameters,)
+        Parameters theta.
+    generators : Generators
+        Sources of randomness.
+    chains : ndarray or None
+        Chains of the model.
+    replicas : Replicas or None
+        Warmer replicas of the chains of the model.
+    posterior_chains : ndarray of uint8 or None
+        Bits of the chains of each row, (n_rows, n_chains_e, n_bytes).
+    started : ndarray of bool or None
+        Which rows have chains.
+    mean : ndarray or None
+        Averaged posterior statistics.
+    centre : ndarray or None
+        Moving averages of the posterior means of the units.
+    average : ndarray or None
+        Average of the parameters, with more weight on the later ones.
+    n_averaged : int
+        Updates in it.
+    velocity : ndarray or None
+        Momentum of the parameters, with given steps.
+    first, second : ndarray or None
+        Averages of the gradient and of its square, with adapted steps.
+    n_moments : int
+        Updates in these averages.
+    n_updates, epoch : int
+        Updates and epochs so far.
+    begin, begin_updates : int
+        Epochs and updates before this fit, of those that it continues.
+    fraction : float
+        How far the steps are on the way from their first value to their last.
+    progress : float
+        How much of the round is over, counting the update to come.
+    rounds : Rounds
+        The measured log-likelihoods, and what they decide.
+    finished : tuple or None
+        Parameters and their average at the end of the last finished epoch.
+    stopped : bool
+        Whether a callback stopped the run.
+    interrupted : BaseException or None
+        What interrupted the run: Ctrl-C, or rows that could no longer be read.
+    cpu_time : float
+        Process CPU seconds so far.
+    gap : float
+        Squared norm of the last difference of the statistics.
+    reach : float
+        No parameter is larger in absolute value.
+    history : History
+        The record of the run.
+    """
+
+    params: np.ndarray
+    generators: Generators
+    chains: np.ndarray | None = None
+    replicas: Replicas | None = None
+    posterior_chains: np.ndarray | None = None
+    started: np.ndarray | None = None
+    mean: np.ndarray | None = None
+    centre: np.ndarray | None = None
+    average: np.ndarray | None = None
+    n_averaged: int = 0
+    velocity: np.ndarray | None = None
+    first: np.ndarray | None = None
+    second: np.ndarray | None = None
+    n_moments: int = 0
+    n_updates: int = 0
+    epoch: int = 0
+    begin: int = 0
+    begin_updates: int = 0
+    fraction: float = 0.0
+    progress: float = 1.0
+    rounds: Rounds = field(default_factory=Rounds)
+    finished: tuple | None = None
+    stopped: bool = False
+    interrupted: BaseException | None = None
+    cpu_time: float = 0.0
+    gap: float = float("nan")
+    reach: float = float("inf")
+    history: History = field(default_factory=History)
+
+    @property
+    def estimate(self) -> np.ndarray:
+        """The average of the parameters, or these themselves where there is none."""
+        return self.params if self.average is None else self.average
+
+    @property
+    def converged(self) -> bool:
+        """Whether the run has converged."""
+        return self.rounds.converged
+
+    def move_to(self, params, chains=None) -> None:
+        """Take other parameters, and chains, for which averages of gradients begin."""
+        self.params[...] = params
+        self.first = self.second = None
+        self.reach = float("inf")
+        if chains is not None and self.chains is not None:
+            self.chains[...] = chains

@@ -1,0 +1,147 @@
+"""Steps of the M-step: along the gradient, or adapted to the size of its entries."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.model import LARGEST_PARAMETER
+
+__all__ = ["average", "m_step"]
+
+#: Share of the past in the average of the squared gradient (Kingma and Ba 2015).
+PAST_SQUARES = 0.999
+#: Added to the root of the averaged squares: about that of a pair of frequent units in
+#: a batch of 100. Rarer ones, whose gradients are mostly noise, get shorter steps.
+TYPICAL_ROOT = 0.03
+#: The average of the parameters is about one over the last tenth of the updates.
+POWER = 8
+
+
+def m_step(settings, state, negative) -> None:
+    """Move the parameters along the difference of the statistics, (8)."""
+    model, params = settings.model, state.params
+    arrays = arrays_of(params)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if model.fuses(params):
+            one_pass = _adapted_at_once if settings.adaptive else _plain_at_once
+            length = one_pass(settings, state, negative)
+        else:
+            gradient = arrays.difference(state.mean, negative)
+            if settings.weight_decay:
+                weights = slice(model.weights_from, None)
+                gradient[weights] -= settings.weight_decay * params[weights]
+            state.gap = float(gradient @ gradient)
+            step = (_adapted if settings.adaptive else _plain)(
+                settings, state, gradient
+            )
+            params += step
+            length = float(step @ step)
+        state.reach += length**0.5
+    # No parameter can be beyond the sum of the steps, so that few updates need a look.
+    if model.gaussian or not state.reach < LARGEST_PARAMETER:
+        if model.project(params):
+            state.history.events["diverged"] += 1
+            if state.velocity is not None:
+                state.velocity[:] = 0.0
+        state.reach = float(arrays.xp.max(arrays.xp.abs(params)))
+
+
+def _plain(settings, state, step):
+    """Return b_t times the gradient, about the centre and with momentum if wanted."""
+    if settings.centering:
+        settings.model.centred(step, state.centre)
+    step *= _plain_rate(settings, state)
+    if not settings.momentum:
+        return step
+    state.velocity *= settings.momentum
+    state.velocity += step
+    return state.velocity
+
+
+def _plain_rate(settings, state):
+    """Return b_t; count it, and prepare the momentum."""
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    state.rounds.travelled += rate / (1.0 - settings.momentum)
+    if settings.momentum and state.velocity is None:
+        state.velocity = arrays_of(state.params).xp.zeros_like(state.params)
+    return rate
+
+
+def _plain_at_once(settings, state, negative):
+    """Move the parameters as `_plain` says and return the squared length."""
+    rates = settings.weight_decay, settings.momentum, _plain_rate(settings, state)
+    state.gap, length = settings.model.plain_step(
+        state.params, state.velocity if settings.momentum else None, state.mean,
+        negative, state.centre if settings.centering else None,
+        np.array(rates, np.float32),
+    )  # fmt: skip
+    return length
+
+
+def _adapted(settings, state, gradient):
+    """Return a step whose entries are about of one size, that of Kingma and Ba (2015).
+
+    The averages are of the gradient along the parameters of the centred units, so that
+    the step is along the gradient times a positive matrix.
+    """
+    model = settings.model
+    xp = arrays_of(gradient).xp
+    if settings.centering:
+        model.centre_weights(gradient, state.centre)
+    rate, share_squares = _adapted_rates(settings, state)
+    past = settings.momentum
+    state.first *= past
+    state.first += (1.0 - past) * gradient
+    gradient *= gradient
+    gradient *= 1.0 - PAST_SQUARES
+    state.second *= PAST_SQUARES
+    state.second += gradient
+    roots = xp.sqrt(state.second / share_squares)
+    roots += TYPICAL_ROOT
+    step = state.first / roots
+    step *= rate
+    if settings.centering:
+        model.centre_biases(step, state.centre)
+    return step
+
+
+def _adapted_rates(settings, state):
+    """Return the rate of an adapted step and what averaged squares are too small by."""
+    if state.first is None:
+        zeros_like = arrays_of(state.params).xp.zeros_like
+        state.first, state.second = zeros_like(state.params), zeros_like(state.params)
+        state.n_moments = 0
+    state.n_moments += 1
+    # Averages that began at zero are too small by such a factor.
+    share = 1.0 - settings.momentum**state.n_moments
+    rate = settings.step_size_m(state.n_updates, state.fraction)
+    return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
+
+
+def _adapted_at_once(settings, state, negative):
+    """Move the parameters as `_adapted` says and return the squared length."""
+    rate, share_squares = _adapted_rates(settings, state)
+    past = settings.momentum
+    rates = (
+        settings.weight_decay, past, 1.0 - past, PAST_SQUARES, 1.0 - PAST_SQUARES, rate,
+        1.0 / share_squares, TYPICAL_ROOT,
+    )  # fmt: skip
+    state.gap, length = settings.model.adapted_step(
+        state.params, (state.first, state.second), state.mean, negative,
+        state.centre if settings.centering else None, np.array(rates, np.float32),
+    )  # fmt: skip
+    return length
+
+
+def average(settings, state):
+    """Average the parameters, the n-th with a weight of about n to the POWER."""
+    if not settings.averaging:
+        state.average, state.n_averaged = None, 0
+        return
+    if state.average is None:
+        state.average, state.n_averaged = arrays_of(state.params).copy(state.params), 1
+        return
+    state.n_averaged += 1
+    share = (POWER + 1) / (state.n_averaged + POWER)
+    state.average += share * (state.params - state.average)

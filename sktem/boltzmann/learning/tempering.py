@@ -1,0 +1,218 @@
+"""Parallel tempering: chains of a machine that change places with warmer replicas.
+
+The replicas of a chain lie on the path from independent units to the machine. After its
+transitions each is compared with the next one, and the two change places with the
+probability of Metropolis, so that the distribution of all of them together stays what
+it is. What is warm moves between modes, and carries the cold chain along.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.learning.e_steps import draw_seed
+from sktem.boltzmann.machines.model import Moments
+
+__all__ = ["Replicas", "correlation_of_chains", "free_moments"]
+
+
+@dataclass
+class Replicas:
+    """The warmer replicas of chains.
+
+    Attributes
+    ----------
+    chains : list of array
+        Chains of each temperature, the warmest first, without those of the machine.
+    n_swaps, n_tries : ndarray of float
+        Chains that have changed places with the next temperature, and that might have.
+    X, observed : array of shape (n, n_visible) or None
+        Visible values that all replicas of a chain share, and which are observed.
+    n_moves : int
+        Transitions so far.
+    """
+
+    chains: list[Any]
+    n_swaps: np.ndarray
+    n_tries: np.ndarray
+    X: Any = None
+    observed: Any = None
+    n_moves: int = 0
+
+    @classmethod
+    def of(cls, model, params, n_replicas, n, rng, X=None, observed=None) -> Replicas:
+        """Return replicas of n chains, at fair coins.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The machine.
+        params : array of shape (n_parameters,)
+            Its parameters.
+        n_replicas : int
+            Temperatures, with that of the machine.
+        n : int
+            Chains.
+        rng : numpy.random.Generator
+            Source of randomness.
+        X, observed : array of shape (n, n_visible) or None, default=None
+            Visible values, and which are observed; None for chains of the model.
+
+        Returns
+        -------
+        Replicas
+            The replicas.
+        """
+        warm = n_replicas - 1
+        chains = [model.new_chains(n, rng, params) for _ in range(warm)]
+        return cls(chains, np.zeros(warm), np.zeros(warm), X, observed)
+
+    @property
+    def least_swapped(self) -> float:
+        """The smallest share of swaps between neighbours, NaN before any try."""
+        with np.errstate(invalid="ignore"):
+            return float(np.min(self.n_swaps / self.n_tries))
+
+    def forget_swaps(self) -> None:
+        """Count swaps from now on."""
+        self.n_swaps, self.n_tries = 0 * self.n_swaps, 0 * self.n_tries
+
+    def move(self, model, params, cold, n_sweeps, rng) -> Any:
+        """Move the replicas and the chains of the machine, and let them change places.
+
+        Parameters
+        ----------
+        model : BoltzmannModel
+            The machine.
+        params : array of shape (n_parameters,)
+            Its parameters.
+        cold : array
+            Chains of the machine; they may be changed.
+        n_sweeps : int
+            Transitions, with swaps after each.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        array
+            The chains of the machine.
+        """
+        start = model.independent(params)
+        betas = np.linspace(0.0, 1.0, len(self.chains) + 1).tolist()
+        rungs = [start + beta * (params - start) for beta in betas[:-1]] + [params]
+        chains = [*self.chains, cold]
+        given = self.X, self.observed
+        for _ in range(n_sweeps):
+            for k, rung in enumerate(rungs):
+                chains[k] = model.moved(rung, chains[k], 1, draw_seed(rng), *given)
+            # Even pairs and odd pairs in turn: no chain is in two at once.
+            for k, (warm, cool) in enumerate(pairwise(rungs)):
+                if k % 2 == self.n_moves % 2:
+                    self._swap(model, warm, cool, chains, k, rng)
+            self.n_moves += 1
+        self.chains = chains[:-1]
+        return chains[-1]
+
+    def _swap(self, model, warm, cool, chains, k, rng):
+        """Let chains of one temperature change places with those of the next."""
+        one, two = chains[k], chains[k + 1]
+
+        def rise(rung):
+            given = self.X, self.observed
+            return model.log_densities(rung, two, *given) - model.log_densities(
+                rung, one, *given
+            )
+
+        gain = rise(warm) - rise(cool)
+        arrays = arrays_of(gain)
+        uniforms = arrays.asarray(rng.random(gain.shape[0]))
+        # NaN rejects.
+        swapped = arrays.xp.log(uniforms) < gain
+        where = arrays_of(one).xp.where
+        mask = model.by_chain(swapped)
+        chains[k], chains[k + 1] = where(mask, two, one), where(mask, one, two)
+        self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
+        self.n_tries[k] += gain.shape[0]
+
+
+def correlation_of_chains(model, params, chains, n_sweeps, rng) -> float:
+    """Return the correlation of chains of a machine with their own states before.
+
+    Near 0, the chains have forgotten where they were; near the share of the variance
+    that lies between the modes, each has stayed in one of them.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : array of shape (n_parameters,)
+        Its parameters.
+    chains : array
+        Chains of the machine, which are left as they are.
+    n_sweeps : int
+        Transitions between both states.
+    rng : numpy.random.Generator
+        Source of randomness.
+
+    Returns
+    -------
+    float
+        The correlation of visible units about their means over the chains; NaN where
+        all are the same.
+    """
+    copies = model.unpack(model.pack(chains))
+    moved = model.moved(params, copies, n_sweeps, draw_seed(rng))
+    before, after = (
+        _numbers(model.visible_draws(params, None, None, these, draw_seed(rng)))
+        for these in (chains, moved)
+    )
+    mean = 0.5 * (before.mean(axis=0) + after.mean(axis=0))
+    before, after = before - mean, after - mean
+    squares = np.sum(before**2) * np.sum(after**2)
+    if not squares > 0:
+        return float("nan")
+    return float(np.sum(before * after) / np.sqrt(squares))
+
+
+def _numbers(values):
+    """Return values as a NumPy array of float64."""
+    return np.array(values.tolist(), np.float64)
+
+
+def free_moments(
+    model, params, cold, replicas, n_sweeps, rng, rao_blackwell
+) -> Moments:
+    """Return the mean statistics of chains of the machine that have moved.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : array of shape (n_parameters,)
+        Its parameters.
+    cold : array
+        Chains of the machine; they may be changed.
+    replicas : Replicas or None
+        The warmer ones; None moves the chains alone.
+    n_sweeps : int
+        Transitions.
+    rng : numpy.random.Generator
+        Source of randomness.
+    rao_blackwell : bool
+        Conditional means in place of last draws.
+
+    Returns
+    -------
+    Moments
+        Mean statistics and the chains.
+    """
+    if replicas is not None:
+        cold = replicas.move(model, params, cold, max(n_sweeps - 1, 1), rng)
+        n_sweeps = 1
+    return model.free_gibbs(params, cold, n_sweeps, draw_seed(rng), rao_blackwell)

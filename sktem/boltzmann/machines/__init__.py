@@ -1,0 +1,1 @@
+"""Boltzmann machines: their units, weights, transitions and sums."""

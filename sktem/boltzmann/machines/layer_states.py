@@ -1,0 +1,360 @@
+"""States of layered machines: fields, draws and mean statistics.
+
+All is matrix products and the operations of
+:mod:`sktem.boltzmann.machines.layer_operations`, so that it runs on the namespace and
+device of what it is given.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.layer_layout import LayerLayout
+from sktem.boltzmann.machines.layer_operations import operations_of
+
+__all__ = ["LayerStates"]
+
+
+class LayerStates:
+    """Fields, draws, means and mean statistics of layers."""
+
+    #: Factors of the fields of the odd and of the even units.
+    up = down = 1.0
+
+    def __init__(self, layout: LayerLayout):
+        self.layout = layout
+
+    # Fields.
+
+    def odd_fields(self, params, even, first=0):
+        """Return the contribution of even units from an index on to the odd fields."""
+        arrays = operations_of(params)
+        if len(self.layout.blocks) == 1:
+            return arrays.product(even, self.layout.matrix(params, 0)[first:, :])
+        dtype = arrays.xp.result_type(params, even)
+        out = arrays.full((even.shape[0], self.layout.n_odd), 0.0, dtype)
+        for block, (rows, columns, _) in enumerate(self.layout.blocks):
+            start = max(rows.start, first)
+            matrix = self.layout.matrix(params, block)[start - rows.start :, :]
+            part = even[:, start - first : rows.stop - first]
+            out[:, columns] = arrays.product(part, matrix)
+        return out
+
+    def visible_fields(self, params, X):
+        """Return the contribution of the visible units to the odd fields."""
+        arrays = operations_of(params)
+        fields = arrays.product(X, self.layout.weights_between(params, 0))
+        if len(self.layout.blocks) == 1:
+            return fields
+        out = arrays.full((X.shape[0], self.layout.n_odd), 0.0, fields.dtype)
+        out[:, : fields.shape[1]] = fields
+        return out
+
+    def even_fields(self, params, odd, first=0):
+        """Return the fields of the even units from an index on, without biases."""
+        arrays = operations_of(params)
+        if len(self.layout.blocks) == 1:
+            return arrays.product(odd, self.layout.matrix(params, 0)[first:, :].T)
+        dtype = arrays.xp.result_type(params, odd)
+        out = arrays.full((odd.shape[0], self.layout.n_even), 0.0, dtype)
+        for block, (rows, columns, _) in enumerate(self.layout.blocks):
+            matrix = self.layout.matrix(params, block).T
+            out[:, rows] += arrays.product(odd[:, columns], matrix)
+        return arrays.contiguous(out[:, first:])
+
+    def draw_even(self, params, odd, draws, first=0):
+        """Return draws of the even units from an index on, given the odd ones."""
+        fields = self.even_fields(params, odd, first)
+        biases = self.layout.even_biases(params)[first:]
+        if first:
+            return draws.units(fields, 0, biases)
+        for block in self.layout.visible_blocks:
+            fields = block.draw(params, fields, biases, draws)
+        n = self.layout.first_binary
+        return draws.units(fields, n, biases[n:])
+
+    # Draws and means.
+
+    def transitions(self, params, chains, n_sweeps, draws, X=None, observed=None):
+        """Move chains, all units free or some clamped.
+
+        Parameters
+        ----------
+        params : array of float32 of shape (n_parameters,)
+            Parameters.
+        chains : array of float32 of shape (n, n_odd)
+            Chains; they may be overwritten.
+        n_sweeps : int
+            Transitions, at least 1.
+        draws : object
+            Source of the draws, from :func:`operations_of`.
+        X : array of float32 of shape (n, n_visible) or None, default=None
+            Clamped values.
+        observed : array of bool of shape (n, n_visible) or None, default=None
+            Which are clamped, None for all.
+
+        Returns
+        -------
+        even : array of float32 of shape (n, n_even)
+            Draws given the odd units of the last but one draw.
+        means : array of float32 of shape (n, n_odd)
+            Means of the odd units given `even`, from which `chains` were drawn.
+        """
+        operations = operations_of(params)
+        biases = self.layout.odd_biases(params)
+        if X is not None and observed is None:
+            even, fields = self._clamped(params, chains, n_sweeps, draws, X)
+            return even, operations.means(fields, biases)
+        for sweep in range(n_sweeps):
+            even = self.draw_even(params, chains, draws)
+            if X is not None:
+                drawn = even[:, : self.layout.n_visible]
+                even[:, : self.layout.n_visible] = operations.xp.where(
+                    observed, X, drawn
+                )
+            fields = self.odd_fields(params, even)
+            if sweep < n_sweeps - 1:
+                chains = draws.units(fields, 0, biases)
+        return even, operations.means(fields, biases)
+
+    def _clamped(self, params, chains, n_sweeps, draws, X):
+        """Return even units and odd fields of `transitions` with all of X clamped."""
+        operations, n = operations_of(params), self.layout.n_visible
+        if self.layout.n_even == n:
+            return X, self.odd_fields(params, X)
+        # Clamped units add the same to the fields in every sweep.
+        below = self.visible_fields(params, X)
+        for sweep in range(n_sweeps):
+            upper = self.draw_even(params, chains, draws, first=n)
+            fields = self.odd_fields(params, upper, first=n)
+            fields += below
+            if sweep < n_sweeps - 1:
+                chains = draws.units(fields, 0, self.layout.odd_biases(params))
+        return operations.concat([X, upper], axis=1), fields
+
+    def mean_statistics(self, even, odd, squares=None, n=None, shares=None):
+        """Return the sum over rows of phi, over n (their number, if None).
+
+        With `shares`, an array for NumPy only, rows count by their shares instead.
+        """
+        arrays = operations_of(even)
+        xp = arrays.xp
+        n = even.shape[0] if n is None else n
+        dtype = xp.result_type(even, odd)
+        even, odd = arrays.astype(even, dtype), arrays.astype(odd, dtype)
+        out = arrays.empty(self.layout.n_parameters, dtype)
+        share = arrays.full(even.shape[0], 1.0 / n, dtype) if shares is None else shares
+        # The smaller factor is scaled, not the product.
+        odd = odd * (1.0 / n if shares is None else shares[:, None])
+        arrays.product(share, even, self.layout.even_biases(out))
+        self.layout.odd_biases(out)[:] = xp.sum(odd, axis=0)
+        if self.layout.gaussian:
+            if squares is None:
+                squares = even[:, : self.layout.n_normal] ** 2
+            self.layout.precisions(out)[:] = -0.5 * (share @ squares)
+        for block, (rows, columns, _) in enumerate(self.layout.blocks):
+            matrix = self.layout.matrix(out, block)
+            arrays.product(even[:, rows].T, odd[:, columns], matrix)
+        return out
+
+    def mean_field(self, params, X, observed, n_iterations):
+        """Return the means of even and odd units under mean field, see the machine."""
+        operations, n = operations_of(params), self.layout.n_visible
+        biases = self.layout.odd_biases(params)
+        if observed is None:
+            return self._clamped_means(params, X, n_iterations)
+        where = operations.xp.where
+        even = operations.full((X.shape[0], self.layout.n_even), 0.5, X.dtype)
+        start = operations.xp.full_like(X, 0.5)
+        for block in self.layout.visible_blocks:
+            start[:, block.columns] = block.start
+        even[:, :n] = where(observed, X, start)
+        odd = operations.means(self.odd_fields(params, even), biases)
+        for _ in range(n_iterations - 1):
+            even = self.even_means(params, self.even_fields(params, odd))
+            even[:, :n] = where(observed, X, even[:, :n])
+            odd = operations.means(self.odd_fields(params, even), biases)
+        return even, odd
+
+    def _clamped_means(self, params, X, n_iterations):
+        """Return means of even and odd units given all of X."""
+        operations, n = operations_of(params), self.layout.n_visible
+        biases = self.layout.odd_biases(params)
+        if self.layout.n_even == n:
+            return X, operations.means(self.odd_fields(params, X), biases)
+        below = self.visible_fields(params, X)
+        upper = operations.full((X.shape[0], self.layout.n_even - n), 0.5, X.dtype)
+        odd = operations.means(self.odd_fields(params, upper, n) + below, biases)
+        for _ in range(n_iterations - 1):
+            fields = self.even_fields(params, odd, first=n)
+            upper = self.even_means(params, fields, first=n)
+            odd = operations.means(self.odd_fields(params, upper, n) + below, biases)
+        return operations.concat([X, upper], axis=1), odd
+
+    def even_means(self, params, fields, first=0):
+        """Turn fields of the even units from an index on into means, in place."""
+        operations, biases = (
+            operations_of(params),
+            self.layout.even_biases(params)[first:],
+        )
+        if not self.layout.visible_blocks or first:
+            return operations.means(fields, biases)
+        for block in self.layout.visible_blocks:
+            block.means(params, fields, biases)
+        n = self.layout.first_binary
+        if self.layout.n_even > n:
+            rest = operations.contiguous(fields[:, n:])
+            fields[:, n:] = operations.means(rest, biases[n:])
+        return fields
+
+    def visible_part(self, params, X):
+        """Return the part of the visible units in the log-potential, in float64."""
+        arrays = arrays_of(params)
+        wide = arrays.xp.float64
+        X = arrays.astype(X, wide)
+        out = X @ arrays.astype(
+            self.layout.even_biases(params)[: self.layout.n_visible], wide
+        )
+        if self.layout.gaussian:
+            squares = X[:, : self.layout.n_normal] ** 2
+            out -= 0.5 * (squares @ arrays.astype(self.layout.precisions(params), wide))
+        return out
+
+    def independent(self, params):
+        """Return biases with neighbours on half the time, and no weights."""
+        arrays, layout = arrays_of(params), self.layout
+        start = arrays.copy(params)
+        start[layout.weights_from :] = 0.0
+        half = arrays.full((1, layout.n_odd), 0.5, params.dtype)
+        layout.even_biases(start)[:] += self.even_fields(params, half)[0, :]
+        half = arrays.full((1, layout.n_even), 0.5, params.dtype)
+        for block in layout.visible_blocks:
+            half[:, block.columns] = block.start
+        if layout.gaussian:
+            layout.precisions(start)[:] = 1.0
+        layout.odd_biases(start)[:] += self.odd_fields(params, half)[0, :]
+        return start
+
+    def log_densities(self, params, chains, X=None, observed=None):
+        """Return the log of the unnormalised probability of each chain."""
+        arrays, layout = operations_of(params), self.layout
+        wide, n = arrays.xp.float64, layout.first_binary
+        fields = self.even_fields(params, chains) + layout.even_biases(params)
+        rest = arrays.contiguous(fields[:, n:])
+        nothing, all_of_it = (0.0, 0.0), (1.0, 0.0)
+        out = arrays.softplus_change(rest, rest, nothing, all_of_it)
+        out += rest.shape[1] * float(np.log(2.0))
+        fields = arrays.astype(fields, wide)
+        out += arrays.astype(chains @ layout.odd_biases(params), wide)
+        exact = arrays.astype(params, wide)
+        for block in layout.visible_blocks:
+            out += block.log_sums(exact, fields)
+            out += block.constant(exact)
+        if X is not None:
+            out += self._clamping(exact, fields, arrays.astype(X, wide), observed)
+        return out
+
+    def _clamping(self, params, fields, X, observed):
+        """Return how a chain's log-density changes as visible units are clamped."""
+        xp, layout = arrays_of(params).xp, self.layout
+        fields = fields[:, : layout.n_visible]
+        sums = xp.logaddexp(xp.zeros_like(fields), fields)
+        for block in layout.visible_blocks:
+            sums[:, block.columns] = block.log_sums_by_unit(params, fields)
+        values = X * fields
+        if layout.gaussian:
+            n = layout.n_normal
+            values[:, :n] -= 0.5 * X[:, :n] ** 2 * layout.precisions(params)
+        change = values - sums
+        if observed is not None:
+            change = xp.where(observed, change, xp.zeros_like(change))
+        return xp.sum(change, axis=1)
+
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        arrays = arrays_of(gradient)
+        xp = arrays.xp
+        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
+        along_even, along_odd = (
+            self.layout.even_biases(gradient),
+            self.layout.odd_biases(gradient),
+        )
+        for block, (rows, columns, _) in enumerate(self.layout.blocks):
+            left = xp.stack([even[rows], along_even[rows]], axis=1)
+            right = xp.stack([along_odd[columns], odd[columns]], axis=0)
+            matrix = self.layout.matrix(gradient, block)
+            matrix -= left @ right
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        even, odd = self.layout.even_biases(centre), self.layout.odd_biases(centre)
+        # Both from the step of the weights, before either is changed.
+        to_even = self.even_fields(step, odd[None, :])[0, :]
+        to_odd = self.odd_fields(step, even[None, :])[0, :]
+        self.layout.even_biases(step)[:] -= to_even
+        self.layout.odd_biases(step)[:] -= to_odd
+
+    def plain_step(self, params, velocity, positive, negative, centre, rates):
+        """Move parameters of NumPy along the gradient, see the kernel.
+
+        Return the squared norms of the gradient and of the step.
+        """
+        layout, n = self.layout, self.layout.weights_from
+        _, past, rate = rates
+        centred = centre is not None
+        gradient = positive[:n] - negative[:n]
+        centre = gradient if centre is None else centre
+        to_even = np.zeros(layout.n_even, params.dtype)
+        to_odd = np.zeros(layout.n_odd, params.dtype)
+        gap, length = float(gradient @ gradient), 0.0
+        arrays = (params, params if velocity is None else velocity, positive, negative)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            squares = operations_of(params).plain_step(
+                *(layout.matrix(values, block) for values in arrays),
+                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
+                layout.even_biases(gradient)[rows],
+                layout.odd_biases(gradient)[columns], rates, centred, to_even[rows],
+                to_odd[columns],
+            )  # fmt: skip
+            gap, length = gap + squares[0], length + squares[1]
+        if centred:
+            layout.even_biases(gradient)[:] -= self.down * to_even
+            layout.odd_biases(gradient)[:] -= self.up * to_odd
+        step = rate * gradient
+        if velocity is not None:
+            step += past * velocity[:n]
+            velocity[:n] = step
+        params[:n] += step
+        return gap, length + float(step @ step)
+
+    def adapted_step(self, params, averages, positive, negative, centre, rates):
+        """Move parameters of NumPy along an adapted step, see the kernel.
+
+        Return the squared norms of the gradient and of the step.
+        """
+        layout, n = self.layout, self.layout.weights_from
+        gradient = positive[:n] - negative[:n]
+        centre = np.zeros(n, params.dtype) if centre is None else centre
+        to_even = np.zeros(layout.n_even, params.dtype)
+        to_odd = np.zeros(layout.n_odd, params.dtype)
+        gap, length = float(gradient @ gradient), 0.0
+        arrays = (params, *averages, positive, negative)
+        for block, (rows, columns, _) in enumerate(layout.blocks):
+            squares = operations_of(params).adapted_step(
+                *(layout.matrix(values, block) for values in arrays),
+                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
+                layout.even_biases(gradient)[rows],
+                layout.odd_biases(gradient)[columns], rates, to_even[rows],
+                to_odd[columns],
+            )  # fmt: skip
+            gap, length = gap + squares[0], length + squares[1]
+        _, past, now, past_squares, now_squares, rate, spread, root = rates
+        first, second = (values[:n] for values in averages)
+        first[:] = past * first + now * gradient
+        second[:] = past_squares * second + now_squares * gradient**2
+        step = rate * first / (np.sqrt(spread * second) + root)
+        layout.even_biases(step)[:] -= self.down * to_even
+        layout.odd_biases(step)[:] -= self.up * to_odd
+        params[:n] += step
+        return gap, length + float(step @ step)

@@ -1,0 +1,454 @@
+"""Boltzmann machine in layers: restricted and deep, as matrix products."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.machines.layer_layout import LayerLayout
+from sktem.boltzmann.machines.layer_operations import operations_of
+from sktem.boltzmann.machines.layer_states import LayerStates
+from sktem.boltzmann.machines.layer_sums import free_sums, row_sums
+from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
+from sktem.boltzmann.normalisation.elimination import (
+    POSTERIOR_WIDTH,
+    EliminationPlan,
+    posterior_plan,
+)
+from sktem.graphs import Graph, layered_graph
+from sktem.kernels.blocks import iterate_blocks, reduce_blocks
+
+__all__ = ["LayeredMachine"]
+
+#: Most units of one side whose states are enumerated.
+WIDEST_ENUMERATION = 16
+#: Least precision of a Gaussian unit, in units of what it started from.
+LEAST_PRECISION = 0.25
+
+
+class LayeredMachine(BoltzmannModel):
+    """Layers of units, each fully joined to the next; the first one is visible.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Units per layer, the visible one first.
+    gaussian : bool or int, default=False
+        Whether the visible units are real-valued, or how many of them, the first ones.
+    n_jobs : int or None, default=None
+        Threads.
+    variance_floor : float, default=0.01
+        Least variance of a Gaussian unit given the hidden ones.
+    eliminates : bool, default=True
+        Whether the hidden units of a narrow deep machine may be summed out, by compiled
+        loops that work on NumPy arrays only.
+    groups : sequence of int, default=()
+        Sizes of groups of visible units of which one is 1, see `LayerLayout`.
+
+    Attributes
+    ----------
+    layout : LayerLayout
+        Where units and parameters are.
+    states : LayerStates
+        Fields, draws and means.
+    """
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(
+        self,
+        sizes,
+        gaussian=False,
+        n_jobs=None,
+        variance_floor=0.01,
+        eliminates=True,
+        groups=(),
+    ):
+        self.layout = layout = LayerLayout(sizes, gaussian, groups)
+        self.states = LayerStates(layout)
+        self.n_jobs = n_jobs
+        self.variance_floor = variance_floor
+        self.sizes, self.gaussian = layout.sizes, layout.gaussian
+        self.n_visible, self.n_hidden = layout.n_visible, layout.n_hidden
+        self.n_parameters, self.weights_from = layout.n_parameters, layout.weights_from
+        self.largest_degree = layout.largest_degree
+        self.weighs_rows = len(self.sizes) == 2
+        self.plan = self._find_plan() if eliminates else None
+
+    def _find_plan(self) -> EliminationPlan | None:
+        # Two layers that are fully joined have the treewidth of the smaller one.
+        widths = [
+            min(pair) for pair in zip(self.sizes[1:], self.sizes[2:], strict=False)
+        ]
+        if not widths or max(widths) > POSTERIOR_WIDTH:
+            return None
+        return posterior_plan(Graph(layered_graph(self.sizes[1:])))
+
+    def __sklearn_array_api_convert__(self, converter):
+        """Return the machine that works on what a converter of arrays returns."""
+        moved = copy.copy(self)
+        numpy = arrays_of(converter(np.zeros(1))).is_numpy
+        moved.plan = self._find_plan() if numpy else None
+        return moved
+
+    @property
+    def has_exact_posterior(self) -> bool:
+        """Whether the hidden units can be summed out at little cost."""
+        return len(self.sizes) == 2 or self.plan is not None
+
+    @property
+    def _exact_plan(self) -> EliminationPlan:
+        if self.plan is None:
+            raise ValueError("the hidden units of this machine cannot be summed out")
+        return self.plan
+
+    def initial_params(self, logits, rng, size=0.5) -> np.ndarray:
+        """Return visible biases at the base rates and small weights."""
+        start = np.zeros(self.n_parameters, self.dtype)
+        for lower in range(len(self.sizes) - 1):
+            a, b = self.sizes[lower], self.sizes[lower + 1]
+            scale = size / np.sqrt(max(a, b))
+            draws = scale * rng.standard_normal((a, b))
+            self.layout.weights_between(start, lower)[:] = draws
+        if self.gaussian:
+            self.layout.precisions(start)[:] = 1.0
+        arrays = arrays_of(logits)
+        xp, params = arrays.xp, arrays.asarray(start)
+        weights = self.layout.weights_between(params, 0)
+        biases = arrays.astype(logits, xp.float32) - 0.5 * xp.sum(weights, axis=1)
+        self.layout.even_biases(params)[: self.n_visible] = biases
+        return params
+
+    def biases_by_unit(self, params):
+        """Return the biases of each layer."""
+        copy, layers = arrays_of(params).copy, range(len(self.sizes))
+        return [copy(self.layout.layer_biases(params, k)) for k in layers]
+
+    def weights_by_unit(self, params):
+        """Return the weights between each layer and the next, (lower, upper)."""
+        copy, layers = arrays_of(params).copy, range(len(self.sizes) - 1)
+        return [copy(self.layout.weights_between(params, k)) for k in layers]
+
+    def project(self, params) -> int:
+        """Bring parameters back into bounds, in place.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        int
+            How many were out of bounds or not finite; precisions do not count.
+        """
+        repaired = super().project(params)
+        if self.gaussian:
+            precisions, xp = self.layout.precisions(params), arrays_of(params).xp
+            precisions[:] = xp.clip(
+                precisions, LEAST_PRECISION, 1 / self.variance_floor
+            )
+        return repaired
+
+    def bound_precisions(self, low, high) -> None:
+        """Bring bounds of parameters within those of the precisions."""
+        if self.gaussian:
+            self.layout.precisions(low)[:] = LEAST_PRECISION
+            self.layout.precisions(high)[:] = 1 / self.variance_floor
+
+    # Chains.
+
+    def new_chains(self, n, rng, like=None):
+        """Return chains of fair coins, (n, n_odd)."""
+        coins = (rng.random((n, self.layout.n_odd)) < 0.5).astype(np.float32)
+        return coins if like is None else arrays_of(like).asarray(coins)
+
+    def drawn(self, means, rng):
+        """Return draws of binary units from their means, float32."""
+        return operations_of(means).drawn(means, rng)
+
+    @property
+    def visible_places(self):
+        """Where the visible units are: in front."""
+        return np.arange(self.n_visible)
+
+    def statistics_of(self, units, pairs):
+        """Return mean statistics from means of units and of products along edges."""
+        return self.layout.values_of(units, pairs)
+
+    def chains_of(self, units):
+        """Return chains from states of the binary units, layer by layer."""
+        first = self.layout.n_normal
+        padded = np.concatenate([np.zeros((first, units.shape[1]), units.dtype), units])
+        _, odd = self.layout.to_even_odd(
+            padded[: self.n_visible].T, padded[self.n_visible :].T
+        )
+        return np.ascontiguousarray(odd)
+
+    def pack(self, chains):
+        """Return chains as bits, one row of bytes per chain."""
+        return operations_of(chains).pack(chains)
+
+    def unpack(self, packed):
+        """Return the chains that `pack` has packed."""
+        return operations_of(packed).unpack(packed, self.layout.n_odd)
+
+    # Expectations under the posterior and under the model.
+
+    def posterior_gibbs(
+        self, params, X, observed, chains, n_sweeps, seed, rao_blackwell=True
+    ) -> Moments:
+        """Move posterior chains and return the mean of phi."""
+        return self._moments(params, chains, n_sweeps, seed, rao_blackwell, X, observed)
+
+    def free_gibbs(self, params, chains, n_sweeps, seed, rao_blackwell=True) -> Moments:
+        """Move chains of the model and return the mean of phi."""
+        return self._moments(params, chains, n_sweeps, seed, rao_blackwell)
+
+    def _moments(
+        self, params, chains, n_sweeps, seed, rao_blackwell, X=None, observed=None
+    ) -> Moments:
+        """Move chains and return mean statistics, by blocks of rows."""
+        operations, n = operations_of(params), chains.shape[0]
+        new = operations.empty((n, self.layout.n_odd), operations.xp.float32)
+
+        def block(start, stop):
+            part = slice(start, stop)
+            draws = operations.draws(seed, start)
+            even, means = self.states.transitions(
+                params,
+                chains[part, ...],
+                n_sweeps,
+                draws,
+                None if X is None else X[part, ...],
+                None if observed is None else observed[part, ...],
+            )
+            new[part, ...] = draws.from_means(means)
+            odd = means if rao_blackwell else new[part, ...]
+            return (self.states.mean_statistics(even, odd, n=n),)
+
+        size = operations.rows_per_block
+        (total,) = reduce_blocks(block, n, size, self._threads(operations))
+        return Moments(total, new)
+
+    def _threads(self, arrays):
+        # Other namespaces have their own threads, or a device.
+        return self.n_jobs if arrays.is_numpy else 1
+
+    def mean_field(self, params, X, observed, n_iterations):
+        """Return means of all units under mean field, or exactly for two layers.
+
+        Parameters
+        ----------
+        params : array of shape (n_parameters,)
+            Parameters.
+        X : array of shape (n, n_visible)
+            Visible values.
+        observed : array of bool of shape (n, n_visible) or None
+            What is observed.
+        n_iterations : int
+            Sweeps over the layers.
+
+        Returns
+        -------
+        even, odd : array
+            Means.
+        """
+        operations, n = operations_of(params), X.shape[0]
+        params = operations.astype(params, X.dtype)
+        if n <= operations.rows_per_block:
+            return self.states.mean_field(params, X, observed, n_iterations)
+        results = iterate_blocks(
+            lambda start, stop: self.states.mean_field(
+                params,
+                X[start:stop, :],
+                None if observed is None else observed[start:stop, :],
+                n_iterations,
+            ),
+            n,
+            operations.rows_per_block,
+            self._threads(operations),
+        )
+        return tuple(map(operations.concat, zip(*results, strict=True)))
+
+    def posterior_mean_field(self, params, X, observed, n_iterations) -> Moments:
+        """Return the mean of phi under mean field."""
+        even, odd = self.mean_field(params, X, observed, n_iterations)
+        squares = None
+        if self.gaussian:
+            n = self.layout.n_normal
+            squares = even[:, :n] ** 2
+            if observed is not None:
+                arrays = arrays_of(params)
+                precisions = arrays.astype(
+                    self.layout.precisions(params), squares.dtype
+                )
+                unseen = arrays.astype(~observed[:, :n], squares.dtype)
+                squares += unseen / precisions
+        return Moments(self.states.mean_statistics(even, odd, squares), means=odd)
+
+    def posterior_exact(self, params, X) -> Moments:
+        """Return the exact mean of phi given X."""
+        if len(self.sizes) == 2:
+            even, odd = self.mean_field(params, X, None, 1)
+            return Moments(self.states.mean_statistics(even, odd), means=odd)
+        fields, weights = self._hidden_problem(params, X)
+        _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
+        even, odd = self.layout.to_even_odd(X, means.T)
+        values = self.states.mean_statistics(even, odd)
+        begin = 0
+        for lower in range(1, len(self.sizes) - 1):
+            a, b = self.sizes[lower], self.sizes[lower + 1]
+            block = pairs[begin : begin + a * b].reshape(a, b)
+            self.layout.weights_between(values, lower)[:] = block / len(X)
+            begin += a * b
+        return Moments(values, means=odd)
+
+    def free_exact(self, params) -> tuple[float, np.ndarray]:
+        """Return log Z and the exact mean of phi, over the states of one side."""
+        return free_sums(self.states, params)
+
+    def rows_exact(self, params, X, shares=None) -> tuple[float, np.ndarray]:
+        """Return means over rows of `log_unnormalised` and of phi given them."""
+        if not self.weighs_rows:
+            return super().rows_exact(params, X)
+        return row_sums(self.states, params, X, shares)
+
+    def exact_cost(self, n_rows) -> float:
+        """Return the approximate cost of the exact likelihood and gradient in ns."""
+        width = self.layout.n_odd
+        if not self.layout.visible_blocks:
+            width = min(width, self.layout.n_even)
+        if width > WIDEST_ENUMERATION:
+            return np.inf
+        states = n_rows + 2.0**width
+        per_row = 0 if self.plan is None else 60 * self.plan.n_entries
+        return (
+            states * (self.n_parameters + 20 * self.layout.n_units) + n_rows * per_row
+        )
+
+    def _hidden_problem(self, params, X):
+        """Return fields of the hidden units given X, and the weights between them."""
+        first = X @ self.layout.weights_between(params, 0) + self.layout.layer_biases(
+            params, 1
+        )
+        others = [
+            self.layout.layer_biases(params, k) for k in range(2, len(self.sizes))
+        ]
+        rest = np.concatenate(others).astype(np.float64)
+        below = np.broadcast_to(rest, (len(X), len(rest)))
+        fields = np.concatenate([first, below], axis=1).T
+        return fields, self.layout.edge_weights(params, 1)
+
+    def independent(self, params):
+        """Return biases with neighbours on half the time, and no weights."""
+        return self.states.independent(params)
+
+    def log_densities(self, params, chains, X=None, observed=None):
+        """Return the log of the unnormalised probability of each chain."""
+        return self.states.log_densities(params, chains, X, observed)
+
+    def by_chain(self, values):
+        """Return values of chains as one column."""
+        return values[:, None]
+
+    def fuses(self, params) -> bool:
+        """Return whether steps in one pass take parameters of this kind."""
+        return arrays_of(params).is_numpy
+
+    def plain_step(self, params, velocity, positive, negative, centre, rates):
+        """Move parameters along the gradient."""
+        given = velocity, positive, negative, centre, rates
+        return self.states.plain_step(params, *given)
+
+    def adapted_step(self, params, averages, positive, negative, centre, rates):
+        """Move parameters along an adapted step."""
+        given = averages, positive, negative, centre, rates
+        return self.states.adapted_step(params, *given)
+
+    def centre_weights(self, gradient, centre) -> None:
+        """Turn a gradient into that along the parameters of centred units."""
+        self.states.centre_weights(gradient, centre)
+
+    def centre_biases(self, step, centre) -> None:
+        """Turn a step of the parameters of centred units into one of theta."""
+        self.states.centre_biases(step, centre)
+
+    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+        """Return posterior marginals, exact where possible, else mean field."""
+        if self.plan is not None:
+            fields, weights = self._hidden_problem(params, X)
+            return self._exact_plan.marginals(fields, weights, self.n_jobs)[1].T
+        steps = 1 if len(self.sizes) == 2 else n_iterations
+        return self.layout.hidden_of(*self.mean_field(params, X, None, steps))
+
+    def hidden_means_given(self, params, X, observed, n_iterations):
+        """Return mean-field marginals given a part of the visible units."""
+        return self.layout.hidden_of(
+            *self.mean_field(params, X, observed, n_iterations)
+        )
+
+    def visible_sweep(self, params, chains, seed):
+        """Return the chains: visible units are drawn from them, see `visible_draws`."""
+        return chains
+
+    def visible_draws(self, params, X, observed, chains, seed):
+        """Return draws of the visible units given chains, with X where observed."""
+        operations = operations_of(params)
+        even = self.states.draw_even(params, chains, operations.draws(seed))
+        drawn = even[:, : self.n_visible]
+        return drawn if X is None else operations.xp.where(observed, X, drawn)
+
+    def visible_means(self, params, X, observed, chains):
+        """Return means of the visible units given chains, with X where observed."""
+        fields = self.states.even_fields(params, chains)
+        means = self.states.even_means(params, fields)[:, : self.n_visible]
+        return arrays_of(params).xp.where(observed, X, means)
+
+    def log_unnormalised(self, params, X) -> np.ndarray:
+        """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""
+        out = self.states.visible_part(params, X)
+        if self.plan is not None:
+            fields, weights = self._hidden_problem(params, X)
+            return out + self._exact_plan.log_sums(fields, weights, self.n_jobs)
+        arrays = arrays_of(params)
+        xp, wide = arrays.xp, arrays.xp.float64
+        params = arrays.astype(params, X.dtype)
+        fields = X @ self.layout.weights_between(params, 0) + self.layout.odd_biases(
+            params
+        )
+        return out + xp.sum(
+            xp.logaddexp(xp.zeros_like(fields), fields), axis=1, dtype=wide
+        )
+
+    def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
+        """Return the mean-field lower bound of `log_unnormalised`."""
+        even, odd = self.mean_field(params, X, observed, n_iterations)
+        visible = even[:, : self.n_visible]
+        arrays = arrays_of(params)
+        wide = arrays.xp.float64
+        hidden, odd = even[:, self.n_visible :], arrays.astype(odd, wide)
+        even, params = arrays.astype(even, wide), arrays.astype(params, wide)
+        potential = self.states.odd_fields(params, even) + self.layout.odd_biases(
+            params
+        )
+        out = arrays.row_dots(potential, odd) + self.states.visible_part(
+            params, visible
+        )
+        hidden = arrays.astype(hidden, wide)
+        out += hidden @ self.layout.even_biases(params)[self.n_visible :]
+        out += entropy(arrays.concat([hidden, odd], axis=1).T)
+        if observed is None:
+            return out
+        # What is observed has no entropy.
+        unseen, visible = arrays.astype(~observed, wide), arrays.astype(visible, wide)
+        for block in self.layout.visible_blocks:
+            out += block.entropies(params, visible, unseen)
+        n = self.layout.first_binary
+        return out + entropy((unseen[:, n:] * visible[:, n:]).T)
+
+    def as_graph(self, params):
+        """Return graph, biases, weights and a constant whose sum over states is Z."""
+        return self.layout.as_graph(params)

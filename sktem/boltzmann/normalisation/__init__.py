@@ -1,0 +1,1 @@
+"""Log Z of Boltzmann machines: exact, annealed, bracketed."""

@@ -1,0 +1,256 @@
+"""Brackets of log Z: importance sampling annealed from both ends.
+
+Runs from independent units to the machine estimate Z, mostly too low where they are
+short; runs the other way, from states of the machine, estimate 1 / Z, so that their
+value is mostly too high. Both together give the estimate of least variance (Bennett
+1976), and they disagree where the runs are too short. They also do where the states
+that the latter began with are not those of the machine: if all are from a part A of
+its states, the reverse value is off by the logarithm of P(A) over the share of the
+forward runs that end there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from sktem.boltzmann.normalisation.ais import (
+    AISResult,
+    anneal,
+    estimate_of,
+    inverse_temperatures,
+)
+from sktem.boltzmann.normalisation.annealing_paths import new_path
+from sktem.progress import counted
+
+__all__ = [
+    "PartitionBracket",
+    "bracket_log_partition",
+    "reverse_annealed_importance_sampling",
+]
+
+LABEL = "Temperatures of reverse annealed importance sampling"
+#: Standard errors between an estimate and its end of a bracket, and between two
+#: estimates that disagree.
+MARGIN, DISAGREEMENT = 2.0, 3.0
+#: Effective sample size, as a share of the runs, below which an end is not trusted.
+TRUSTED_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class PartitionBracket:
+    """Estimates of log Z from both ends.
+
+    Attributes
+    ----------
+    value, standard_error : float
+        Bennett's estimate from both, and its error.
+    forward, reverse : AISResult
+        The estimates from independent units and from states of the machine.
+    """
+
+    value: float
+    standard_error: float
+    forward: AISResult
+    reverse: AISResult
+
+    @property
+    def _crossed(self) -> bool:
+        """Whether the reverse estimate is the lower one, beyond both errors."""
+        return _bound(self.reverse, MARGIN) < _bound(self.forward, -MARGIN)
+
+    @property
+    def lower(self) -> float:
+        """The forward estimate less two standard errors; the lower end if crossed."""
+        return _bound(self.reverse if self._crossed else self.forward, -MARGIN)
+
+    @property
+    def upper(self) -> float:
+        """The reverse estimate plus two standard errors; the upper end if crossed."""
+        return _bound(self.forward if self._crossed else self.reverse, MARGIN)
+
+    @property
+    def effective_sample_size(self) -> float:
+        """The smaller of the two."""
+        sizes = self.forward.effective_sample_size, self.reverse.effective_sample_size
+        return min(sizes)
+
+    @property
+    def n_runs(self) -> int:
+        """Runs from each end."""
+        return self.forward.n_runs
+
+    @property
+    def n_temperatures(self) -> int:
+        """Steps of each run."""
+        return self.forward.n_temperatures
+
+    @property
+    def doubt(self) -> str:
+        """Why the estimate is not to be trusted; empty where it is."""
+        forward, reverse = self.forward, self.reverse
+        gap = reverse.value - forward.value
+        error = np.hypot(forward.standard_error, reverse.standard_error)
+        enough = TRUSTED_SHARE * self.n_runs
+        if gap < -DISAGREEMENT * error and forward.effective_sample_size >= enough:
+            return (
+                "the chains that reverse runs began with have missed a part of the "
+                "states, as chains do that stay in one mode; trust the forward estimate"
+            )
+        if not gap <= DISAGREEMENT * error:
+            return (
+                "the runs are too short (increase n_temperatures), or the chains that "
+                "reverse runs began with have missed a part of the states"
+            )
+        if self.effective_sample_size < enough:
+            return "the runs are too short; increase n_temperatures"
+        if self._crossed:
+            return "the ends are on the wrong sides; increase n_temperatures or n_runs"
+        return ""
+
+
+def _bound(estimate, margin):
+    """Return an estimate plus some standard errors."""
+    return estimate.value + margin * estimate.standard_error
+
+
+def reverse_annealed_importance_sampling(
+    model, params, chains, rng, n_temperatures=1000, schedule="adaptive", *, verbose=0
+):
+    """Estimate log Z of a Boltzmann machine from states of it.
+
+    The mean weight estimates 1 / Z without bias if the chains are draws from the
+    machine. Where they are not, as when all of them are in one mode, the value is
+    wrong, and nothing in it says so: see `bracket_log_partition`.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : ndarray of shape (n_parameters,)
+        Its parameters.
+    chains : ndarray
+        Chains of the model, one for each run.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n_temperatures : int, default=1000
+        Steps of each run.
+    schedule : {"adaptive", "linear"} or array-like, default="adaptive"
+        How the inverse temperatures lie; an array holds them, rising from 0 to 1.
+    verbose : int, default=0
+        Whether to print how far the runs are.
+
+    Returns
+    -------
+    AISResult
+        The estimate.
+    """
+    path = new_path(model, params, rng)
+    betas = inverse_temperatures(path, schedule, n_temperatures, rng)
+    return _reversed(_anneal_back(path, betas, chains, rng, verbose), len(betas) - 1)
+
+
+def bracket_log_partition(
+    model,
+    params,
+    chains,
+    rng,
+    n_runs=100,
+    n_temperatures=1000,
+    schedule="adaptive",
+    *,
+    verbose=0,
+):
+    """Estimate log Z of a Boltzmann machine from both ends.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    params : ndarray of shape (n_parameters,)
+        Its parameters.
+    chains : ndarray
+        Chains of the model, independent draws from it as nearly as possible; one for
+        each reverse run.
+    rng : numpy.random.Generator
+        Source of randomness.
+    n_runs : int, default=100
+        Forward runs.
+    n_temperatures : int, default=1000
+        Steps of each run.
+    schedule : {"adaptive", "linear"} or array-like, default="adaptive"
+        How the inverse temperatures lie; an array holds them, rising from 0 to 1.
+    verbose : int, default=0
+        Whether to print how far the runs are.
+
+    Returns
+    -------
+    PartitionBracket
+        Both estimates, and one from both.
+
+    References
+    ----------
+    C. H. Bennett, Efficient estimation of free energy differences from Monte Carlo
+    data, Journal of Computational Physics, 1976.
+
+    R. B. Grosse, S. Ancha and D. M. Roy, Measuring the reliability of MCMC inference
+    with bidirectional Monte Carlo, 2016.
+    """
+    path = new_path(model, params, rng)
+    betas = inverse_temperatures(path, schedule, n_temperatures, rng)
+    steps = len(betas) - 1
+    there = anneal(path, betas, n_runs, rng, verbose)
+    back = _anneal_back(path, betas, chains, rng, verbose)
+    forward, reverse = estimate_of(there, steps), _reversed(back, steps)
+    value, error = _bennett(_numpy(there), _numpy(back))
+    return PartitionBracket(value, error, forward, reverse)
+
+
+def _anneal_back(path, betas, chains, rng, verbose):
+    """Return the log-weights whose negatives, exponentiated, average to 1 / Z."""
+    log_weights = path.start_at_end(chains, rng)
+    steps = list(pairwise(betas.tolist()[::-1]))
+    for beta, following in counted(steps, LABEL, verbose):
+        log_weights -= path.change(beta, following)
+        if following > 0.0:
+            path.move_back(following, rng)
+    return log_weights
+
+
+def _reversed(log_weights, n_temperatures):
+    """Return the estimate of log Z from reverse runs."""
+    found = estimate_of(-log_weights, n_temperatures)
+    return AISResult(
+        -found.value, found.standard_error, found.effective_sample_size,
+        found.n_runs, n_temperatures,
+    )  # fmt: skip
+
+
+def _numpy(values):
+    return np.array(values.tolist())
+
+
+def _bennett(there, back):
+    """Return the log Z that separates both kinds of runs best, and its error.
+
+    The density of a reverse run is that of a forward one times its weight over Z, so
+    that log Z is the intercept of a logistic regression with slope 1.
+    """
+    shift = np.log(len(back) / len(there))
+
+    def excess(log_partition):
+        one = expit(shift + there - log_partition).sum()
+        return one - expit(-(shift + back - log_partition)).sum()
+
+    ends = np.concatenate([there, back])
+    width = 10.0 + np.ptp(ends)
+    value = brentq(excess, ends.min() - width, ends.max() + width)
+    share = expit(shift + ends - value)
+    information = np.sum(share * (1.0 - share))
+    with np.errstate(divide="ignore"):
+        variance = 1.0 / information - 1.0 / len(there) - 1.0 / len(back)
+    return float(value), float(np.sqrt(max(variance, 0.0)))

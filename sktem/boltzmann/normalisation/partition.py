@@ -1,0 +1,396 @@
+"""Log Z of a machine: exact where it costs little enough, sampled elsewhere."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from sktem.arrays import arrays_of
+from sktem.boltzmann.calls import users_frame
+from sktem.boltzmann.normalisation.ais import (
+    WANTED_SHARE,
+    AISResult,
+    annealed_importance_sampling,
+    reliable_log_partition,
+)
+from sktem.boltzmann.normalisation.brackets import (
+    PartitionBracket,
+    bracket_log_partition,
+    reverse_annealed_importance_sampling,
+)
+from sktem.boltzmann.normalisation.elimination import plan_elimination
+from sktem.boltzmann.normalisation.odd_enumeration import OddEnumeration
+from sktem.exceptions import FitWarning
+
+__all__ = ["METHODS", "ExactPartition", "LogPartition", "exact_partition"]
+
+#: Ways to log Z.
+METHODS = ("auto", "exact", "ais", "reverse_ais", "bracket")
+
+#: What an exact log Z may cost without being asked for: about a second.
+OPERATIONS = 3e8
+#: Annealed importance sampling where it is not: runs, temperatures at first and at
+#: most, and the effective sample size, as a share of the runs, below which it warns.
+RUNS = 100
+TEMPERATURES = (1000, 4000)
+TRUSTED_SHARE = 0.25
+
+#: The largest separator whose table is still moderate in memory.
+LARGEST_WIDTH = 22
+#: The least operations of a table entry.
+PER_ENTRY = 4.0
+#: Table entries from which exact draws are made, at most: about a second.
+DRAWN_ENTRIES = 2.0**22
+#: The same for draws and means of rows given a part of them, of all rows.
+GIVEN_ENTRIES = 2.0**25
+
+
+class ExactPartition:
+    """Sums over all states of a machine by elimination, if they are cheap.
+
+    The order of elimination is looked for once; it depends on the graph alone.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    n_operations : float, default=inf
+        Operations on table entries that a sum may cost, about 3 ns each.
+    """
+
+    def __init__(self, model, n_operations=float("inf")):
+        self.model = model
+        self.n_operations = n_operations
+        self.plan = None
+        self.looked = False
+
+    def value(self, params):
+        """Return log Z, None where it would cost too much.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        float or None
+            The sum.
+        """
+        plan = self._plan_of(params)
+        if plan is None:
+            return None
+        _, biases, weights, constant = self.model.as_graph(params)
+        return plan.log_sum(biases, weights) + constant
+
+    def draw(self, params, n, rng):
+        """Return chains that are independent and exact draws, None where too costly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray or None
+            Chains.
+        """
+        plan = self._plan_of(params)
+        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+            return None
+        _, biases, weights, _ = self.model.as_graph(params)
+        units = plan.draw(biases[:, None], weights, rng, n_draws=n)
+        return self.model.chains_of(units)
+
+    def moments(self, params):
+        """Return the mean statistics under the model, None where they are too costly.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+
+        Returns
+        -------
+        ndarray of shape (n_parameters,) or None
+            Means of units and of products of joined units.
+        """
+        plan = self._plan_of(params)
+        if plan is None or plan.n_entries > DRAWN_ENTRIES:
+            return None
+        _, biases, weights, _ = self.model.as_graph(params)
+        _, units, pairs = plan.marginals(biases[:, None], weights)
+        return self.model.statistics_of(units[:, 0], pairs)
+
+    def draw_given(self, params, X, observed, rng):
+        """Return exact draws of the visible units given those that are observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible) or None
+            Visible units; None where it is too costly, or where a value that is
+            observed is not 0 or 1.
+        """
+        clamped = self._clamped(params, X, observed)
+        if clamped is None:
+            return None
+        plan, fields, weights = clamped
+        return plan.draw(fields, weights, rng)[self.model.visible_places].T
+
+    def means_given(self, params, X, observed):
+        """Return exact means of the visible units given those that are observed.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        X, observed : ndarray of shape (n, n_visible)
+            Visible values, and which are observed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_visible) or None
+            Means; None as in `draw_given`.
+        """
+        clamped = self._clamped(params, X, observed)
+        if clamped is None:
+            return None
+        plan, fields, weights = clamped
+        means = plan.marginals(fields, weights, large=True)[1]
+        return means[self.model.visible_places].T
+
+    def _clamped(self, params, X, observed):
+        """Return plan, fields and weights with observed units held by their fields."""
+        plan = None if self.model.gaussian else self._plan_of(params)
+        if plan is None or plan.n_entries * max(len(X), 8) > GIVEN_ENTRIES:
+            return None
+        if not np.isin(X[observed], (0.0, 1.0)).all():
+            return None
+        graph, biases, weights, _ = self.model.as_graph(params)
+        size = np.abs(weights)
+        total = np.bincount(graph.first, size, graph.n_units)
+        total += np.bincount(graph.second, size, graph.n_units)
+        # No neighbour can draw a unit away from its value but once in exp(50) times.
+        hold = 50.0 + float(np.max(total + np.abs(biases)))
+        fields = np.repeat(biases[:, None], len(X), axis=1)
+        fields[self.model.visible_places] += np.where(
+            observed, hold * (2.0 * X - 1.0), 0.0
+        ).T
+        return plan, fields, weights
+
+    def _plan_of(self, params):
+        """Return the plan, None where there is none that is cheap enough."""
+        if not arrays_of(params).is_numpy or self._too_wide():
+            return None
+        if not self.looked:
+            limit = self.n_operations
+            graph = self.model.as_graph(params)[0]
+            plan = plan_elimination(graph, LARGEST_WIDTH, limit / PER_ENTRY)
+            cheap = plan is not None and plan.n_operations <= limit
+            self.plan = plan if cheap else None
+            self.looked = True
+        return self.plan
+
+    def _too_wide(self):
+        """Return whether layers are too wide, without looking for a plan."""
+        sizes = getattr(self.model, "sizes", None)
+        if sizes is None:
+            return False
+        if self.model.gaussian:
+            # Integrated out, the visible units join all units of the first layer.
+            width, steps = sizes[1] - 1, 1.0
+        else:
+            pairs = zip(sizes, sizes[1:], strict=False)
+            width, steps = max((min(pair), float(max(pair))) for pair in pairs)
+        entries = steps * 2.0 ** min(width, 2 * LARGEST_WIDTH)
+        return width > LARGEST_WIDTH or PER_ENTRY * entries > self.n_operations
+
+
+def exact_partition(model, n_operations=float("inf")):
+    """Return the exact sums of a machine: by elimination, or by enumeration.
+
+    Machines with visible units of several kinds are no pairwise models of binary units.
+    """
+    layout = getattr(model, "layout", None)
+    several = layout is not None and (
+        layout.groups or 0 < layout.n_normal < layout.n_visible
+    )
+    return (OddEnumeration if several else ExactPartition)(model, n_operations)
+
+
+class LogPartition:
+    """Log Z of a machine: exact where that is cheap, sampled elsewhere, remembered.
+
+    Parameters
+    ----------
+    model : BoltzmannModel
+        The machine.
+    """
+
+    def __init__(self, model):
+        self.model = model
+        self.plans = {
+            "exact": exact_partition(model),
+            "auto": exact_partition(model, OPERATIONS),
+        }
+        self.known: dict = {}
+
+    def exact(self, params, method="auto"):
+        """Return the exact value, None where it would cost too much.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        method : {"auto", "exact"}, default="auto"
+            Whether it may cost about a second, or as much as it takes.
+
+        Returns
+        -------
+        AISResult or None
+            The value, without error.
+        """
+        value = self.plans[method].value(params)
+        if value is None and method == "exact":
+            raise ValueError(
+                "the treewidth of the machine is too large for method='exact': use "
+                "'ais' or 'bracket'"
+                if arrays_of(params).is_numpy
+                else "method='exact' needs a machine fitted to NumPy arrays: use "
+                "'ais' or 'bracket'"
+            )
+        return None if value is None else AISResult(value, 0.0, np.inf, 0, 0)
+
+    def estimate(self, machine, rng, method, n_runs, n_temperatures, schedule, verbose):
+        """Return log Z, by runs of a given length where it is not exact.
+
+        Parameters
+        ----------
+        machine : FittedMachine
+            The machine.
+        rng : numpy.random.Generator
+            Source of randomness.
+        method : str
+            One of `METHODS`.
+        n_runs, n_temperatures : int
+            Size of the estimate.
+        schedule : str or array-like
+            How the inverse temperatures lie.
+        verbose : int
+            Whether to print how far the runs are.
+
+        Returns
+        -------
+        AISResult or PartitionBracket
+            The value.
+        """
+        model, params = machine.model, machine.params
+        if method in ("auto", "exact"):
+            exact = self.exact(params, method)
+            if exact is not None:
+                return exact
+        if method in ("auto", "ais"):
+            return annealed_importance_sampling(
+                model, params, rng, n_runs, n_temperatures, schedule, verbose=verbose
+            )
+        chains = machine.new_chains(n_runs, None, rng)
+        if method == "reverse_ais":
+            return reverse_annealed_importance_sampling(
+                model, params, chains, rng, n_temperatures, schedule, verbose=verbose
+            )
+        found = bracket_log_partition(
+            model, params, chains, rng, n_runs, n_temperatures, schedule,
+            verbose=verbose,
+        )  # fmt: skip
+        _warn_of_doubt(found)
+        return found
+
+    def find(self, machine, rng, method, verbose):
+        """Return log Z of parameters, found once.
+
+        Parameters
+        ----------
+        machine : FittedMachine
+            The machine.
+        rng : callable
+            Returns the source of randomness.
+        method : str
+            One of `METHODS`.
+        verbose : int
+            Whether to print how far runs are.
+
+        Returns
+        -------
+        AISResult or PartitionBracket
+            The value.
+        """
+        params = machine.params
+        if method in self.known:
+            of, found = self.known[method]
+            if bool(arrays_of(params).xp.all(of == params)):
+                return found
+        found = self.exact(params, method) if method in ("auto", "exact") else None
+        if found is None and method in ("auto", "ais"):
+            found = reliable_log_partition(
+                machine.model, params, rng(), RUNS, *TEMPERATURES, verbose=verbose
+            )
+            if method == "auto" and found.effective_sample_size < WANTED_SHARE * RUNS:
+                found = self.estimate(
+                    machine, rng(), "bracket", RUNS, TEMPERATURES[1], "adaptive",
+                    verbose,
+                )  # fmt: skip
+            else:
+                _warn_of_few(found)
+        elif found is None:
+            found = self.estimate(
+                machine, rng(), method, RUNS, TEMPERATURES[1], "adaptive", verbose
+            )
+            if method == "reverse_ais":
+                _warn_of_few(found)
+        self.known[method] = arrays_of(params).copy(params), found
+        return found
+
+
+def _warn_of_few(found):
+    """Warn if few runs carry an estimate of log Z."""
+    if found.effective_sample_size >= TRUSTED_SHARE * found.n_runs:
+        return
+    warnings.warn(
+        f"The estimate of log Z, {found.value:.6g}, rests on "
+        f"{found.effective_sample_size:.1f} of {found.n_runs} runs of annealed "
+        f"importance sampling with {found.n_temperatures} temperatures, so that "
+        f"its standard error of {found.standard_error:.2g} is likely to be too "
+        "small and log-likelihoods too high. Pass the value of a longer run of "
+        "log_partition as log_partition.",
+        FitWarning,
+        stacklevel=users_frame(),
+    )
+
+
+def _warn_of_doubt(bracket: PartitionBracket):
+    """Warn if the ends of a bracket disagree, or rest on few runs."""
+    if not bracket.doubt:
+        return
+    forward, reverse = bracket.forward, bracket.reverse
+    warnings.warn(
+        f"log Z is uncertain: {forward.value:.6g} +- {forward.standard_error:.2g} from "
+        f"independent units, {reverse.value:.6g} +- {reverse.standard_error:.2g} from "
+        f"states of the machine: {bracket.doubt}.",
+        FitWarning,
+        stacklevel=users_frame(),
+    )

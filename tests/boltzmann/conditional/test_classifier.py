@@ -1,0 +1,181 @@
+"""BoltzmannMachineClassifier: exact conditionals, their gradient, what is learned."""
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+from sklearn.datasets import load_iris, make_circles, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+
+from sktem import BoltzmannMachineClassifier
+from sktem.boltzmann.conditional.classifier import PENALTIES
+from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.evaluation import enumerate_states
+
+X, y = load_iris(return_X_y=True)
+
+
+def fitted(**options):
+    given = {"n_hidden": 3, "random_state": 0, **options}
+    return BoltzmannMachineClassifier(**given).fit(X, y)
+
+
+def test_probabilities_are_those_of_all_states():
+    machine = fitted()
+    hidden = enumerate_states(3)
+    fields = X @ machine.weights_ + machine.hidden_biases_
+    exponents = np.stack(
+        [
+            (fields + U) @ hidden.T + d
+            for U, d in zip(machine.label_weights_, machine.class_biases_, strict=True)
+        ],
+        axis=1,
+    )
+    sums = logsumexp(exponents, axis=2)
+    expected = np.exp(sums - logsumexp(sums, axis=1, keepdims=True))
+    np.testing.assert_allclose(machine.predict_proba(X), expected, atol=1e-12)
+    np.testing.assert_array_equal(machine.predict(X), expected.argmax(axis=1))
+
+
+def test_conditional_of_the_joint_machine():
+    """The label of a machine that models inputs as well has the same conditional."""
+    machine = fitted()
+    model = LayeredMachine((4 + 3, 3), 4, groups=(3,))
+    params = np.zeros(model.n_parameters)
+    weights = np.vstack([machine.weights_, machine.label_weights_])
+    model.layout.weights_between(params, 0)[:] = weights
+    model.layout.layer_biases(params, 0)[4:] = machine.class_biases_
+    model.layout.layer_biases(params, 1)[:] = machine.hidden_biases_
+    model.layout.precisions(params)[:] = 1.0
+    joint = np.stack(
+        [
+            model.log_unnormalised(params, np.hstack([X, np.tile(row, (len(X), 1))]))
+            for row in np.eye(3)
+        ],
+        axis=1,
+    )
+    expected = joint - logsumexp(joint, axis=1, keepdims=True)
+    np.testing.assert_allclose(machine.predict_log_proba(X), expected, atol=1e-9)
+
+
+def test_classes_that_no_line_parts():
+    moons, side = make_moons(400, noise=0.2, random_state=0)
+    machine = BoltzmannMachineClassifier(8, weight_decay=1e-4, random_state=0)
+    ours = cross_val_score(machine, moons, side).mean()
+    assert ours > cross_val_score(LogisticRegression(), moons, side).mean() + 0.05
+
+
+def simulated(n, kind, seed):
+    """Return inputs and labels."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(n, 10))
+    p = {
+        "noise": np.full(n, 0.4),
+        "line": 1 / (1 + np.exp(-2 * rows[:, 0])),
+        "sides": np.where((rows[:, 0] > 0) ^ (rows[:, 1] > 0), 0.95, 0.05),
+    }[kind]
+    return rows, (rng.random(n) < p).astype(int)
+
+
+@pytest.mark.parametrize("kind", ["noise", "line", "sides"])
+def test_the_penalty_is_what_rows_left_out_need(kind):
+    rows, labels = simulated(400, kind, 0)
+    new, answers = simulated(2000, kind, 1)
+
+    def found(**options):
+        machine = BoltzmannMachineClassifier(8, random_state=0, **options)
+        return machine.fit(rows, labels).log_likelihood(new, answers) / 2000
+
+    best = max(found(weight_decay=penalty / 400) for penalty in PENALTIES)
+    assert found() > best - 0.03
+    if kind != "sides":  # where hidden units hardly help, what is to be avoided
+        assert found(weight_decay=0.0003) < best - 0.2
+
+
+def test_the_penalty_of_rows_that_count_twice():
+    weights = np.random.default_rng(1).integers(1, 3, len(X))
+    again = np.repeat(np.arange(len(X)), weights)
+    machine = BoltzmannMachineClassifier(2, random_state=0, tol=1e-6)
+    one = machine.fit(X, y, weights)
+    decay, found = one.weight_decay_, one.predict_log_proba(X)
+    two = machine.fit(X[again], y[again])
+    assert two.weight_decay_ == pytest.approx(decay, rel=1e-12)
+    np.testing.assert_allclose(two.predict_log_proba(X), found, atol=1e-2)
+    assert machine.partial_fit(X, y).weight_decay_ == decay
+    assert (
+        BoltzmannMachineClassifier().partial_fit(X, y, [0, 1, 2]).weight_decay_ < decay
+    )
+
+
+def test_weights_and_units_of_columns():
+    weights = np.random.default_rng(0).integers(0, 3, 150)
+    machine = BoltzmannMachineClassifier(n_hidden=3, random_state=0, tol=1e-7)
+    weighted = machine.fit(X, y, sample_weight=weights).predict_proba(X)
+    repeated = np.repeat(X, weights, axis=0), np.repeat(y, weights)
+    again = machine.fit(*repeated).predict_proba(X)
+    np.testing.assert_allclose(weighted, again, atol=1e-4)
+    assert np.abs(weighted - machine.fit(X, y).predict_proba(X)).max() > 1e-3
+    before = machine.predict_proba(X)
+    scaled = X * [1, 1e3, 1e-3, 1] + [0, 5, 0, 100]
+    np.testing.assert_allclose(
+        machine.fit(scaled, y).predict_proba(scaled), before, atol=1e-4
+    )
+
+
+def test_convergence():
+    with pytest.warns(ConvergenceWarning, match="Increase max_iter"):
+        assert not fitted(max_iter=3).converged_
+    assert fitted().converged_
+    assert fitted(tol=1.0, max_iter=1).n_iter_ <= 1
+
+
+@pytest.mark.parametrize(
+    "options", [dict(n_hidden=0), dict(weight_decay=-1), dict(max_iter=0), dict(tol=0)]
+)
+def test_bad_parameters(options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        fitted(**options)
+
+
+def rings(rng):
+    inputs, labels = make_circles(200, noise=0.1, factor=0.5, random_state=rng)
+    return inputs, labels
+
+
+def checkerboard(rng):
+    places = rng.integers(0, 3, (200, 2))
+    return places + rng.normal(0, 0.12, (200, 2)), places.sum(axis=1) % 2
+
+
+def banana(rng):
+    x, labels = rng.normal(size=200), rng.integers(0, 2, 200)
+    inside = np.column_stack([0.6 * rng.normal(size=200), 2 + 0.4 * x])
+    curved = np.column_stack([x, 0.8 * x**2 + 0.3 * rng.normal(size=200)])
+    return np.where(labels[:, None] == 1, curved, inside), labels
+
+
+@pytest.mark.parametrize("make", [rings, checkerboard, banana])
+def test_no_seed_stays_at_the_linear_solution(make, monkeypatch):
+    inputs, labels = make(np.random.RandomState(0) if make is rings else
+                          np.random.default_rng(0))  # fmt: skip
+    centred = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0)
+    linear = LogisticRegression(C=1 / (200 * 1e-3)).fit(centred, labels)
+    logs = linear.predict_log_proba(centred)[np.arange(200), labels]
+
+    def losses(n_seeds=8):
+        machines = [
+            BoltzmannMachineClassifier(16, weight_decay=1e-3, random_state=seed)
+            for seed in range(n_seeds)
+        ]
+        return [
+            -machine.fit(inputs, labels).log_likelihood(inputs, labels) / 200
+            for machine in machines
+        ]
+
+    found = losses()
+    assert max(found) < -logs.mean() - 0.05
+    assert max(found) < min(found) + 0.1
+    # The negative control: a single start from small weights.
+    monkeypatch.setattr("sktem.boltzmann.conditional.classifier.SIZES", (0.125,))
+    assert make is banana or max(losses(4)) > max(found) + 0.1

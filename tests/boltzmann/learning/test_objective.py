@@ -1,0 +1,216 @@
+"""The log-likelihood that a fit watches, against exact sums; chains that do not mix."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sktem import LatentBoltzmannMachine
+from sktem.boltzmann.learning.objective import Objective
+from sktem.boltzmann.learning.rounds import Rounds
+from sktem.boltzmann.learning.tempering import correlation_of_chains
+from sktem.boltzmann.normalisation.brackets import reverse_annealed_importance_sampling
+from sktem.boltzmann.normalisation.partition import ExactPartition
+from sktem.evaluation import annealed_importance_sampling
+from sktem.exceptions import FitWarning
+
+
+def patterns(n, n_columns=30, n_patterns=4, flip=0.02, seed=0):
+    """Rows in tight clusters: bits of a few patterns, some of them turned over."""
+    rng = np.random.default_rng(seed)
+    kinds = (rng.random((n_patterns, n_columns)) < 0.5).astype(float)
+    rows = kinds[rng.integers(n_patterns, size=n)]
+    return np.abs(rows - (rng.random(rows.shape) < flip))
+
+
+def digits():
+    return (load_digits().data > 7).astype(np.float64)
+
+
+@pytest.fixture
+def measured(monkeypatch):
+    """Collect where a fit measures, what it finds and the chains of the model."""
+    found = []
+    real = Rounds.measure
+
+    def measure(self, state, watch, value=None):
+        real(self, state, watch, value)
+        chains = None if state.chains is None else state.chains.copy()
+        found.append((self.measures[-1], state.params.copy(), chains, watch))
+
+    monkeypatch.setattr(Rounds, "measure", measure)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_replicas", [1, "auto"])
+def test_rows_in_clusters(measured, n_replicas):
+    """Chains of the model miss clusters; the measure must not begin with them."""
+    X = patterns(500)
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=18, n_replicas=n_replicas, max_iter=200, random_state=0
+    ).fit(X)
+    exact = ExactPartition(machine.fitted_.model)
+    rng, wrong = np.random.default_rng(0), []
+    assert len(measured) == 3
+    for measure, params, chains, watch in measured[1:]:
+        log_partition = exact.value(params)
+        value = watch.model.log_unnormalised(params, X).mean() - log_partition
+        value -= watch.weight_decay * watch.model.penalty(params)
+        assert abs(measure.value - value) < 4 * measure.error + 0.05
+        assert measure.value < watch.largest
+        # The negative control: back from the chains of the model.
+        reverse = reverse_annealed_importance_sampling(
+            watch.model, params, chains, rng, 250
+        )
+        wrong.append(abs(reverse.value - log_partition))
+    assert n_replicas == "auto" or max(wrong) > 1.0
+    # Chains that stay in a cluster get replicas, and then clusters are found.
+    assert machine.n_replicas_ == (1 if n_replicas == 1 else 5)
+    score = machine.score(X, method="exact")
+    of_patterns = np.log(4) + 30 * -(0.02 * np.log(0.02) + 0.98 * np.log(0.98))
+    assert (score > -of_patterns - 1.0) == (n_replicas == "auto")
+
+
+def test_no_value_is_above_the_rows_own_distribution(monkeypatch):
+    """Runs that miss modes: none returns what no distribution can have."""
+    X = patterns(200)
+    fit = LatentBoltzmannMachine(hidden_layer_sizes=18, max_iter=60, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.fit(X)
+    _, counts = np.unique(X, axis=0, return_counts=True)
+    own = np.sum(counts / 200 * np.log(counts / 200))
+    found = []
+    real = Objective._estimated
+    monkeypatch.setattr(
+        "sktem.boltzmann.learning.objective.reliable_log_partition",
+        lambda *_, **__: annealed_importance_sampling(
+            fit.fitted_.model, -5 * fit.params_, np.random.default_rng(0), 4, 2
+        ),
+    )
+    monkeypatch.setattr(
+        Objective,
+        "_estimated",
+        lambda self, params, mean, *rest: (
+            found.append((mean, *real(self, params, mean, *rest), self.largest))
+            or found[-1][1:3]
+        ),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.fit(X)
+    for mean, log_partition, _, largest in found:
+        assert largest == pytest.approx(own)
+        assert mean - log_partition <= own + 1e-9
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_larger_machine(measured):
+    X = digits()[:1000]
+    fitted = LatentBoltzmannMachine(
+        hidden_layer_sizes=40, solver="pcd", step_size_m=0.1, max_iter=40, tol=1.0,
+        weight_decay=0.0, random_state=0,
+    ).fit(X)  # fmt: skip
+    found = annealed_importance_sampling(
+        fitted.fitted_.model, fitted.params_, np.random.default_rng(0), 100, 3000
+    )
+    score = fitted.score_samples(X, log_partition=found.value).mean()
+    last = measured[-1][0]
+    error = np.hypot(found.standard_error, last.error)
+    assert error < 0.3 and abs(last.value - score) < 4 * error
+    assert fitted.history_.objective[-1] == last.value
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_deep_machine(monkeypatch, capsys):
+    """Hidden units that are sampled, against sums over all of them."""
+    X = digits()[:100]
+    monkeypatch.setattr("sktem.boltzmann.machines.layered_machine.POSTERIOR_WIDTH", 0)
+    monkeypatch.setattr("sktem.boltzmann.learning.objective.OPERATIONS", 0.0)
+    monkeypatch.setattr("sktem.boltzmann.learning.objective.SECONDS", 0.0)
+
+    def machine(n_epochs, **options):
+        return LatentBoltzmannMachine(
+            hidden_layer_sizes=(10, 4), solver="pcd", step_size_m=0.1, batch_size=20,
+            max_iter=n_epochs, weight_decay=0.0, random_state=0, **options,
+        ).fit(X)  # fmt: skip
+
+    ends = [60, 120]
+    params = [machine(n, tol=None).params_ for n in ends]
+    fitted = machine(120, tol=1.0, verbose=1, verbose_interval=60)
+    found = np.array(fitted.history_.objective)
+    assert not fitted.fitted_.model.has_exact_posterior
+    # At the middle and the end of the run.
+    assert (np.flatnonzero(np.diff(found)) + 2).tolist() == ends
+    assert "annealed importance sampling: 50 of 50" in capsys.readouterr().out
+    monkeypatch.undo()
+    exact = LatentBoltzmannMachine(hidden_layer_sizes=(10, 4), max_iter=0, tol=None)
+    exact.fit(X)
+    values = []
+    for values_of in params:
+        exact.params_ = values_of
+        values.append(exact.score(X, method="exact"))
+    differences = found[[59, 119]] - values
+    assert np.abs(differences).max() < 0.5
+    # What they were measured for matters.
+    assert abs(found[59] - values[1]) > 1.0
+
+
+def test_chains_remember_where_they_were():
+    """Independent units forget at once; units that never change do not."""
+    fitted = LatentBoltzmannMachine(hidden_layer_sizes=5, max_iter=0, tol=None)
+    fitted.fit(patterns(50))
+    model, rng = fitted.fitted_.model, np.random.default_rng(0)
+    chains = model.new_chains(400, rng, fitted.params_)
+
+    def correlation(params, n_sweeps=5):
+        return correlation_of_chains(model, params, chains, n_sweeps, rng)
+
+    assert abs(correlation(0 * fitted.params_)) < 0.1
+    held = 0 * fitted.params_
+    model.layout.weights_between(held, 0)[np.arange(5), np.arange(5)] = 60.0
+    model.layout.even_biases(held)[:5] = model.layout.odd_biases(held)[:5] = -30.0
+    first = correlation(held)
+    assert 0.1 < first < 0.3  # five units of thirty
+    assert np.isnan(correlation(np.where(held == 0, -40.0, -40.0).astype(np.float32)))
+
+
+def test_independent_columns_of_few_rows_are_told():
+    """Twelve hidden units on sixty rows: new rows lose what old ones gain."""
+    rng = np.random.default_rng(0)
+    shares = rng.uniform(0.3, 0.7, 40)
+    X, new = ((rng.random((n, 40)) < shares) * 1.0 for n in (60, 2000))
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=12, random_state=0)
+    with pytest.warns(FitWarning, match="by chance"):
+        machine.fit(X)
+    share = (X.sum(axis=0) + 0.5) / 61
+    alone = (new * np.log(share) + (1 - new) * np.log1p(-share)).sum(axis=1).mean()
+    assert machine.score(new) < alone - 0.3
+    # The negative control: as many rows of columns that do depend on each other.
+    machine.fit(patterns(60, n_columns=40, flip=0.1))
+
+
+def test_one_hot_columns_are_told():
+    rng = np.random.default_rng(0)
+    codes = np.hstack([np.eye(3)[rng.integers(3, size=60)] for _ in range(2)])
+    X = np.column_stack([rng.integers(2, size=60), codes])
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=2, max_iter=2, tol=None, random_state=0
+    )
+    with pytest.warns(FitWarning, match="columns 1 to 3, 4 to 6 is 1.*categorical"):
+        machine.fit(X)
+    X[0, 1:4] = 1.0
+    machine.fit(X[:, :4])  # two of the three, in one row
+
+
+def test_missing_values_do_not_blame_steps_that_were_not_given():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(2, size=(300, 2))
+    X = np.column_stack([bits, bits.sum(axis=1) % 2]).astype(float)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(X)
+    assert not any("step_size_m" in str(one.message) for one in caught)
