@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import optimize
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_circles
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import BernoulliRBM
 from sklearn.pipeline import make_pipeline
 
-from sktem import LatentBoltzmannMachine
+from sktem import BoltzmannMachineClassifier, LatentBoltzmannMachine
 from sktem.evaluation import enumerate_states
 from sktem.graphs import Graph, grid_graph, layered_graph
 from tests.defaults.harness import Case
@@ -324,6 +324,47 @@ def mnist_below(seed):
     return -fitted.fit(train).score(test)
 
 
+def in_clusters(seed, n=1000, d=100, kinds=10, flip=0.05):
+    """Return how far new rows near a few patterns are below the distribution itself."""
+    rng = np.random.default_rng(seed)
+    p = np.where(rng.random((kinds, d)) < 0.5, 1 - flip, flip)
+    X = (rng.random((2 * n, d)) < p[rng.integers(kinds, size=2 * n)]) * 1.0
+    fitted = LatentBoltzmannMachine(random_state=seed).fit(X[:n])
+    logs = X[n:] @ np.log(p).T + (1 - X[n:]) @ np.log1p(-p).T
+    truth = np.logaddexp.reduce(logs - np.log(kinds), axis=1).mean()
+    return truth - fitted.score(X[n:])
+
+
+def rings_below_best(seed):
+    """Return the loss of a classifier of rings above that of the best of eight seeds."""
+    X, y = make_circles(200, noise=0.1, factor=0.5, random_state=seed)
+
+    def loss(start):
+        machine = BoltzmannMachineClassifier(weight_decay=1e-3, random_state=start)
+        return -machine.fit(X, y).log_likelihood(X, y) / len(X)
+
+    losses = [loss(start) for start in range(8)]
+    return max(losses) - min(losses)
+
+
+def streamed(seed, n_chunks=300):
+    """Return how far a stream of 30,000 rows is below a fit to 2,000."""
+    p = np.random.default_rng(0).beta(0.3, 0.3, (6, 16))
+
+    def rows(n, rng):
+        return (rng.random((n, 16)) < p[rng.integers(6, size=n)]) * 1.0
+
+    rng = np.random.default_rng([1, seed])
+    new, whole = (
+        rows(3000, rng),
+        LatentBoltzmannMachine(hidden_layer_sizes=8, random_state=seed),
+    )
+    stream = LatentBoltzmannMachine(hidden_layer_sizes=8, random_state=seed)
+    for _ in range(n_chunks):
+        stream.partial_fit(rows(100, rng))
+    return whole.fit(rows(2000, rng)).score(new) - stream.score(new)
+
+
 def enumerated(name, data, solver="apcd", limit=0.1, **options):
     return Case(
         f"{name}, {solver}", "LatentBoltzmannMachine", "enumeration",
@@ -420,6 +461,16 @@ CASES = [
     compared("8 correlated columns, 20 hidden", "one normal density",
              PART(below_one_normal, factors, hidden_layer_sizes=20), slow=True,
              limit=1.0, may_warn=True),
+    compared("100 columns in ten clusters, 100 hidden", "the truth", in_clusters,
+             limit=1.0, slow=True),
+    compared("rings, eight starts of a classifier", "the best of them", rings_below_best,
+             limit=0.05, slow=True),
+    compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.5,
+             slow=True),
+    compared("new rows of 40 independent columns after 60, 12 hidden",
+             "independent units",
+             PART(new_below_independent, PART(tossed, n=2060, d=40), 60,
+                  hidden_layer_sizes=12), limit=0.5, may_warn=True, slow=True),
     # A machine with longer steps and 60 epochs reaches -17.7.
     compared("digits, 64-100", "zero", digits_below, limit=18.5, slow=True),
     compared("MNIST, 784-256, 10,000 rows", "zero", mnist_below, limit=101.0,
