@@ -336,7 +336,7 @@ def in_clusters(seed, n=1000, d=100, kinds=10, flip=0.05):
 
 
 def rings_below_best(seed):
-    """Return the loss of a classifier of rings above that of the best of eight seeds."""
+    """Return the loss of a classifier of rings above that of the best of 8 seeds."""
     X, y = make_circles(200, noise=0.1, factor=0.5, random_state=seed)
 
     def loss(start):
@@ -463,8 +463,8 @@ CASES = [
              limit=1.0, may_warn=True),
     compared("100 columns in ten clusters, 100 hidden", "the truth", in_clusters,
              limit=1.0, slow=True),
-    compared("rings, eight starts of a classifier", "the best of them", rings_below_best,
-             limit=0.05, slow=True),
+    compared("rings, eight starts of a classifier", "the best of them",
+             rings_below_best, limit=0.05, slow=True),
     compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.5,
              slow=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",
