@@ -634,7 +634,7 @@ def test_duplicate_entries_of_a_graph_are_one_edge():
 
 
 def test_interrupt_keeps_the_last_epoch(monkeypatch):
-    from sktem.boltzmann import loop as contrastive_loop
+    from sktem.boltzmann.learning import loop as contrastive_loop
 
     calls = []
     real = contrastive_loop.update

@@ -46,7 +46,7 @@ PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-4
 #: Sizes of the fields of hidden units at the starts of a fit. Small ones are near a
 #: saddle at which labels depend linearly on inputs, and many ascents end there. While a
-#: penalty is chosen, and on a stream, the first is the only one.
+#: penalty is chosen the first is the only one.
 SIZES = (2.0, 2.0, 1.0, 0.125)
 #: Weight decay of a stream, the number of whose rows is not known.
 STREAM_DECAY = 0.0003
@@ -248,7 +248,7 @@ class BoltzmannMachineClassifier(
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
             rng = np.random.default_rng(seed_sequence(self.random_state))
-            params = machine.start(codes, shares, rng, SIZES[0])
+            params = machine.start(codes, shares, rng)
             seed = int(rng.integers(2**31))
         else:
             known = self.fitted_

@@ -66,7 +66,7 @@ class ConditionalMachine(ABC):
         pieces = np.split(params, ends[:-1])
         return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
 
-    def start(self, codes, shares, rng, size):
+    def start(self, codes, shares, rng, size=0.5):
         """Return weights that give fields of a size, and biases at the base rates."""
         params = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes))
         W, U, _, d = self.parts(params)
