@@ -34,7 +34,7 @@ def close(draws, states, mass):
     for power in (states, states[:, :1] * states):
         exact = mass @ power
         found = (draws if power is states else draws[:, :1] * draws).mean(axis=0)
-        error = np.sqrt(exact * (1 - exact) / len(draws))
+        error = np.sqrt(np.maximum(exact * (1 - exact), 0.0) / len(draws))
         if (np.abs(found - exact) > 4.5 * error + 1e-6).any():
             return False
     return True

@@ -235,10 +235,10 @@ def test_partial_fit():
     stream = BoltzmannMachineClassifier(4, random_state=0)
     classes = [np.arange(2)] * 3
     start = clone(stream).partial_fit(rows[:50], labels[:50], classes=classes)
-    for _ in range(12):
+    for _ in range(24):
         for chunk in np.split(np.arange(2000), 4):
             stream.partial_fit(rows[chunk], labels[chunk], classes=classes)
-    assert stream.n_samples_seen_ == 24000
+    assert stream.n_samples_seen_ == 48000
     first, last, best = (
         m.log_likelihood(rows, labels) / 2000 for m in (start, stream, full)
     )

@@ -68,7 +68,7 @@ def test_one_pass_is_the_same_step(kind, case, monkeypatch):
             np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-6)
     np.testing.assert_allclose(gaps, others, rtol=1e-5)
     assert one.reach == pytest.approx(two.reach, rel=1e-5)
-    assert one.travelled == two.travelled
+    assert one.rounds.travelled == two.rounds.travelled
     other, _ = run(model, 4, **changes | {"weight_decay": 0.1, "centering": True})
     assert np.abs(other.params - one.params).max() > 1e-3
 
