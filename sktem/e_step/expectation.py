@@ -11,7 +11,11 @@ from sktem.e_step.chains import ChainState, ChainTable, averaged, positions
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
 from sktem.models.base import average_statistics
-from sktem.models.contract import check_latents, checked_mean_statistics
+from sktem.models.contract import (
+    check_each_row,
+    check_latents,
+    checked_mean_statistics,
+)
 from sktem.rows.base import rows_per_block
 from sktem.rows.held import carrier_of
 
@@ -518,8 +522,9 @@ class Expectation:
             return float("nan")
         total = 0.0
         for rows in self.chunks():
-            values = found(self.take(rows), params)
-            total += float(values @ self.shares(rows))
+            values, shares = found(self.take(rows), params), self.shares(rows)
+            check_each_row(self.model, "log_likelihood", values, len(shares))
+            total += float(values @ shares)
         return total
 
     def new_events(self) -> Counter:

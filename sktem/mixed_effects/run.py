@@ -22,6 +22,7 @@ from sktem.mixed_effects.inference.standard_errors import at_bounds
 from sktem.mixed_effects.path import Path, complete_data_errors
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.vector import ParameterVector
+from sktem.sequences.rows import each_block
 
 __all__ = ["PAUSE", "MixedEffectsRun", "MixedEffectsState"]
 
@@ -54,6 +55,8 @@ LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9
 FLAT = 1e-9
 #: Eigenvalue of the correlations of effects from which rounding hides the maximum.
 INDISTINCT = 1e-8
+#: Range of an input, as a share of its values, below which squares are rounding.
+LEAST_RANGE = 1e-7
 #: Share of the information that the observations have, which is rounding.
 NO_SHARE = 1e-11
 #: By how much the likelihood that is reached from the start must be larger.
@@ -271,6 +274,12 @@ class MixedEffectsRun:
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
         if not found.value > -float("inf"):
             return "The likelihood is not finite at the estimates."
+        if _is_far_from_zero(self.problem.rows):
+            return (
+                "An input hardly varies beside its values, so that rounding hides its "
+                "effect: subtract a typical value from inputs whose range is small "
+                "beside their values, such as dates."
+            )
         if own_part(self.problem.model) < INDISTINCT:
             design = self.problem.model.design
             random = [design.names[p] for p in design.random]
@@ -323,6 +332,22 @@ class MixedEffectsState(RunState):
     """State of a run with the decisions between its epochs."""
 
     run: MixedEffectsRun
+
+
+def _is_far_from_zero(rows):
+    """Return whether an input varies by no more than its square's rounding."""
+    extremes = each_block(rows, _extremes, lambda subjects: ())
+    low, high, largest = np.array(extremes).transpose(1, 0, 2)
+    widths = high.max(axis=0) - low.min(axis=0)
+    return bool(((widths > 0) & (widths < LEAST_RANGE * largest.max(axis=0))).any())
+
+
+def _extremes(rows):
+    """Return minimum, maximum and largest magnitude of the inputs of some subjects."""
+    x = np.asarray(rows.inputs, dtype=float)
+    # Columns that are not read may be NaN.
+    low, high = np.fmin.reduce(x, axis=0), np.fmax.reduce(x, axis=0)
+    return low, high, np.fmax.reduce(np.abs(x), axis=0)
 
 
 def _chain_means(state):

@@ -100,7 +100,7 @@ def _swamped_columns(model, structure, state):
     own = _by_column(model, structure, structure.normalise(scatter, mass))
     whole = _by_column(model, structure, state.params.covariances)
     # Where all rows of a component are equal, that is no fault of reg_covar.
-    total = np.diagonal(_total_covariance(structure, state.params))
+    total = np.diagonal(_total_covariance(structure, state.params)) - model.reg_covar
     least = np.maximum(
         (NARROWNESS.rounding * model.centre) ** 2, NARROWNESS.share * total
     )

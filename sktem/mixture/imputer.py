@@ -7,12 +7,15 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice
+from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_mixture import StochasticEMMixture
 
 __all__ = ["MixtureImputer"]
 
 
-class MixtureImputer(KnownParametersMixin, TransformerMixin, BaseEstimator):
+class MixtureImputer(
+    DocumentationLinkMixin, KnownParametersMixin, TransformerMixin, BaseEstimator
+):
     """Replace missing values by a mixture that is fitted to what is observed.
 
     Parameters

@@ -289,9 +289,10 @@ class MALA(_Langevin):
         that vanish.
     n_steps : int or "auto", default="auto"
         Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent. A learned step is followed
-        by a shorter one, of a random length for each row, which frees chains in a tail
-        where the density falls so steeply that all usual moves are rejected.
+        a number that grows with the coordinates of a latent. Steps that are learned or
+        adapted are followed by a shorter one, of a random length for each row, which
+        frees chains in a tail where the density falls so steeply that all usual moves
+        are rejected.
     n_chains : int, default=1
         Parallel chains per row.
     preconditioner : None, "prior", "curvature" or array-like, default=None
@@ -351,7 +352,9 @@ class MALA(_Langevin):
         scale, n_draws = chains.learned(StepScale)
         step = np.asarray(self._step_at(iteration), dtype=float) * scale
         move = self._move_by(step, model, X, params)
-        chains, info = self._moved(model, X, chains, params, generators, move)
+        chains, info = self._moved(
+            model, X, chains, params, generators, move, short=True
+        )
         if np.isfinite(info.acceptance_rate):
             n_draws += 1
             excess = info.acceptance_rate - self.target

@@ -1,3 +1,3 @@
 """Compiled recursions of hidden Markov models."""
 
-__all__: list[str] = []
+import sktem.kernels  # noqa: F401  says where compiled code is kept
