@@ -68,7 +68,7 @@ class NegativeBinomial(Emission):
     >>> for _ in range(20):
     ...     params = emission.maximize(emission.statistics(X, R, params), params)
     >>> params.means, params.sizes.round(2)
-    (array([[3.]]), array([[0.61]]))
+    (array([[3.]]), array([[0.58]]))
     """
 
     def check(self, X):

@@ -173,7 +173,7 @@ class StochasticEMMixture(MixtureEstimator):
     >>> np.sort(mixture.params_.rates[:, 0]).round(1)
     array([ 1., 10.])
     >>> mixture.impute(X)[2].round(1)
-    array([1. , 2.9])
+    array([1. , 2.2])
     """
 
     _parameter_names = ("weights_", "params_")

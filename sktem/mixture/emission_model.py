@@ -70,7 +70,7 @@ class EmissionMixtureModel(LatentModel):
     >>> X = rng.poisson(np.repeat([[1.0], [20.0]], 100, axis=0))
     >>> em = StochasticEM(EmissionMixtureModel(Poisson(), 2), random_state=0).fit(X)
     >>> np.sort(em.params_.emission.rates.ravel()).round()
-    array([ 1., 20.])
+    array([ 1., 21.])
     """
 
     averages_draws = True

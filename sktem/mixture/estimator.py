@@ -251,7 +251,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     --------
     >>> import numpy as np
     >>> from sktem import StochasticEMGaussianMixture
-    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> X = np.array([[0, 2], [1, 4], [2, 0], [9, 2], [10, 4], [11, 0]])
     >>> mixture = StochasticEMGaussianMixture(n_components=2, random_state=0).fit(X)
     >>> mixture.means_[mixture.means_[:, 0].argsort()]
     array([[ 1.,  2.],
