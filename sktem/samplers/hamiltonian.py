@@ -11,6 +11,9 @@ from sktem.samplers.tuning import WARM_UP, is_auto, tuned
 
 __all__ = ["HMC"]
 
+#: Decades below the learned step, at most, of a short move.
+DECADES = 1.5
+
 
 class HMC(MarkovSampler):
     """Hamiltonian Monte Carlo: several leapfrog steps, then an accept test.
@@ -29,7 +32,9 @@ class HMC(MarkovSampler):
         Leapfrog steps per transition.
     n_steps : int or "auto", default="auto"
         Transitions per draw; "auto" is 1 for a given step, and for one that is learned
-        a number that grows with the coordinates of a latent.
+        a number that grows with the coordinates of a latent. A learned step is followed
+        by a shorter one, of a random length for each row, which frees chains in a tail
+        where the density falls so steeply that all usual moves are rejected.
     n_chains : int, default=1
         Parallel chains per row.
 
@@ -73,7 +78,7 @@ class HMC(MarkovSampler):
         def drawn(length, units):
             step = 0.5 * length * units
             moved, info = self._moved(
-                model, X, chains, params, generators, step, n_steps
+                model, X, chains, params, generators, step, n_steps, short=True
             )
             return moved, info, info.acceptance_rate
 
@@ -83,6 +88,11 @@ class HMC(MarkovSampler):
         """Return the leapfrog step."""
         step = self.step(iteration) if callable(self.step) else self.step
         return np.asarray(step, dtype=float)
+
+    def _shortened(self, move, n, generators):
+        """Return leapfrog steps of a random length for each row, on a log scale."""
+        factors = 10 ** (-DECADES * generators.acceptance.random(n))
+        return move * factors.reshape((n,) + (1,) * max(move.ndim, 1))
 
     def _start_chain(self, model, X, Z, params):
         return (
