@@ -46,7 +46,7 @@ from sktem.exceptions import FitWarning
 from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.products import fetch, quadratic
-from sktem.template.statistics import split
+from sktem.template.model.statistics import split
 
 PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
 

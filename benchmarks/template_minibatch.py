@@ -38,9 +38,9 @@ from sktem.loop.state import RunSettings, RunState
 from sktem.samplers import DeformationMALA
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import ISAEM, FullBatch
-from sktem.template.grid import ImageGrid
-from sktem.template.model import DeformableTemplateModel, TemplateParams
-from sktem.template.priors import TemplatePriors
+from sktem.template.geometry.grid import ImageGrid
+from sktem.template.model.model import DeformableTemplateModel, TemplateParams
+from sktem.template.model.priors import TemplatePriors
 
 SIDE, NOISE = 8, 0.2
 FRACTIONS = (1.0, 0.5, 0.2, 0.1, 0.05)

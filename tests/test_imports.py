@@ -308,7 +308,7 @@ def test_lazy_names_exist(table):
         (
             "sktem.loop.a",
             "from ..samplers import Deformed",
-            {"sktem.template.samplers"},
+            {"sktem.template.model.samplers"},
         ),
         # Kernels import kernels, displays are imported by displays.
         ("sktem.mixture.kernels.a", "from ..model import b", {"sktem.mixture.model"}),
@@ -326,7 +326,7 @@ def test_lazy_names_exist(table):
 )
 def test_wrong_imports_are_found(module, source, wrong):
     known = {"sktem", "sktem.samplers", "sktem.loop"}
-    lazy = {"sktem.samplers": {"Deformed": "sktem.template.samplers"}}
+    lazy = {"sktem.samplers": {"Deformed": "sktem.template.model.samplers"}}
     found = imports_of(source, module, module == "sktem.samplers", known, lazy)
     assert wrong_imports(module, found) == wrong
 

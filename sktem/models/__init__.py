@@ -5,20 +5,20 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
-    "DeformableTemplateModel": "sktem.template.model",
+    "DeformableTemplateModel": "sktem.template.model.model",
     "ARDLogisticModel": "sktem.regression.ard_logistic_model",
     "ARDLogisticParams": "sktem.regression.ard_logistic_model",
     "GaussianMixtureModel": "sktem.mixture.model",
     "GaussianMixtureParams": "sktem.mixture.model",
-    "ImageGrid": "sktem.template.grid",
+    "ImageGrid": "sktem.template.geometry.grid",
     "LatentModel": "sktem.models.base",
     "MixedEffectsParams": "sktem.mixed_effects.design",
     "NamedColumns": "sktem.mixed_effects.rows",
     "NonlinearMixedEffectsModel": "sktem.mixed_effects.model",
     "RandomInterceptModel": "sktem.models.random_intercept",
     "RandomInterceptParams": "sktem.models.random_intercept",
-    "TemplateParams": "sktem.template.model",
-    "TemplatePriors": "sktem.template.priors",
+    "TemplateParams": "sktem.template.model.params",
+    "TemplatePriors": "sktem.template.model.priors",
     "RobustPoissonModel": "sktem.regression.robust_poisson_model",
     "RobustPoissonParams": "sktem.regression.robust_poisson_model",
     "STRUCTURAL_MODELS": "sktem.mixed_effects.structural",
@@ -55,9 +55,11 @@ if TYPE_CHECKING:
     from sktem.regression.robust_poisson_model import (
         RobustPoissonParams as RobustPoissonParams,
     )
-    from sktem.template.grid import ImageGrid as ImageGrid
-    from sktem.template.model import DeformableTemplateModel as DeformableTemplateModel
-    from sktem.template.model import TemplateParams as TemplateParams
-    from sktem.template.priors import TemplatePriors as TemplatePriors
+    from sktem.template.geometry.grid import ImageGrid as ImageGrid
+    from sktem.template.model.model import (
+        DeformableTemplateModel as DeformableTemplateModel,
+    )
+    from sktem.template.model.model import TemplateParams as TemplateParams
+    from sktem.template.model.priors import TemplatePriors as TemplatePriors
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

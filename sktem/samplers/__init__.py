@@ -13,11 +13,11 @@ from sktem.samplers.random_walk import RandomWalk
 
 #: Samplers of families, imported on first use: the core imports no family.
 _OF_FAMILIES = {
-    "DEFORMATION_SAMPLERS": "sktem.template.samplers",
-    "DeformationGibbs": "sktem.template.samplers",
-    "DeformationMALA": "sktem.template.samplers",
-    "DeformationRandomWalk": "sktem.template.samplers",
-    "DeformationULA": "sktem.template.samplers",
+    "DEFORMATION_SAMPLERS": "sktem.template.model.samplers",
+    "DeformationGibbs": "sktem.template.model.samplers",
+    "DeformationMALA": "sktem.template.model.samplers",
+    "DeformationRandomWalk": "sktem.template.model.samplers",
+    "DeformationULA": "sktem.template.model.samplers",
 }
 
 __all__ = [
@@ -53,10 +53,14 @@ SAMPLERS = {
 
 
 if TYPE_CHECKING:
-    from sktem.template.samplers import DEFORMATION_SAMPLERS as DEFORMATION_SAMPLERS
-    from sktem.template.samplers import DeformationGibbs as DeformationGibbs
-    from sktem.template.samplers import DeformationMALA as DeformationMALA
-    from sktem.template.samplers import DeformationRandomWalk as DeformationRandomWalk
-    from sktem.template.samplers import DeformationULA as DeformationULA
+    from sktem.template.model.samplers import (
+        DEFORMATION_SAMPLERS as DEFORMATION_SAMPLERS,
+    )
+    from sktem.template.model.samplers import DeformationGibbs as DeformationGibbs
+    from sktem.template.model.samplers import DeformationMALA as DeformationMALA
+    from sktem.template.model.samplers import (
+        DeformationRandomWalk as DeformationRandomWalk,
+    )
+    from sktem.template.model.samplers import DeformationULA as DeformationULA
 else:
     __getattr__, __dir__ = lazy(__name__, _OF_FAMILIES)

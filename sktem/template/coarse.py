@@ -10,8 +10,8 @@ from sklearn.utils import gen_batches
 from sktem.e_step.random import spawn_generators
 from sktem.images.rows import images_of_start
 from sktem.images.shapes import Layout
-from sktem.template.grid import ImageGrid, longest_half
-from sktem.template.params import TemplateParams
+from sktem.template.geometry.grid import ImageGrid, longest_half
+from sktem.template.model.params import TemplateParams
 from sktem.template.setup import Frame, initial_templates, new_grid, new_model
 
 __all__ = ["BlockStarts", "averaged", "pixels_of_blocks"]

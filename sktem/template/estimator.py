@@ -23,6 +23,7 @@ from sktem.images.shapes import is_flat
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
+from sktem.template.geometry.registration import Registration
 from sktem.template.judged import (
     folds_of,
     has_settled,
@@ -31,9 +32,8 @@ from sktem.template.judged import (
     warn_of_drift,
     warn_of_fit,
 )
-from sktem.template.registration import Registration
+from sktem.template.model.samplers import DEFORMATION_SAMPLERS
 from sktem.template.reported import Reported, principal
-from sktem.template.samplers import DEFORMATION_SAMPLERS
 from sktem.template.setup import (
     Frame,
     TemplateFit,

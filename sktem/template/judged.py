@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.schedules import steps_from
-from sktem.template.geometry import geometry
+from sktem.template.geometry.landmarks import geometry
 
 __all__ = [
     "drift_advice",

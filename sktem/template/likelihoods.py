@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.progress import counted
-from sktem.template.modes import ANNEALING
-from sktem.template.statistics import observed_counts
+from sktem.template.model.modes import ANNEALING
+from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Likelihoods"]
 

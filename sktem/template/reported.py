@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.template.nuisances import Nuisances
+from sktem.template.model.nuisances import Nuisances
 from sktem.template.setup import Frame
 
 __all__ = ["Reported", "principal"]

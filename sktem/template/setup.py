@@ -16,12 +16,12 @@ from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.images.units import checked_weights, units_of
 from sktem.loop.state import RunSettings
 from sktem.schedules import BurnInThenDecay
-from sktem.template.geometry import GRIDS, geometry
-from sktem.template.grid import ImageGrid
-from sktem.template.model import DeformableTemplateModel
-from sktem.template.nuisances import Nuisances, checked_names
-from sktem.template.priors import TemplatePriors
-from sktem.template.statistics import observed_counts
+from sktem.template.geometry.grid import ImageGrid
+from sktem.template.geometry.landmarks import GRIDS, geometry
+from sktem.template.model.model import DeformableTemplateModel
+from sktem.template.model.nuisances import Nuisances, checked_names
+from sktem.template.model.priors import TemplatePriors
+from sktem.template.model.statistics import observed_counts
 from sktem.validation import validate_data
 
 __all__ = [

@@ -13,7 +13,7 @@ from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
 from sktem.template.judged import folds_of
-from sktem.template.model import TemplateParams
+from sktem.template.model.model import TemplateParams
 from sktem.template.setup import Frame, check_same, new_model
 
 __all__ = ["TemplateStream", "params_of"]

@@ -14,8 +14,8 @@ from sktem.models import (
     check_model,
 )
 from sktem.regression.ard_logistic_model import WholeData
-from sktem.template.grid import ImageGrid
-from sktem.template.model import DeformableTemplateModel
+from sktem.template.geometry.grid import ImageGrid
+from sktem.template.model.model import DeformableTemplateModel
 from tests.mixed_effects.test_model import make_model, make_rows
 from tests.template.oracles import model_of, random_params, simulate
 

@@ -15,7 +15,7 @@ from sktem import DeformableTemplateEstimator
 from sktem.samplers import MALA, DeformationMALA
 from sktem.schedules import Constant
 from sktem.solvers import SOLVERS
-from sktem.template.geometry import geometry
+from sktem.template.geometry.landmarks import geometry
 from tests.oracles import LIMIT, standard_errors
 from tests.template.oracles import SMALL, Dense, blobs, two_kinds
 

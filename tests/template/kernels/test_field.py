@@ -143,7 +143,7 @@ def test_spline_of_a_template(shape, monkeypatch):
     z = 0.5 * rng.normal(size=grid.n_latents)
     found = []
     for density in (4.0, 8.0):
-        monkeypatch.setattr("sktem.template.grid.NODES_PER_SCALE", density)
+        monkeypatch.setattr("sktem.template.geometry.grid.NODES_PER_SCALE", density)
         value, slope = spline_errors(shape, beta, z)
         size = 1.1 * grid.n_axes * np.abs(beta).sum()
         assert value < 5 / 384 * 3 / density**4 * size

@@ -9,15 +9,15 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.models.base import LatentModel
-from sktem.template.chains import Chains, Component
 from sktem.template.kernels.chains import Target
 from sktem.template.kernels.rough import expansions
-from sktem.template.light import LitImages, in_own_light
-from sktem.template.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
-from sktem.template.params import TemplateParams
-from sktem.template.priors import posterior_template
-from sktem.template.states import ChainStates, state_size
-from sktem.template.statistics import feasible, split, sum_statistics
+from sktem.template.model.chains import Chains, Component
+from sktem.template.model.light import LitImages, in_own_light
+from sktem.template.model.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
+from sktem.template.model.params import TemplateParams
+from sktem.template.model.priors import posterior_template
+from sktem.template.model.states import ChainStates, state_size
+from sktem.template.model.statistics import feasible, split, sum_statistics
 
 __all__ = ["DeformableTemplateModel", "TemplateParams"]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sktem import DeformableTemplateEstimator
-from sktem.template.flow import FlowGrid
-from sktem.template.grid import ImageGrid
+from sktem.template.geometry.flow import FlowGrid
+from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.field import displace, new_work
 from tests.template.kernels.test_modes import added_curvature
 from tests.template.oracles import SHAPES, SMALL, Pixels, blobs

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sktem import DeformableTemplateEstimator
-from sktem.template.grid import ImageGrid
-from sktem.template.registration import Registration
+from sktem.template.geometry.grid import ImageGrid
+from sktem.template.geometry.registration import Registration
 from tests.template.oracles import SMALL, Pixels, blobs
 
 SETTINGS = {**SMALL, "max_iter": 8}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
 
-from sktem.template.systems import RESIDUAL, systems_of
+from sktem.template.model.systems import RESIDUAL, systems_of
 
 __all__ = ["TemplatePriors", "posterior_template", "unexplained_square"]
 

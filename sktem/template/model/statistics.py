@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
-from sktem.template.priors import posterior_template, unexplained_square
+from sktem.template.model.priors import posterior_template, unexplained_square
 
 __all__ = [
     "ComponentStatistics",

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from sktem.template.grid import ImageGrid
+from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.flow import new_flow
-from sktem.template.systems import fixed_points
+from sktem.template.model.systems import fixed_points
 
 __all__ = ["FlowGrid"]
 

@@ -9,12 +9,12 @@ from scipy.linalg import solve_triangular
 
 from sktem.kernels.blocks import iterate_blocks
 from sktem.progress import bar
-from sktem.template.grid import ImageGrid
+from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, pull_of, rss_of
 from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
-from sktem.template.states import ChainStates, state_size
-from sktem.template.statistics import observed_counts
+from sktem.template.model.states import ChainStates, state_size
+from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Chains", "Component", "over_images"]
 

@@ -7,11 +7,11 @@ from scipy.stats import multivariate_normal
 from sktem import DeformableTemplateEstimator
 from sktem.models import ImageGrid
 from sktem.samplers import MALA
-from sktem.template.flow import FlowGrid
-from sktem.template.light import Light
-from sktem.template.nuisances import NUISANCES, Nuisances, checked_names
+from sktem.template.geometry.flow import FlowGrid
+from sktem.template.model.light import Light
+from sktem.template.model.nuisances import NUISANCES, Nuisances, checked_names
+from sktem.template.model.statistics import split, statistic_size, sum_statistics
 from sktem.template.setup import Frame
-from sktem.template.statistics import split, statistic_size, sum_statistics
 from tests.oracles import LIMIT
 from tests.template.oracles import SMALL, Dense, blobs, model_of, random_params
 

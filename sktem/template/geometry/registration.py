@@ -9,7 +9,7 @@ import numpy as np
 from scipy.ndimage import map_coordinates
 
 from sktem.choices import check_number
-from sktem.template.grid import ImageGrid
+from sktem.template.geometry.grid import ImageGrid
 from sktem.validation import without_mask
 
 __all__ = ["Registration"]

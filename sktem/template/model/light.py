@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.template.chains import Chains, Component
-from sktem.template.modes import ModeFinder
-from sktem.template.statistics import observed_counts
+from sktem.template.model.chains import Chains, Component
+from sktem.template.model.modes import ModeFinder
+from sktem.template.model.statistics import observed_counts
 
 __all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages", "in_own_light"]
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln
 
-from sktem.template.chains import over_images
-from sktem.template.grid import ImageGrid
+from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.modes import importance_terms, modes
-from sktem.template.statistics import observed_counts
+from sktem.template.model.chains import over_images
+from sktem.template.model.statistics import observed_counts
 
 __all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
 

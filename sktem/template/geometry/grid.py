@@ -9,7 +9,7 @@ from scipy.linalg import solve_banded
 
 from sktem.template.kernels.field import Grid, new_grid
 from sktem.template.kernels.modes import Pairs, new_pairs, products_of
-from sktem.template.systems import along_axes, fixed_points, grams_of
+from sktem.template.model.systems import along_axes, fixed_points, grams_of
 
 __all__ = ["ImageGrid"]
 

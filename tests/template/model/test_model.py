@@ -9,8 +9,8 @@ from sktem.models import (
     TemplateParams,
     TemplatePriors,
 )
-from sktem.template import chains
-from sktem.template.statistics import split
+from sktem.template.model import chains
+from sktem.template.model.statistics import split
 from tests.oracles import LIMIT
 from tests.template.oracles import (
     SHAPES,
@@ -60,7 +60,7 @@ def test_log_joint_and_its_gradient(shape):
 
 @OF_SHAPE
 def test_a_fine_spline_gives_the_dense_density(shape, monkeypatch):
-    monkeypatch.setattr("sktem.template.grid.NODES_PER_SCALE", 24.0)
+    monkeypatch.setattr("sktem.template.geometry.grid.NODES_PER_SCALE", 24.0)
     model, params, Y, Z = setting(shape)
     dense = Dense(model.grid)
     args = (params.coefficients[0], params.covariances[0], params.noise_variances[0])

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sktem.choices import did_you_mean
-from sktem.template.grid import gaussian
-from sktem.template.light import NO_VARIANCE, Light
-from sktem.template.statistics import split, statistic_size
+from sktem.template.geometry.grid import gaussian
+from sktem.template.model.light import NO_VARIANCE, Light
+from sktem.template.model.statistics import split, statistic_size
 
 __all__ = ["NUISANCES", "Nuisances", "checked_names"]
 

@@ -6,8 +6,8 @@ from numbers import Integral
 
 import numpy as np
 
-from sktem.template.flow import FlowGrid
-from sktem.template.grid import ImageGrid, longest_half
+from sktem.template.geometry.flow import FlowGrid
+from sktem.template.geometry.grid import ImageGrid, longest_half
 
 __all__ = ["GRIDS", "geometry"]
 

@@ -1,0 +1,1 @@
+"""The complete-data model of deformed templates: chains, modes, M-step, nuisances."""
