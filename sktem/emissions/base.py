@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 __all__ = [
     "LEAST_SHARE",
@@ -182,6 +182,34 @@ class Emission(BaseEstimator, ABC):
         NamedTuple
             Parameters of the same emission for these columns alone.
         """
+
+    def condition(
+        self, params: Any, columns: np.ndarray, values: np.ndarray, others: np.ndarray
+    ) -> tuple[Emission, Any]:
+        """Return the distribution of some columns given the values of others.
+
+        The default is right for columns that are independent given the state: it
+        returns the marginal. Columns that are in neither set are integrated out.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+        columns : ndarray of int
+            Indices of the columns whose values are given; perhaps none.
+        values : ndarray of float
+            Their values.
+        others : ndarray of int
+            Indices of the columns whose distribution is returned.
+
+        Returns
+        -------
+        emission : Emission
+            Emission of the other columns.
+        params : NamedTuple
+            Its parameters.
+        """
+        return clone(self), self.marginal(params, others)
 
     def project(self, s: np.ndarray, params: Any = None) -> tuple[np.ndarray, bool]:
         """Return statistics to those that data can have; here none are negative.

@@ -157,6 +157,13 @@ class Categorical(Emission):
         table = params.probabilities[:, columns, : counts.max(initial=1)]
         return CategoricalParams(table, counts)
 
+    def condition(self, params, columns, values, others):
+        """Return the marginal: columns are independent given the state."""
+        emission, own = super().condition(params, columns, values, others)
+        if np.ndim(self.n_categories):
+            emission.n_categories = own.n_categories.tolist()
+        return emission, own
+
 
 def _indicators(X, params):
     """Return a sparse matrix (n, d L) with a one for each observed category."""

@@ -16,7 +16,8 @@ def check_emission(emission, X, *, n_states=2, random_state=0) -> list[str]:
     """Check an emission against the expectations of the models that use it.
 
     Its methods are called on the given rows and compared with each other: shapes;
-    densities of rows with holes with those of the marginal; statistics with sums over
+    densities of rows with holes with those of the marginal, and of the joint with those
+    of the conditional (TypeError says that there is none); statistics with sums over
     parts of the rows and with multiples of the weights; the M-step with the likelihood,
     which it may not decrease, and with the parameters of other weights nearby, of which
     none may be more likely where it ends; ``project`` with itself; draws with the
@@ -65,6 +66,7 @@ def check_emission(emission, X, *, n_states=2, random_state=0) -> list[str]:
         "maximize",
         "project",
         "marginal",
+        "condition",
         "sample",
         "draw",
         "n_parameters",
@@ -203,6 +205,25 @@ class _EmissionCheck:
             )
             expected = self.emission.log_density(X, self.params)
             self.close("marginal", found, expected, "from rows with holes")
+
+    def condition(self, rng):
+        """Check densities given a column: those of the joint over the marginal."""
+        X, params = self.X[:5], self.params
+        for column in range(self.d if self.d > 1 else 0):
+            given, others = np.array([column]), np.delete(np.arange(self.d), column)
+            alone = X.copy()
+            alone[:, others] = np.nan
+            expected = self.emission.log_density(X, params)
+            expected = expected - self.emission.log_density(alone, params)
+            for row in range(len(X)):
+                try:
+                    emission, found = self.emission.condition(
+                        params, given, X[row, given], others
+                    )
+                except TypeError:
+                    return
+                values = emission.log_density(X[row : row + 1, others], found)[0]
+                self.close("condition", values, expected[row], "from joint / marginal")
 
     def sample(self, rng):
         """Check that no other parameters are likelier for draws, beyond chance."""

@@ -268,19 +268,48 @@ class Columns(Emission):
 
     def marginal(self, params, columns):
         """Return the parameters of some columns; blocks may have none left."""
-        places = {int(column): place for place, column in enumerate(columns)}
-        blocks, indices, lengths = [], [], []
+        found = []
         for emission, own, block in self._parts(params):
-            kept = np.array([j for j, c in enumerate(own) if int(c) in places], np.intp)
-            block = emission.marginal(block, kept)
-            blocks.append(block)
-            indices.append(np.array([places[int(own[j])] for j in kept], np.intp))
-            K = len(next(x for x in block if isinstance(x, np.ndarray)))
-            empty = np.empty((0, len(kept)))
-            lengths.append(len(emission.statistics(empty, np.empty((0, K)), block)))
-        return ColumnsParams(
-            tuple(blocks), tuple(indices), tuple(lengths), len(columns)
-        )
+            kept, indices = _places(own, columns)
+            found.append((emission, emission.marginal(block, kept), indices))
+        return _joined(found, len(columns))
+
+    def condition(self, params, columns, values, others):
+        """Return the distribution of some columns, without blocks that have none."""
+        entries, found = [], []
+        for entry, own, block in zip(
+            self.emissions, params.columns, params.blocks, strict=True
+        ):
+            given, at = _places(own, columns)
+            kept, indices = _places(own, others)
+            if len(kept):
+                one, block = entry[1].condition(block, given, values[at], kept)
+                entries.append((entry[0], one, indices.tolist()))
+                found.append((one, block, indices))
+        if not found:
+            raise ValueError("none of the columns has an emission")
+        return Columns(entries), _joined(found, len(others))
+
+
+def _places(own, columns):
+    """Return the columns of a block that are among others, and where they are."""
+    places = {int(column): place for place, column in enumerate(columns)}
+    kept = [j for j, column in enumerate(own) if int(column) in places]
+    at = [places[int(own[j])] for j in kept]
+    return np.array(kept, dtype=np.intp), np.array(at, dtype=np.intp)
+
+
+def _joined(found, n_columns):
+    """Return parameters of blocks from emissions, parameters and columns of each."""
+    lengths = []
+    for emission, block, columns in found:
+        K = len(next(x for x in block if isinstance(x, np.ndarray)))
+        empty = np.empty((0, len(columns)))
+        lengths.append(len(emission.statistics(empty, np.empty((0, K)), block)))
+    blocks = tuple(block for _, block, _ in found)
+    return ColumnsParams(
+        blocks, tuple(at for _, _, at in found), tuple(lengths), n_columns
+    )
 
 
 def column_indices(X: Any, columns: Any) -> list[int]:

@@ -15,6 +15,7 @@ from sktem.emissions.patterns import patterns_of
 
 __all__ = [
     "completed_moments",
+    "conditional_moments",
     "conditional_variances",
     "distances",
     "fill_draws",
@@ -263,6 +264,21 @@ def fill_draws(covariance_type, X, states, params, rng, scales):
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             filled[rows[:, None], holes] = centre + noise[rows][:, holes] @ root.T
     return filled
+
+
+def conditional_moments(covariance_type, params, columns, values, others):
+    """Return means and covariances of some columns given the values of others."""
+    covariances = marginal_covariances(covariance_type, params.covariances, others)
+    if covariance_type not in DENSE or not len(columns):
+        return params.means[:, others], covariances
+    fill = Completion(params, columns, others)
+    shifts = (values - params.means[:, columns])[:, None, :] @ fill.slopes
+    spreads = (fill.spreads + np.swapaxes(fill.spreads, 1, 2)) / 2
+    structure = COVARIANCES["full"](len(spreads), len(others))
+    # What is known exactly has no variance but rounding.
+    spreads, _ = structure.repair(spreads, 0.0, 1e-13)
+    spreads = spreads if covariance_type == "full" else spreads[0]
+    return params.means[:, others] + shifts[:, 0], spreads
 
 
 def marginal_covariances(covariance_type, covariances, columns):

@@ -268,3 +268,20 @@ class FactorAnalyser(Emission):
             params.noise_variances[:, columns],
             params.centre[columns],
         )
+
+    def condition(self, params, columns, values, others):
+        """Return the distribution of some columns given the values of others.
+
+        Noise is independent of them; means and loadings are those of the factors.
+        """
+        emission, own = super().condition(params, columns, values, others)
+        if not len(columns):
+            return emission, own
+        row = np.full((1, params.means.shape[1]), np.nan)
+        row[0, columns] = values
+        means, loadings = own.means.copy(), own.loadings.copy()
+        for k, W in enumerate(own.loadings):
+            factors, spread, _ = self._factors(row, ~np.isnan(row), params, k)
+            means[k] += W @ factors[0]
+            loadings[k] = W @ np.linalg.cholesky(spread[0])
+        return emission, own._replace(means=means, loadings=loadings)

@@ -6,15 +6,16 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from sktem.emissions.base import Emission, something_observed
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     completed_moments,
+    conditional_moments,
     distances,
     fill_draws,
     fill_means,
-    marginal_covariances,
     pooled_start,
 )
 from sktem.emissions.gaussian_moments import (
@@ -208,12 +209,21 @@ class Gaussian(Emission):
 
     def marginal(self, params, columns):
         """Return means and covariances of some columns."""
-        columns = np.asarray(columns)
-        covariances = marginal_covariances(
-            self.covariance_type, params.covariances, columns
+        nothing = np.empty(0, dtype=np.intp)
+        return self.condition(params, nothing, nothing, np.asarray(columns))[1]
+
+    def condition(self, params, columns, values, others):
+        """Return the Gaussian of some columns given the values of others."""
+        emission = clone(self)
+        if self.mean_prior is not None:
+            emission.mean_prior = np.asarray(self.mean_prior)[others]
+        if np.ndim(self.covariance_prior) > 0:
+            prior = np.asarray(self.covariance_prior)[others]
+            emission.covariance_prior = prior[:, others] if prior.ndim == 2 else prior
+        means, covariances = conditional_moments(
+            self.covariance_type, params, columns, values, others
         )
-        structure = self.structure(len(params.means), len(columns))
+        structure = self.structure(len(means), len(others))
         factors = structure.precisions_cholesky(covariances)
-        return GaussianParams(
-            params.means[:, columns], covariances, factors, params.centre[columns]
-        )
+        centre = params.centre[others]
+        return emission, GaussianParams(means, covariances, factors, centre)

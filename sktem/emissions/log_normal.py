@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from sklearn.base import clone
 
 from sktem.emissions.base import Emission, check_positive
 from sktem.emissions.elliptical import conditional_variances
@@ -104,3 +105,9 @@ class LogNormal(Emission):
     def marginal(self, params, columns):
         """Return means and covariances of some logarithms."""
         return self._logarithms.marginal(params, columns)
+
+    def condition(self, params, columns, values, others):
+        """Return the distribution of some columns given the values of others."""
+        logs = np.log(values)
+        _, found = self._logarithms.condition(params, columns, logs, others)
+        return clone(self), found

@@ -7,16 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln, polygamma
+from sklearn.base import clone
 
 from sktem.choices import check_choice
 from sktem.emissions.base import Emission, bisected, something_observed
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     completed_moments,
+    conditional_moments,
     distances,
     fill_draws,
     fill_means,
-    marginal_covariances,
     pooled_start,
 )
 from sktem.emissions.gaussian_moments import (
@@ -228,18 +229,31 @@ class StudentT(Emission):
 
     def marginal(self, params, columns):
         """Return the parameters of some columns."""
-        columns = np.asarray(columns)
-        covariances = marginal_covariances(
-            self.covariance_type, params.covariances, columns
-        )
-        structure = COVARIANCES[self.covariance_type](len(params.means), len(columns))
-        return StudentTParams(
-            params.means[:, columns],
-            covariances,
-            structure.precisions_cholesky(covariances),
-            params.degrees_of_freedom,
-            params.centre[columns],
-        )
+        nothing = np.empty(0, dtype=np.intp)
+        return self.condition(params, nothing, nothing, np.asarray(columns))[1]
+
+    def condition(self, params, columns, values, others):
+        """Return the distribution of some columns given the values of others.
+
+        Its degrees of freedom are more by the number of given values, and its scales
+        grow with their distance (Ding 2016, Student-t's conditional distribution).
+        """
+        kind, emission = self.covariance_type, clone(self)
+        means, scales = conditional_moments(kind, params, columns, values, others)
+        degrees = params.degrees_of_freedom
+        if len(columns):
+            row = np.full((1, params.means.shape[1]), np.nan)
+            row[0, columns] = values
+            squares = distances(kind, row, params)[0][0]
+            if kind == "tied":  # each state has its own distance
+                kind = emission.covariance_type = "full"
+                scales = np.repeat(scales[None], len(means), axis=0)
+            factor = (degrees + squares) / (degrees + len(columns))
+            scales = COVARIANCES[kind](*means.shape).scale(scales, factor)
+            degrees = degrees + len(columns)
+        factors = COVARIANCES[kind](*means.shape).precisions_cholesky(scales)
+        centre = params.centre[others]
+        return emission, StudentTParams(means, scales, factors, degrees, centre)
 
 
 def _split(s, K, d):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,17 @@ class Table:
     def has_labels(self) -> bool:
         """Whether some column holds labels."""
         return bool(self.categories)
+
+    def part(self, emission, columns):
+        """Return the table of some of the columns, for their emission."""
+        part = copy(self)
+        part.emission = emission
+        part.categories = {
+            place: self.categories[index]
+            for place, index in enumerate(columns)
+            if index in self.categories
+        }
+        return part
 
     def encode(self, X) -> np.ndarray:
         """Return rows of float64, with codes for labels and NaN for what is missing."""

@@ -209,6 +209,15 @@ class VonMisesFisher(Emission):
         """Return the number of free directions and concentrations."""
         return K * d
 
+    def condition(self, params, columns, values, others):
+        """Return the marginal; given values leave a smaller sphere: an error."""
+        if len(columns):
+            raise TypeError(
+                "VonMisesFisher has no conditional distribution of its own kind: given "
+                "some columns, the others lie on a smaller sphere"
+            )
+        return super().condition(params, columns, values, others)
+
     def marginal(self, params, columns):
         """Return the parameters of some columns."""
         left = params.directions.shape[1] - len(columns)

@@ -391,6 +391,25 @@ class StochasticEMMixture(MixtureEstimator):
         )
         return model, params
 
+    def _as_emissions(self):
+        return self._fitted_model()
+
+    def _given_row(self, columns, values):
+        """Return a row of numbers that has only the given values."""
+        row = np.full((1, self.n_features_in_), None, dtype=object)
+        row[0, columns] = values
+        rows = self._table.encode(row)
+        self._table.emission.check(rows)
+        return rows[0]
+
+    def _of_columns(self, emission, params, columns):
+        """Return a fitted mixture of some columns."""
+        twin = self._twin_of_columns(columns).set_params(emission=emission)
+        twin._table = self._table.part(emission, columns)
+        model = EmissionMixtureModel(emission, len(params.weights))
+        twin._publish(twin._parameter_attributes(model, params, None))
+        return twin
+
     # Answers --------------------------------------------------------------------
 
     def score_samples(self, X, *, out=None):

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.mixture import GaussianMixture
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.arrays import TensorRows, input_arrays, numpy_of
@@ -21,7 +21,12 @@ from sktem.estimators.by_blocks import (
 )
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.mixture import tensors
-from sktem.mixture.emission_model import completed_rows, drawing_generator
+from sktem.mixture.emission_model import (
+    EmissionMixtureModel,
+    EmissionMixtureParams,
+    completed_rows,
+    drawing_generator,
+)
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.fit_warnings import warn_of_covariances
@@ -379,6 +384,45 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         )
         return model, self._fitted_params(model.centre)
 
+    def _as_emissions(self):
+        """Return the model and parameters of the same mixture of an emission."""
+        model, params = self._fitted_model()
+        means = params.means + model.centre
+        matrices = params.covariances, params.precisions_cholesky
+        own = GaussianParams(means, *matrices, model.centre)
+        emission = Gaussian(self.covariance_type)
+        twin = EmissionMixtureModel(emission, len(means), like=own)
+        return twin, EmissionMixtureParams(params.weights, own)
+
+    def _given_row(self, columns, values):
+        """Return a row that has only the given values."""
+        row = np.full(self.n_features_in_, np.nan)
+        row[columns] = values
+        check_array(row[None], ensure_all_finite="allow-nan")
+        check_magnitude(row[None], getattr(self, "feature_names_in_", None))
+        return row
+
+    def _of_columns(self, emission, params, columns):
+        """Return a fitted mixture of some columns, without a start or priors."""
+        twin = self._twin_of_columns(columns).set_params(
+            weights_init=None,
+            means_init=None,
+            precisions_init=None,
+            mean_prior=None,
+            covariance_prior=None,
+            covariance_prior_strength=0.0,
+        )
+        own, centre = params.emission, np.zeros(len(columns))
+        matrices = own.covariances, own.precisions_cholesky
+        model = GaussianMixtureModel(
+            len(own.means), covariance_type=self.covariance_type, centre=centre
+        )
+        found = GaussianMixtureParams(params.weights, own.means, *matrices)
+        like = self.means_
+        like = like if isinstance(like, np.ndarray) else TensorRows(like)
+        twin._publish(twin._parameter_attributes(model, found, like))
+        return twin
+
     def score_samples(self, X, *, out=None):
         """Return the log-density of each row.
 
@@ -488,21 +532,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         check_choice("method", method, ("mean", "draw", "mode"))
         model, params = self._fitted_model()
         rows, _ = self._validate(X, reset=False)
-        own = GaussianParams(
-            params.means + model.centre,
-            params.covariances,
-            params.precisions_cholesky,
-            model.centre,
-        )
+        twin, own = self._as_emissions()
         rng = drawing_generator(self.random_state)
-        filled = completed_rows(
-            Gaussian(self.covariance_type),
-            own,
-            model.posterior(rows, params),
-            rows,
-            method,
-            rng,
-        ).astype(rows.dtype)
+        R = model.posterior(rows, params)
+        filled = completed_rows(twin.emission, own.emission, R, rows, method, rng)
+        filled = filled.astype(rows.dtype)
         if not hasattr(X, "iloc"):
             return filled
         return type(X)(filled, index=X.index, columns=X.columns)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from sklearn.base import DensityMixin
+from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state
 
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -22,6 +22,7 @@ from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
 from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
+from sktem.mixture.conditional import chosen_columns, conditioned, given_values
 from sktem.mixture.stream import MixtureStream
 from sktem.solvers import OnlineEM
 
@@ -33,7 +34,8 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
 
     Subclasses check and convert rows (``_validate``), make the model (``_new_model``)
     and its start (``_start``), and turn parameters into fitted attributes
-    (``_parameter_attributes``) and back (``_fitted_model``).
+    (``_parameter_attributes``) and back (``_fitted_model``; ``_as_emissions`` and
+    ``_of_columns`` for marginals and conditionals).
     """
 
     #: Fitted attributes of a stream that are computed when they are read.
@@ -299,6 +301,84 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         )
         bic = -2 * total + self._n_parameters() * float(np.log(mass))
         return bic + 2 * entropy
+
+    def marginal(self, columns):
+        """Return the mixture of some of the columns, the others integrated out.
+
+        Parameters
+        ----------
+        columns : int, str, list, slice or mask
+            Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
+            the data frame of ``fit``.
+
+        Returns
+        -------
+        object
+            A fitted estimator of the same class for these columns, in this order.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> X = np.array([[0.0, 2.0], [2.0, 4.0], [4.0, 9.0]])
+        >>> mixture = StochasticEMGaussianMixture().fit(X)
+        >>> mixture.marginal([1]).means_
+        array([[5.]])
+        """
+        model, params = self._as_emissions()
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        others = chosen_columns(columns, d, names)
+        nothing = np.full(d, np.nan)
+        return self._of_columns(*conditioned(model, params, nothing, others), others)
+
+    def condition(self, columns, values):
+        """Return the mixture of the other columns, given the values of some.
+
+        Parameters
+        ----------
+        columns : int, str, list, slice or mask
+            Columns as in :class:`sklearn.compose.ColumnTransformer`; names are those of
+            the data frame of ``fit``.
+        values : array-like of shape (n_columns,)
+            Their values, or the value of one column; one that is NaN (None) is not
+            known, and its column is integrated out.
+
+        Returns
+        -------
+        object
+            A fitted estimator of the same class for the other columns, in the order
+            of the table. Its weights are the posterior probabilities of the components.
+
+        Raises
+        ------
+        TypeError
+            If the emission has no conditional distribution of its own kind.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> x = np.arange(10.0)
+        >>> mixture = StochasticEMGaussianMixture().fit(np.column_stack([x, 2 * x]))
+        >>> mixture.condition([0], [4.0]).means_.round(3)
+        array([[8.]])
+        """
+        model, params = self._as_emissions()
+        d, names = self.n_features_in_, getattr(self, "feature_names_in_", None)
+        columns = chosen_columns(columns, d, names)
+        others = np.setdiff1d(np.arange(d), columns)
+        if not len(others):
+            raise ValueError("values of all columns are given: none is left")
+        row = self._given_row(columns, given_values(columns, values))
+        return self._of_columns(*conditioned(model, params, row, others), others)
+
+    def _twin_of_columns(self, columns):
+        """Return an estimator with these settings, whose table has some columns."""
+        twin = clone(self).set_params(warm_start=False)
+        twin.n_features_in_ = len(columns)
+        if hasattr(self, "feature_names_in_"):
+            twin.feature_names_in_ = self.feature_names_in_[columns]
+        return twin
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)

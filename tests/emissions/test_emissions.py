@@ -272,7 +272,7 @@ def test_samples_have_the_density(emission, global_random_seed):
 def test_check_emission_agrees(emission):
     X, _, _ = problem(emission, seed=7)
     done = emissions.check_emission(emission, X)
-    assert done[-1] == "n_parameters" and len(done) == 9
+    assert done[-1] == "n_parameters" and len(done) == 10
 
 
 @pytest.mark.parametrize("emission", [*GAUSSIANS], ids=name_of)

@@ -1,0 +1,68 @@
+"""Marginals and conditionals of mixtures: the columns and values that users give."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.choices import check_names
+from sktem.emissions.columns import column_indices
+
+__all__ = ["chosen_columns", "conditioned", "given_values"]
+
+
+def chosen_columns(columns, n_features, names=None) -> np.ndarray:
+    """Return indices of columns that are given as ColumnTransformer takes them.
+
+    Raises
+    ------
+    ValueError
+        If a column is unknown or there twice, or there are none.
+    """
+    if names is not None and not callable(columns):
+        asked = np.ravel(np.asarray(columns, dtype=object)).tolist()
+        if asked and all(isinstance(name, str) for name in asked):
+            known = {str(name): index for index, name in enumerate(names)}
+            check_names("the mixture", asked, known, "columns")
+            columns = [known[name] for name in asked]
+    found = column_indices(np.empty((1, n_features)), columns)
+    if not found:
+        raise ValueError("at least one column must be given")
+    if len(set(found)) < len(found):
+        raise ValueError(f"a column is there twice: {found}")
+    return np.array(found, dtype=np.intp)
+
+
+def given_values(columns, values) -> list:
+    """Return one value for each column.
+
+    Raises
+    ------
+    ValueError
+        If there are more or fewer values than columns.
+    """
+    values = values.ravel() if hasattr(values, "ravel") else values
+    values = [values] if np.ndim(values) == 0 else list(values)
+    if len(values) == 1 and len(columns) > 1 and np.ndim(values[0]) == 1:
+        values = list(values[0])  # a table of one row
+    if len(values) != len(columns):
+        raise ValueError(
+            f"there are {len(columns)} columns and {len(values)} values: give one "
+            "value for each column"
+        )
+    return values
+
+
+def conditioned(model, params, row, others):
+    """Return emission and parameters of a mixture of columns, given a row.
+
+    What is observed of the row is given; columns that are neither observed nor among
+    the others are integrated out.
+    """
+    columns = np.flatnonzero(~np.isnan(row))
+    weights = params.weights
+    if len(columns):
+        weights = model.posterior(row[None], params)[0]
+    emission, own = model.emission.condition(
+        params.emission, columns, row[columns], others
+    )
+    return emission, params._replace(weights=weights, emission=own)
