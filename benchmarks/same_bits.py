@@ -29,6 +29,7 @@ from sktem import (
     ARDLogisticClassifier,
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
+    GaussianMixturePrior,
     LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
@@ -261,8 +262,14 @@ mixture("starts", n_init=3, init_params="random_from_data", max_iter=20)
 mixture("float32", X=clusters(dtype=np.float32))
 mixture("weights", weight=np.linspace(0.5, 2, 300))
 mixture("weights isaem", weight=np.linspace(0.5, 2, 300), solver="isaem", max_iter=10)
-mixture("penalties", mean_penalty=0.1, weight_concentration=0.01)
-mixture("prior", covariance_prior=1.0, covariance_prior_strength=0.05)
+mixture(
+    "penalties",
+    prior=GaussianMixturePrior(mean_penalty=0.1, weight_concentration=0.01),
+)
+mixture(
+    "prior",
+    prior=GaussianMixturePrior(covariance_prior=1.0, covariance_prior_strength=0.05),
+)
 
 
 @case("mixture n_jobs")

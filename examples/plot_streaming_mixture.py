@@ -23,7 +23,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sktem import StochasticEMGaussianMixture
+from sktem import GaussianMixturePrior, StochasticEMGaussianMixture
 from sktem.schedules import Polynomial
 
 n_components, n_features, chunk_size = 10, 8, 2_000
@@ -97,9 +97,11 @@ for name, step_size in step_sizes.items():
     mixture = StochasticEMGaussianMixture(
         n_components,
         step_size=step_size,
-        weight_concentration=1e-3,
-        covariance_prior=0.1,
-        covariance_prior_strength=1e-3,
+        prior=GaussianMixturePrior(
+            weight_concentration=1e-3,
+            covariance_prior=0.1,
+            covariance_prior_strength=1e-3,
+        ),
         random_state=0,
     )
     mixture.partial_fit(chunks[0])

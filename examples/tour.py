@@ -25,6 +25,7 @@ from sklearn.mixture import GaussianMixture
 
 from sktem import (
     DeformableTemplateEstimator,
+    GaussianMixturePrior,
     LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
@@ -96,7 +97,7 @@ def drop_in(folder, saved):
     mixture = StochasticEMGaussianMixture(
         30,
         covariance_type="tied",
-        weight_concentration=1e-3,
+        prior=GaussianMixturePrior(weight_concentration=1e-3),
         tol=1e-4,
         random_state=0,
     ).fit(pca.transform(digits.data))

@@ -15,6 +15,7 @@ _PUBLIC = {
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
+    "GaussianMixturePrior": "sktem.mixture.prior",
     "HiddenMarkovModel": "sktem.hidden_markov.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
         StochasticEMGaussianMixture as StochasticEMGaussianMixture,
     )
     from sktem.mixture.imputer import MixtureImputer as MixtureImputer
+    from sktem.mixture.prior import GaussianMixturePrior as GaussianMixturePrior
     from sktem.progress import show_progress as show_progress
     from sktem.regression.ard_logistic import (
         ARDLogisticClassifier as ARDLogisticClassifier,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import inspect
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -135,6 +135,9 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
 class KnownParametersMixin(BaseEstimator):
     """Suggests a known name of a parameter for an unknown one."""
 
+    #: Parameters of an object that is itself a parameter, by name, with that object.
+    _moved_parameters: ClassVar[Mapping[str, str]] = {}
+
     def __init_subclass__(cls, **kwargs):
         """Keep the signature of ``__init__``, where Sphinx would take ``__new__``'s."""
         super().__init_subclass__(**kwargs)
@@ -147,11 +150,16 @@ class KnownParametersMixin(BaseEstimator):
         known = inspect.signature(cls.__init__).parameters
         if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             for name in kwargs:
-                if name not in known and (question := did_you_mean(name, known)):
-                    raise TypeError(
-                        f"{cls.__name__} has no parameter {name!r}{question}"
-                    )
+                if name not in known and (advice := cls._advice(name, known)):
+                    raise TypeError(f"{cls.__name__} has no parameter {name!r}{advice}")
         return super().__new__(cls)
+
+    @classmethod
+    def _advice(cls, name, known):
+        """Return where an unknown parameter is, or a known name that is close to it."""
+        if name in cls._moved_parameters:
+            return f": give it as {cls._moved_parameters[name]}({name}=...)"
+        return did_you_mean(name, known)
 
     def set_params(self, **params):
         """Set parameters as in scikit-learn; an error suggests a known name.
@@ -171,7 +179,7 @@ class KnownParametersMixin(BaseEstimator):
         try:
             return super().set_params(**params)
         except ValueError as error:
-            question = "".join(did_you_mean(name, known) for name in unknown[:1])
-            if not question:
+            advice = "".join(self._advice(name, known) for name in unknown[:1])
+            if not advice:
                 raise
-            raise ValueError(f"{str(error).rstrip('.')}{question}") from None
+            raise ValueError(f"{str(error).rstrip('.')}{advice}") from None

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Mapping
 from copy import copy
 from functools import partial
 from numbers import Integral, Real
+from typing import ClassVar
 
 import numpy as np
 from sklearn.mixture import GaussianMixture
@@ -39,6 +42,7 @@ from sktem.mixture.given import (
 )
 from sktem.mixture.incomplete import check_observed, has_holes
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
+from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.start import (
     START_METHODS,
     assigned_statistics,
@@ -84,9 +88,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     The parameters come in five groups: the *model* (``n_components`` to
     ``reg_covar``), the *start* (``init_params`` to ``n_init``), the *algorithm*
-    (``solver`` to ``n_iter_no_change``), *priors* (``mean_penalty`` to
-    ``covariance_prior_strength``) and how the fit is *run* (``n_jobs`` to
-    ``verbose_interval``). A batch fit needs the first two only.
+    (``solver`` to ``n_iter_no_change``), the *prior* and how the fit is *run*
+    (``n_jobs`` to ``memory``). A batch fit needs the first two only.
 
     Parameters
     ----------
@@ -170,20 +173,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         which stops up to 0.02 nats per row short.
     n_iter_no_change : int, default=3
         See ``tol``.
-    mean_penalty : float, default=0.0
-        Penalty delta on the means, per row: ``delta / 2 (m_k - m_0)' C_k^-1 (m_k -
-        m_0)``. Pulls means towards ``mean_prior``.
-    mean_prior : array-like of shape (n_features,) or None, default=None
-        m_0; None is the origin.
-    weight_concentration : float, default=0.0
-        Dirichlet penalty epsilon, per row: ``weight_k = (s_k + epsilon) / (1 + epsilon
-        n_components)``. Keeps components from emptying.
-    covariance_prior : array-like, float or None, default=None
-        Matrix, diagonal or number towards which covariances shrink (the scale of an
-        inverse-Wishart prior).
-    covariance_prior_strength : float, default=0.0
-        Its weight tau, as a share of the data: ``C_k = (scatter_k + tau Psi) / (s_k +
-        tau)``.
+    prior : GaussianMixturePrior or None, default=None
+        Penalties on weights, means and covariances; None is maximum likelihood.
     n_jobs : int or None, default=None
         Threads of the E-step.
     random_state : int, RandomState, Generator or None, default=None
@@ -278,6 +269,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     """
 
     _parameter_names = PARAMETER_ATTRIBUTES
+    _moved_parameters: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        inspect.signature(GaussianMixturePrior).parameters, "prior=GaussianMixturePrior"
+    )
 
     def __init__(
         self,
@@ -302,11 +296,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         max_iter=1000,
         tol=1e-6,
         n_iter_no_change=3,
-        mean_penalty=0.0,
-        mean_prior=None,
-        weight_concentration=0.0,
-        covariance_prior=None,
-        covariance_prior_strength=0.0,
+        prior=None,
         n_jobs=None,
         random_state=None,
         warm_start=False,
@@ -334,11 +324,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.n_iter_no_change = n_iter_no_change
-        self.mean_penalty = mean_penalty
-        self.mean_prior = mean_prior
-        self.weight_concentration = weight_concentration
-        self.covariance_prior = covariance_prior
-        self.covariance_prior_strength = covariance_prior_strength
+        self.prior = prior
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
@@ -618,23 +604,17 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         self._check_number("n_components", Integral, 1)
         self._check_number("n_init", Integral, 1)
         self._check_number("verbose_interval", Integral, 1)
-        for name in (
-            "reg_covar",
-            "mean_penalty",
-            "weight_concentration",
-            "covariance_prior_strength",
-        ):
-            self._check_number(name, Real, 0)
+        self._check_number("reg_covar", Real, 0)
+        if not isinstance(self.prior, GaussianMixturePrior | None):
+            raise TypeError(
+                f"prior must be a GaussianMixturePrior or None, got {self.prior!r}"
+            )
         if self.init_size is not None and self.init_size != "auto":
             self._check_number("init_size", Integral, 1)
         check_choice("covariance_type", self.covariance_type, COVARIANCES)
         if not callable(self.init_params):
             known, other = START_METHODS, " or a callable"
             check_choice("init_params", self.init_params, known, other)
-        if (self.covariance_prior is None) != (self.covariance_prior_strength == 0):
-            raise ValueError(
-                "covariance_prior and covariance_prior_strength must be given together"
-            )
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
@@ -675,27 +655,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         return X, sample_weight
 
     def _new_model(self, X):
-        d = X.shape[1]
-        prior = self.covariance_prior
-        if prior is not None:
-            prior = numpy_of(prior, np.float64)
-            if prior.shape not in ((), (d,), (d, d)):
-                raise ValueError(
-                    "covariance_prior must be a number, of shape "
-                    f"({d},) or ({d}, {d}), got shape {prior.shape}"
-                )
-        mean = None if self.mean_prior is None else numpy_of(self.mean_prior)
-        if mean is not None and mean.shape != (d,):
-            raise ValueError(f"mean_prior must have shape ({d},), got {mean.shape}")
+        prior = {} if self.prior is None else self.prior.checked(X.shape[1])
         return GaussianMixtureModel(
             self.n_components,
             covariance_type=self.covariance_type,
             reg_covar=self.reg_covar,
-            mean_penalty=self.mean_penalty,
-            mean_prior=mean,
-            weight_concentration=self.weight_concentration,
-            covariance_prior=prior,
-            covariance_prior_strength=self.covariance_prior_strength,
+            **prior,
             centre=central_point(X),
             n_jobs=self.n_jobs,
             incomplete=not carrier_of(X).holds_tensors and has_holes(X),

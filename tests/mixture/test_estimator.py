@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
-from sktem import StochasticEMGaussianMixture
+from sktem import GaussianMixturePrior, StochasticEMGaussianMixture
 from sktem.models import GaussianMixtureModel
 from sktem.samplers import ExactDraws, ExactExpectation
 from sktem.schedules import Constant, Polynomial
@@ -475,18 +475,19 @@ def test_prior_mean_is_in_the_coordinates_of_the_data():
     """For one component: the mean of data and prior, weighted by delta."""
     X = two_clusters() + 1e4
     prior = np.array([1e4 + 5, 1e4 - 5])
-    fitted = mixture(1, mean_penalty=0.5, mean_prior=prior).fit(X)
+    fitted = mixture(
+        1, prior=GaussianMixturePrior(mean_penalty=0.5, mean_prior=prior)
+    ).fit(X)
     assert_allclose(fitted.means_[0], (X.mean(axis=0) + 0.5 * prior) / 1.5, rtol=1e-12)
-    origin = mixture(1, mean_penalty=0.5).fit(X)
+    origin = mixture(1, prior=GaussianMixturePrior(mean_penalty=0.5)).fit(X)
     assert_allclose(origin.means_[0], X.mean(axis=0) / 1.5, rtol=1e-12)
 
 
 def test_prior_of_the_covariance():
     X = two_clusters()
     Psi = np.array([[2.0, 0.5], [0.5, 1.0]])
-    fitted = mixture(
-        1, covariance_prior=Psi, covariance_prior_strength=0.5, reg_covar=0.0
-    ).fit(X)
+    prior = GaussianMixturePrior(covariance_prior=Psi, covariance_prior_strength=0.5)
+    fitted = mixture(1, prior=prior, reg_covar=0.0).fit(X)
     expected = (np.cov(X.T, bias=True) + 0.5 * Psi) / 1.5
     assert_allclose(fitted.covariances_[0], expected, rtol=1e-10)
 
@@ -495,7 +496,8 @@ def test_prior_of_the_covariance():
 def test_concentration_keeps_components_alive(solver):
     X = two_clusters()
     settings = {"n_components": 6, "solver": solver, "max_iter": 30}
-    fitted = mixture(weight_concentration=1.0, **settings).fit(X)
+    prior = GaussianMixturePrior(weight_concentration=1.0)
+    fitted = mixture(prior=prior, **settings).fit(X)
     least = 1 / (1 + 6)
     assert fitted.weights_.min() >= least * (1 - 1e-9)
     assert mixture(**settings).fit(X).weights_.min() < least
@@ -509,11 +511,13 @@ def test_the_penalised_bound_rises(kind):
         covariance_type=kind,
         max_iter=60,
         reg_covar=0.0,
-        mean_penalty=0.05,
-        mean_prior=[11.0, 9.0],
-        weight_concentration=0.02,
-        covariance_prior=None if kind == "unit" else 1.5,
-        covariance_prior_strength=0.0 if kind == "unit" else 0.1,
+        prior=GaussianMixturePrior(
+            mean_penalty=0.05,
+            mean_prior=[11.0, 9.0],
+            weight_concentration=0.02,
+            covariance_prior=None if kind == "unit" else 1.5,
+            covariance_prior_strength=0.0 if kind == "unit" else 0.1,
+        ),
     ).fit(X)
     bounds = np.array(fitted.lower_bounds_)
     assert (np.diff(bounds) > -1e-12 * np.abs(bounds[0])).all()

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
 
-from sktem import StochasticEMGaussianMixture
+from sktem import GaussianMixturePrior, StochasticEMGaussianMixture
 from sktem.emissions.covariances import COVARIANCES
 from sktem.exceptions import FitWarning
 from sktem.mixture.start import START_METHODS
@@ -337,6 +337,22 @@ def test_unknown_names(method, settings, names):
         assert name in str(error.value)
 
 
+def prior(**settings):
+    return {"prior": GaussianMixturePrior(**settings)}
+
+
+def test_parameters_of_the_prior_are_named_where_they_are():
+    message = r"mean_penalty'?: give it as prior=GaussianMixturePrior\(mean_penalty="
+    with pytest.raises(TypeError, match=message):
+        StochasticEMGaussianMixture(2, mean_penalty=1.0)
+    mixture = StochasticEMGaussianMixture(2, prior=GaussianMixturePrior())
+    with pytest.raises(ValueError, match="give it as prior=GaussianMixturePrior"):
+        mixture.set_params(mean_penalty=1.0)
+    assert mixture.set_params(prior__mean_penalty=1.0).prior.mean_penalty == 1.0
+    with pytest.raises(TypeError, match="prior must be a GaussianMixturePrior"):
+        mixture.set_params(prior=1.0).fit(plain)
+
+
 @pytest.mark.parametrize(
     "settings, match",
     [
@@ -354,8 +370,8 @@ def test_unknown_names(method, settings, names):
         ({"batch_size": 2.5}, "batch_size must be an integer"),
         ({"n_iter_no_change": 0}, "n_iter_no_change must be an integer >= 1"),
         ({"verbose_interval": 0}, "verbose_interval must be an integer >= 1"),
-        ({"mean_penalty": -1.0}, "mean_penalty must be a number >= 0"),
-        ({"weight_concentration": -1.0}, "weight_concentration must be a number"),
+        (prior(mean_penalty=-1.0), "mean_penalty must be a number >= 0"),
+        (prior(weight_concentration=-1.0), "weight_concentration must be a number"),
         ({"step_size": 0.0}, r"in \(0, 1\]"),
         ({"step_size": 1.5}, r"in \(0, 1\]"),
         ({"rho": 0.0, "solver": "vrttem"}, r"rho must be .*\(0, 1\]"),
@@ -371,13 +387,13 @@ def test_unknown_names(method, settings, names):
         ({"solver": "mcem", "sampler": "exact"}, "means the sampler 'mc'"),
         ({"average": -1}, "average must be"),
         ({"average": "always"}, "average must be"),
-        ({"covariance_prior": 1.0}, "must be given together"),
-        ({"covariance_prior_strength": 1.0}, "must be given together"),
+        (prior(covariance_prior=1.0), "must be given together"),
+        (prior(covariance_prior_strength=1.0), "must be given together"),
         (
-            {"covariance_prior": np.ones(3), "covariance_prior_strength": 1.0},
+            prior(covariance_prior=np.ones(3), covariance_prior_strength=1.0),
             r"covariance_prior must be .*\(2, 2\), got shape \(3,\)",
         ),
-        ({"mean_prior": [1.0], "mean_penalty": 1.0}, r"mean_prior must have shape"),
+        (prior(mean_prior=[1.0], mean_penalty=1.0), r"mean_prior must have shape"),
     ],
     ids=str,
 )
@@ -495,16 +511,16 @@ def test_components_short_of_rows_are_told(kind):
     with pytest.warns(FitWarning, match=r"Component\(s\) 0, 1 have fewer rows"):
         assert mixture.fit(X[:20]).score(new) < -1000
     assert mixture.fit(X).score(new) > -40  # an error, if it warned
-    prior = {"covariance_prior": 1.0, "covariance_prior_strength": 0.1}
-    mixture.set_params(**prior).fit(X[:20])
+    weak = prior(covariance_prior=1.0, covariance_prior_strength=0.1)
+    mixture.set_params(**weak).fit(X[:20])
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
 def test_small_columns_are_no_trouble_with_a_prior(kind):
     """What the covariances then consist of is not reg_covar."""
-    prior = {"covariance_prior": 1.0, "covariance_prior_strength": 1.0}
+    strong = prior(covariance_prior=1.0, covariance_prior_strength=1.0)
     mixture = StochasticEMGaussianMixture(2, covariance_type=kind, random_state=0)
-    mixture.set_params(**prior).fit(1e-5 * plain)  # an error, if it warned
+    mixture.set_params(**strong).fit(1e-5 * plain)  # an error, if it warned
 
 
 @pytest.mark.parametrize("kind", ["full", "diag"])

@@ -5,7 +5,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
-from sktem import StochasticEMGaussianMixture, arrays
+from sktem import GaussianMixturePrior, StochasticEMGaussianMixture, arrays
 from sktem.arrays import TensorRows, arrays_of
 from sktem.mixture import tensors
 from sktem.mixture.kernels import e_step as kernels
@@ -164,13 +164,16 @@ def test_parameters_may_be_tensors(xp):
         "weights_init": np.array([0.2, 0.3, 0.5]),
         "means_init": X[:3],
         "precisions_init": np.ones((3, 4)),
-        "mean_prior": X[3],
-        "covariance_prior": np.ones(4),
+        "prior__mean_prior": X[3],
+        "prior__covariance_prior": np.ones(4),
     }
     mixture = StochasticEMGaussianMixture(
-        3, covariance_type="diag", max_iter=2, tol=0, mean_penalty=1.0,
-        covariance_prior_strength=1.0,
-    )  # fmt: skip
+        3,
+        covariance_type="diag",
+        max_iter=2,
+        tol=0,
+        prior=GaussianMixturePrior(mean_penalty=1.0, covariance_prior_strength=1.0),
+    )
     two = clone(mixture).set_params(**given).fit(X)
     mixture.set_params(**{
         name: arrays_of(xp.asarray([0.0])).asarray(value)
