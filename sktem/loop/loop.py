@@ -18,7 +18,7 @@ from sktem.loop.runner import run_epochs
 from sktem.loop.stages import first_stage, has_last_stage, last_stage
 from sktem.loop.state import RunSettings, RunState
 from sktem.loop.sweeps import draw_visits, find
-from sktem.models.contract import has_nan, nan_message
+from sktem.models.contract import has_nan, maximized, nan_message
 from sktem.samplers.compatibility import check_compatible
 from sktem.schedules import in_phase, steps_from
 
@@ -302,7 +302,10 @@ class _Loop:
     def maximizer(self, s):
         """Return the parameters of averaged statistics."""
         s = s if self.merge is None else self.merge(s)
-        return self.settings.model.maximize(s, self.state.params)
+        model, state = self.settings.model, self.state
+        if state.solver.iteration <= 1:
+            return maximized(model, s, state.params)
+        return model.maximize(s, state.params)
 
     def end_epoch(self) -> None:
         """Record an epoch, and decide whether the run has converged."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sktem.e_step.random import Generators
 from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
-from sktem.models.contract import has_nan, nan_message
+from sktem.models.contract import has_nan, maximized, nan_message
 from sktem.samplers.compatibility import check_compatible
 
 __all__ = ["Stream", "StreamState"]
@@ -135,7 +136,7 @@ class Stream:
     def _advance(self, state: StreamState, s: np.ndarray, mass: float, gamma: float):
         """Take over merged statistics and do the M-step, unless it gives NaN."""
         model = self.settings.model
-        params = model.maximize(s, state.params)
+        params = self._maximizer(state)(s, state.params)
         if has_nan(params):
             if state.n_steps == 0:
                 raise ValueError(nan_message(model, s))
@@ -151,6 +152,11 @@ class Stream:
             state.iterates.chosen = s.copy()
         if state.iterates.averaging(state.n_steps - 1):
             state.iterates.add(s)
+
+    def _maximizer(self, state):
+        """Return the M-step, with a check of what it does before the first."""
+        model = self.settings.model
+        return model.maximize if state.n_steps else partial(maximized, model)
 
     def _update_batches(self, state, X, sample_weight, on_step):
         settings = self.settings
@@ -240,7 +246,7 @@ class Stream:
             gamma = self._step(state, state.pending_mass)
             s = towards(s, state.pending / state.pending_mass, gamma)
         chosen = state.iterates.result(s)
-        params = self.settings.model.maximize(chosen, state.params)
+        params = self._maximizer(state)(chosen, state.params)
         if has_nan(params):
             if state.s is None:
                 raise ValueError(nan_message(self.settings.model, chosen))

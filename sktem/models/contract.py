@@ -12,6 +12,7 @@ __all__ = [
     "check_latents",
     "checked_mean_statistics",
     "has_nan",
+    "maximized",
     "nan_message",
 ]
 
@@ -29,6 +30,20 @@ def has_nan(params: Any) -> bool:
     if is_dataclass(params) and not isinstance(params, type):
         return any(has_nan(getattr(params, one.name)) for one in fields(params))
     return False
+
+
+def maximized(model, s: np.ndarray, params: Any) -> Any:
+    """Return the parameters of an M-step, which may not write into the statistics."""
+    if not isinstance(s, np.ndarray):  # a tensor
+        return model.maximize(s, params)
+    before = s.copy()
+    found = model.maximize(s, params)
+    if not np.array_equal(s, before, equal_nan=True):
+        raise ValueError(
+            f"maximize of {type(model).__name__} writes into the statistics s, with "
+            "which the solver goes on: work on a copy of them"
+        )
+    return found
 
 
 def nan_message(model, s) -> str:

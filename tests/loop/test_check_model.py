@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp, softmax
 
+from sktem import StochasticEM
 from sktem.models import (
     ARDLogisticModel,
     GaussianMixtureModel,
@@ -127,7 +129,15 @@ def maximized(**factors):
     return changed("maximize", change)
 
 
+def in_place(self, s, params):
+    s -= 0.01
+    return RandomInterceptModel.maximize(self, s, params)
+
+
 BROKEN = {
+    "M-step writes into the statistics": (
+        {"maximize": in_place}, "maximize.*writes into the statistics",
+    ),
     "initial parameters are NaN": (
         changed("initial_params", lambda p: p._replace(mean=np.nan)), "initial_params",
     ),
@@ -219,6 +229,77 @@ def test_wrong_models_are_caught(name):
     model = type("Broken", (RandomInterceptModel,), methods)()
     with pytest.raises(ValueError, match=message):
         check_model(model, GROUPS)
+
+
+def test_a_fit_notices_an_m_step_that_writes_into_its_statistics():
+    model = type("Broken", (RandomInterceptModel,), {"maximize": in_place})()
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(ValueError, match="writes into the statistics"):
+            getattr(StochasticEM(model), learn)(GROUPS)
+
+
+class StartsAtMean(RandomInterceptModel):
+    """Chains all start at one point, where the M-step finds no variance."""
+
+    posterior = draw_posterior = property()
+
+    def initial_latents(self, X, params, rng):
+        return np.full((len(X), 1), params.mean)
+
+
+def test_latents_that_are_all_equal_at_the_start():
+    for scale in (1e-3, 1.0, 1e3):
+        done = check_model(StartsAtMean(), GROUPS * scale)
+        assert {"maximize", "project", "grad_log_joint"} <= set(done)
+    wrong = type("Broken", (StartsAtMean,), maximized(variance=lambda v: 1.1 * v))
+    with pytest.raises(ValueError, match="maximize.*maximum"):
+        check_model(wrong(), GROUPS)
+
+
+class Words(LatentModel):
+    """A mixture of two multinomials, most of whose words are rare."""
+
+    averages_draws = True
+    floor = 1e-12
+
+    def initial_params(self, X, rng):
+        rates = rng.dirichlet(np.ones(X.shape[1]), size=2)
+        return {"weights": np.full(2, 0.5), "rates": rates}
+
+    def mean_statistics(self, X, Z, sample_weight=None):
+        of_rows = np.concatenate(
+            [Z, (Z[:, :, None] * X[:, None]).reshape(len(X), -1)], axis=1
+        )
+        return np.average(of_rows, axis=0, weights=sample_weight)
+
+    def project(self, s):
+        inside = np.maximum(s, self.floor)
+        return inside, bool((s < 0).any())
+
+    def maximize(self, s, params):
+        s, _ = self.project(s)
+        rates = s[2:].reshape(2, -1)
+        weights, sums = s[:2] / s[:2].sum(), rates.sum(axis=1, keepdims=True)
+        return {"weights": weights, "rates": rates / sums}
+
+    def _terms(self, X, params):
+        return X @ np.log(params["rates"]).T + np.log(params["weights"])
+
+    def posterior(self, X, params):
+        return softmax(self._terms(X, params), axis=1)
+
+    def log_likelihood(self, X, params):
+        return logsumexp(self._terms(X, params), axis=1)
+
+
+def test_project_may_floor_zeros():
+    X = rng.poisson(np.where(np.arange(30) < 20, 1.0, 0.0), size=(50, 30)).astype(float)
+    assert "project" in check_model(Words(), X)
+    wrong = type("Broken", (Words,), {"floor": 0.1})
+    with pytest.raises(ValueError, match="project.*from data"):
+        check_model(wrong(), X)
+    with pytest.raises(ValueError, match="project.*from data"):
+        check_model(wrong(), X + 1.0)
 
 
 class HalfWeights(GaussianMixtureModel):

@@ -28,6 +28,9 @@ LIGHT = 5
 #: Noise that is always left, as a share of the mean square of the pixels.
 LEAST_NOISE = 1e-3
 
+#: Steps by which a square grows until some noise is left.
+MOST_GROWTH = 60
+
 
 class ComponentStatistics(NamedTuple):
     """Statistics of one component, means over its images.
@@ -152,10 +155,14 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         return left
     part = split(grid, own)
     count = max(n_rows * head[0], 1e-3)
-    # The result of the M-step matters: priors repair a lot.
-    mean_square = part.square / part.observed
-    _, variance, _ = posterior_template(grid, part, count, priors, 0.1 * mean_square)
-    if variance <= LEAST_NOISE * mean_square:
+    # The result of the M-step matters: priors repair a lot. A square that is far too
+    # small for sums at mid-points that no images have grows step by step.
+    for _ in range(MOST_GROWTH):
+        mean_square = part.square / part.observed
+        guess = 0.1 * mean_square
+        variance = posterior_template(grid, part, count, priors, guess)[1]
+        if not variance <= LEAST_NOISE * mean_square:
+            break
         left = True
         rest = unexplained_square(grid, part)
         if not np.isfinite(rest):
@@ -164,6 +171,7 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         share = 1.01 * LEAST_NOISE
         missing = (share * part.square - rest) / (1 - share)
         head[1] += head[0] * max(missing, LEAST_NOISE * part.square)
+        part = split(grid, own)
     _, thin = priors.posterior_covariance(grid, part.outer, count, covariance_type)
     if thin:
         left = True
