@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sktem.e_step.chains import ChainState
-from sktem.e_step.random import spawn_generators
 from sktem.loop.monitor import objective_of
+from sktem.loop.moved_latents import moved_latents
 from sktem.loop.nearby_params import neighbours
 from sktem.models.base import average_statistics
 from sktem.models.contract import (
@@ -19,16 +18,11 @@ from sktem.models.contract import (
     maximized,
 )
 from sktem.rows.held import carrier_of
-from sktem.samplers import RandomWalk
 
 __all__: list[str] = []
 
 #: Monte Carlo standard errors beyond which a difference is one.
 LIMIT = 5.0
-
-#: Draws of a random walk by which starting latents are moved (its length may have to grow
-#: by orders of magnitude first).
-MOVES = 40
 
 #: What ``project`` may make of a zero, as a share of the largest statistic.
 LARGEST_FLOOR = 1e-4
@@ -95,25 +89,13 @@ class _ModelCheck:
             count = 3 if method == "draw_posterior" else None
             check_latents(model, method, Z, self.n, count)
             if method == "initial_latents":
-                Z = self.moved(Z, params)
+                Z = moved_latents(model, self.X, Z, params, self.rng)
                 Z = Z if model.averages_draws else Z[:, None]
             if found is None:
                 found, self.source = Z, method
         if found is None:
             self.fail("the methods", "give no latents: see LatentModel for which can")
         return model.annotate(found, params)
-
-    def moved(self, Z, params):
-        """Move latents where chains start, which may all be equal, by a random walk."""
-        model = self.model
-        if Z.dtype.kind != "f" or not callable(getattr(model, "log_joint", None)):
-            return Z
-        check_each_row(model, "log_joint", model.log_joint(self.X, Z, params), self.n)
-        generators = spawn_generators(self.rng)
-        chains = ChainState(Z[:, None])
-        for k in range(MOVES):
-            chains, _ = RandomWalk().draw(model, self.X, chains, params, generators, k)
-        return chains.position[:, 0]
 
     def average(self, Z, weights=None):
         return average_statistics(self.model, self.X, Z, weights)
@@ -176,8 +158,9 @@ class _ModelCheck:
     def hard_latents(self):
         """Return one latent per row that log_joint can be asked about, or None."""
         if callable(getattr(self.model, "initial_latents", None)):
-            Z = self.model.initial_latents(self.X, self.params, self.rng)
-            return self.moved(Z, self.params)
+            given = (self.params, self.rng)
+            Z = self.model.initial_latents(self.X, *given)
+            return moved_latents(self.model, self.X, Z, *given)
         if self.model.averages_draws:
             return None
         if callable(getattr(self.model, "draw_posterior", None)):
