@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.deformed_copies.deformations import Deformations, Sizes
-from sktem.deformed_copies.gaps import GapFiller, has_holes
+from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
@@ -30,15 +30,21 @@ from sktem.images.classes import (
     resolved_prior,
 )
 from sktem.images.rows import answer, found_images
-from sktem.images.units import checked_images, labelled_images, units_of
+from sktem.images.units import (
+    checked_images,
+    labelled_images,
+    units_of,
+    warn_of_outshining,
+)
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
 
 __all__ = ["DeformedCopiesClassifier"]
 
-#: Temperature where a class has one image, logarithms of the least and the largest, and
-#: least standard deviation of squared distances between features.
-TEMPERATURE, TEMPERATURES, LEAST_SD = 0.1, (-6.0, 2.0), 0.03
+#: Temperature where a class has one image, which is expected of others with a standard
+#: deviation of its logarithm; logarithms of the least and the largest; least standard
+#: deviation of squared distances between features.
+TEMPERATURE, DEVIATION, TEMPERATURES, LEAST_SD = 0.1, 0.5, (-6.0, 2.0), 0.03
 
 #: Landmarks of smooth fields along the longest side, whose distance is the usual width,
 #: for signals, images and volumes.
@@ -115,8 +121,8 @@ class DeformedCopiesClassifier(
         ones in the order of ``classes_``.
     temperature : float or "auto", default="auto"
         Divides the scores of the regression before Bayes' rule. "auto" takes the least
-        log-loss on images that are left out with their copies, at no cost; 0.1 where a
-        class has one image.
+        log-loss on images that are left out with their copies, at no cost, with a prior
+        about 0.1, since few images may all be right; 0.1 where a class has one image.
     random_state : int, RandomState or None, default=None
         Seed of the copies.
 
@@ -148,7 +154,8 @@ class DeformedCopiesClassifier(
     -----
     Equal images of a class count as one with their weights together. Missing pixels are
     filled from those around; where a hole is larger, of which a warning tells,
-    :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Several
+    :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Pixels that
+    are missing in all training images are taken to be missing in all others. Several
     channels of images have their gradients added up.
 
     References
@@ -285,6 +292,7 @@ class DeformedCopiesClassifier(
         check_choice("brightness", self.brightness, ("auto", "absolute", "relative"))
         temperature = given_temperature(self.temperature)
         data = labelled_images(self, X, y, sample_weight)
+        warn_of_outshining(data.X, data.layout)
         self.classes_, self._layout = data.classes, data.layout
         shape = self.image_shape_ = data.layout.image_shape
         n_classes = len(self.classes_)
@@ -304,7 +312,7 @@ class DeformedCopiesClassifier(
         self._filler = GapFiller.of(Y, data.layout)
         means = np.bincount(labels, weights) / np.bincount(labels)
         images = Images(
-            self._filler.fill(Y), labels, weights / means[labels], noise, shape
+            self._filler.fill(Y), labels, weights / means[labels], noise, self._filler
         )
         equations = Equations(float(self.ridge))
         law, settings = self._law(images, equations, log_prior, seed)
@@ -319,9 +327,11 @@ class DeformedCopiesClassifier(
         if temperature is None:
             temperature = TEMPERATURE
             if several:
+                expected = np.log(TEMPERATURE), DEVIATION
                 temperature = best_temperature(
-                    left_out.scores, log_prior, labels, images.weights, TEMPERATURES
-                )
+                    left_out.scores, log_prior, labels, images.weights, TEMPERATURES,
+                    expected,
+                )  # fmt: skip
         self.temperature_, self.n_rows_ = temperature, len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise
@@ -523,7 +533,7 @@ class DeformedCopiesClassifier(
 
     def _judged(self, X):
         """Return tempered scores plus log-priors, and probabilities of outliers."""
-        holes = int(has_holes(X, self.image_shape_, self._layout.n_channels).sum())
+        holes = int(self._filler.holes(X).sum())
         if holes:
             warn_user(
                 f"{holes} of {len(X)} images have holes, missing pixels without a "

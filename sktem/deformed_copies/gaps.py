@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.ndimage import binary_erosion, gaussian_filter
 
-__all__ = ["GapFiller", "has_holes"]
+__all__ = ["GapFiller"]
 
 
 class GapFiller(NamedTuple):
@@ -21,6 +21,9 @@ class GapFiller(NamedTuple):
         Channels.
     mean_image : ndarray of shape (n_channels * n_pixels,)
         Mean of the images.
+    seen : ndarray of bool of shape (n_channels * n_pixels,)
+        Which pixels an image has shown. The others are missing in all images, also
+        where new ones show them: what they say of the classes was not learned.
     neighbours : float
         Standard deviation of the window around a missing pixel, in pixels.
     least_mass : float
@@ -30,6 +33,7 @@ class GapFiller(NamedTuple):
     image_shape: tuple
     n_channels: int
     mean_image: np.ndarray
+    seen: np.ndarray
     neighbours: float = 1.0
     least_mass: float = 0.01
 
@@ -39,10 +43,11 @@ class GapFiller(NamedTuple):
         seen = ~np.isnan(X)
         total = np.where(seen, X, 0.0).sum(axis=0)
         mean = total / np.maximum(seen.sum(axis=0), 1)
-        return cls(layout.image_shape, layout.n_channels, mean)
+        return cls(layout.image_shape, layout.n_channels, mean, seen.any(axis=0))
 
     def fill(self, X) -> np.ndarray:
         """Fill the gaps of standardised images in place."""
+        X[:, ~self.seen] = np.nan
         for row in np.flatnonzero(np.isnan(X).any(axis=1)):
             seen = ~np.isnan(X[row])
             excess = np.where(seen, X[row] - self.mean_image, 0.0)
@@ -54,13 +59,15 @@ class GapFiller(NamedTuple):
             X[row] = np.where(seen, X[row], near)
         return X
 
+    def holes(self, X) -> np.ndarray:
+        """Return for each image whether a pixel and all of its neighbours are missing.
 
-def has_holes(X, image_shape, n_channels=1) -> np.ndarray:
-    """Return for each image whether a pixel and all of its neighbours are missing."""
-    found, rows = np.zeros(len(X), bool), np.flatnonzero(np.isnan(X).any(axis=1))
-    if len(rows):
-        missing = np.isnan(X[rows]).reshape(-1, n_channels, *image_shape)
-        window = np.ones((1, 1, *[3] * len(image_shape)), dtype=bool)
-        holes = binary_erosion(missing, window).reshape(len(rows), -1)
-        found[rows] = holes.any(axis=1)
-    return found
+        Pixels that no image has shown do not count.
+        """
+        found, rows = np.zeros(len(X), bool), np.flatnonzero(np.isnan(X).any(axis=1))
+        if len(rows):
+            missing = np.isnan(X[rows]).reshape(-1, self.n_channels, *self.image_shape)
+            window = np.ones((1, 1, *[3] * len(self.image_shape)), dtype=bool)
+            holes = binary_erosion(missing, window).reshape(len(rows), -1)
+            found[rows] = (holes & self.seen).any(axis=1)
+        return found

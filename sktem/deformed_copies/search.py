@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.deformed_copies.deformations import Deformations, Sizes
+from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.ridge import Equations, Rows, learn_ridge
 from sktem.deformed_copies.similarity import Similarity
 from sktem.images.classes import log_losses
@@ -71,15 +72,20 @@ class Images(NamedTuple):
         Weights with a mean of one in each class.
     noise : ndarray of shape (n_channels,)
         Standard deviations of the noise of pixels.
-    shape : tuple of int
-        Pixels along each axis.
+    filler : GapFiller
+        What fills their gaps, and those of copies.
     """
 
     X: np.ndarray
     labels: np.ndarray
     weights: np.ndarray
     noise: np.ndarray
-    shape: tuple
+    filler: GapFiller
+
+    @property
+    def shape(self) -> tuple:
+        """Pixels along each axis."""
+        return self.filler.image_shape
 
     @property
     def n_classes(self) -> int:
@@ -98,7 +104,7 @@ class Images(NamedTuple):
             sources.append(np.flatnonzero(self.labels == label)[turns])
         rows = np.concatenate(sources)
         copies = deformations.copies(self.X[rows[len(self.X) :]], self.noise, rng)
-        X = np.concatenate([self.X, copies])
+        X = np.concatenate([self.X, self.filler.fill(copies)])
         return Rows(X, self.labels[rows], rows, self.weights[rows])
 
     def similarity(self, relative) -> Similarity:

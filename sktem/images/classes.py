@@ -56,7 +56,9 @@ def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
     return np.nan_to_num(logsumexp(tempered, axis=1) - own, posinf=1e6)
 
 
-def best_temperature(scores, log_prior, labels, weights, bounds) -> float:
+def best_temperature(
+    scores, log_prior, labels, weights, bounds, expected=None
+) -> float:
     """Return the divisor of scores for the least log-loss.
 
     Parameters
@@ -71,6 +73,9 @@ def best_temperature(scores, log_prior, labels, weights, bounds) -> float:
         Weights.
     bounds : tuple of float
         Logarithms of the least and of the largest divisor.
+    expected : tuple of float or None, default=None
+        Logarithm of the divisor that a prior expects, and its standard deviation. Where
+        all of few images are right, they alone would ask for no doubt at all.
 
     Returns
     -------
@@ -80,7 +85,10 @@ def best_temperature(scores, log_prior, labels, weights, bounds) -> float:
 
     def loss(log_temperature):
         losses = log_losses(scores, np.exp(log_temperature), log_prior, labels)
-        return np.average(losses, weights=weights)
+        total = weights @ losses
+        if expected is not None:
+            total += 0.5 * ((log_temperature - expected[0]) / expected[1]) ** 2
+        return total
 
     found = minimize_scalar(loss, bounds=bounds, method="bounded")
     return float(np.exp(found.x))

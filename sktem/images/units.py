@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
 from sktem.images.shapes import Layout, resolved_shape, rows_of
 
 __all__ = [
@@ -18,7 +20,11 @@ __all__ = [
     "labelled_images",
     "standards",
     "units_of",
+    "warn_of_outshining",
 ]
+
+#: Share of the squares of all pixels that one of several images must not have.
+OUTSHINING, SEVERAL = 0.5, 5
 
 
 class LabelledImages(NamedTuple):
@@ -133,6 +139,23 @@ def standards(X, sample_weight, image_shape):
     if not 1e-150 < scale < 1e150:
         raise ValueError(f"the images' deviation is {scale:.0e}: rescale them")
     return offset, scale
+
+
+def warn_of_outshining(X, layout) -> None:
+    """Warn of an image so bright that it alone decides the unit of intensities."""
+    offsets, _ = units_of(X, None, layout)
+    gaps = X.reshape(len(X), layout.n_channels, -1) - np.reshape(offsets, (-1, 1))
+    size = np.nanmax(np.abs(gaps), initial=0.0)
+    squares = np.nansum((gaps / (size or 1.0)) ** 2, axis=(1, 2))
+    index = int(squares.argmax())
+    share = squares[index] / (squares.sum() or 1.0)
+    if len(X) >= SEVERAL and share > OUTSHINING:
+        warn_user(
+            f"The image with the index {index} has {share:.0%} of the squares of the "
+            f"{len(X)} images' intensities: it decides their scale and what is taken "
+            "for noise. Bring images to the same range, or leave it out.",
+            FitWarning,
+        )
 
 
 def _weighted_median(values, weights):

@@ -20,6 +20,7 @@ from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import is_flat
+from sktem.images.units import warn_of_outshining
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
@@ -30,6 +31,7 @@ from sktem.template.judged import (
     mean_log_likelihood,
     modes_under,
     warn_of_drift,
+    warn_of_equal_channels,
     warn_of_fit,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS
@@ -434,6 +436,10 @@ class DeformableTemplateEstimator(
         """
         state, settings = self._learn(X, sample_weight)
         self._warn(state, settings)
+        if found_images(X) is None:
+            images = self._checked(X)
+            warn_of_outshining(images, self._layout)
+            warn_of_equal_channels(images, self._layout.n_channels)
         self._warn_of_drift()
         warn_of_fit(self, state.n_rows)
         return self
@@ -623,6 +629,10 @@ class DeformableTemplateEstimator(
     def _converged(self, settings, state):
         """Return whether template and noise had settled in the last third of a run."""
         return settings.max_passes >= LEAST_PASSES and has_settled(settings, state)
+
+    def _outcome(self, state):
+        noise = ", ".join(f"{one:.3g}" for one in np.sqrt(state.params.noise_variances))
+        return f"Passes used up; noise {noise} of the pixels' standard deviation."
 
     def _drifts(self):
         """Return whether a run that was long enough to be judged has not settled."""

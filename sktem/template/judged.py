@@ -19,6 +19,7 @@ __all__ = [
     "mean_log_likelihood",
     "modes_under",
     "warn_of_drift",
+    "warn_of_equal_channels",
     "warn_of_fit",
 ]
 
@@ -90,6 +91,18 @@ def drift_advice(estimator):
     )
 
 
+def warn_of_equal_channels(X, n_channels):
+    """Warn of channels that say the same, but count as so many observations."""
+    first, *others = np.split(X, n_channels, axis=1)
+    if others and all(np.array_equal(first, one, equal_nan=True) for one in others):
+        warn_user(
+            f"All {n_channels} channels are equal, and each of them counts as an "
+            "observation of its own: deformations are followed too closely. Pass one "
+            "of them.",
+            FitWarning,
+        )
+
+
 def warn_of_drift(estimator):
     """Warn that a run has not settled."""
     warn_user(
@@ -109,10 +122,17 @@ def fold_advice(estimator):
             "The template is too coarse to be sharp without contractions: increase "
             "template_landmarks."
         )
-    return (
+    advice = (
         "Decrease deformation_scale, increase prior_strength or deformation_width, "
         "or separate styles by more n_components."
     )
+    light = {"gain", "offset"} & set(estimator.nuisances or ())
+    if not light and estimator.grid_.n_channels == 1 and estimator.n_components == 1:
+        advice += (
+            ' Where contrast or brightness differ between images, nuisances=("gain", '
+            '"offset") explain them.'
+        )
+    return advice
 
 
 def warn_of_fit(estimator, n_images=np.inf):

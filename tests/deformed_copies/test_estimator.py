@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 
 from sktem import DeformedCopiesClassifier
 from sktem.deformed_copies.estimator import TEMPERATURE
-from sktem.deformed_copies.gaps import GapFiller, has_holes
+from sktem.deformed_copies.gaps import GapFiller
 from sktem.exceptions import FitWarning
 from sktem.images.shapes import Layout
 from tests.template.oracles import two_kinds
@@ -205,19 +205,19 @@ def test_predictions(fitted, data):
     )
 
 
-def test_chosen_temperature_is_honest():
-    """Near the best for images that have not been seen."""
-    X, y = load_digits(n_class=6, return_X_y=True)
-    fitted = classifier(max_rows=600).fit(X[:30], y[:30])
-    new, truth = X[30:430], y[30:430]
+@pytest.mark.parametrize("n_classes, n", [(6, 30), (4, 40)])
+def test_chosen_temperature_is_honest(n_classes, n):
+    """Near the best for new images, also where all that are left out are right."""
+    X, y = load_digits(n_class=n_classes, return_X_y=True)
+    fitted = classifier(max_rows=600).fit(X[:n], y[:n])
+    new, truth = X[300:700], y[300:700]
     loss = log_loss(truth, fitted.predict_proba(new))
-    logs = fitted.predict_joint_log_proba(new) * fitted.temperature_
-    others = []
-    for temperature in fitted.temperature_ * np.array([1 / 6, 6.0]):
-        logs_ = logs / temperature
-        proba = np.exp(logs_ - logsumexp(logs_, axis=1, keepdims=True))
-        others.append(log_loss(truth, proba))
-    assert loss < min(others)
+    scores = fitted.predict_joint_log_proba(new) * fitted.temperature_
+    others = [
+        log_loss(truth, np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
+        for logs in (scores / one for one in np.geomspace(0.01, 1, 20))
+    ]
+    assert loss < 1.25 * min(others)
 
 
 def test_one_image_of_a_class(data):
@@ -249,7 +249,37 @@ def test_holes(shape):
     X[1][block] = X[2][block] = np.nan
     X[2][(0,) * len(shape)] = 0.0
     X[0, 0] = np.nan
-    assert list(has_holes(X.reshape(3, 36), shape)) == [False, True, False]
+    filler = GapFiller.of(np.zeros((1, 36)), Layout(shape))
+    assert list(filler.holes(X.reshape(3, 36))) == [False, True, False]
+
+
+def test_pixels_that_no_training_image_shows():
+    """What new images show there changes nothing: nobody knows which class it means."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    images = X.reshape(-1, 8, 8) / 16
+    gaps = images.copy()
+    gaps[:, :3] = np.nan
+    fitted = classifier(max_rows=800).fit(gaps[:60], y[:60])
+    new, truth = slice(60, 300), y[60:300]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        logs = fitted.predict_log_proba(images[new])
+    np.testing.assert_array_equal(logs, fitted.predict_log_proba(gaps[new]))
+    assert fitted.score(images[new], truth) > 0.9
+    assert log_loss(truth, np.exp(logs)) < 0.4
+
+
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+def test_an_image_that_outshines_the_others(data, factor):
+    X, y = data[0][:20].copy(), data[1][:20]
+    X[3] *= factor
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", FitWarning)
+        classifier().fit(X, y)
+    found = [str(one.message) for one in caught if one.category is FitWarning]
+    assert [text.startswith("The image with the index 3") for text in found] == [
+        True
+    ] * (factor > 1)
 
 
 def test_missing_pixels_are_interpolated(data):

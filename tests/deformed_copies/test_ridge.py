@@ -5,8 +5,10 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from sktem.deformed_copies.deformations import Deformations, Sizes
+from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images
+from sktem.images.shapes import Layout
 from tests.template.oracles import two_kinds
 
 EXACT = Equations(precision=np.float64)
@@ -15,7 +17,9 @@ EXACT = Equations(precision=np.float64)
 @pytest.fixture(scope="module")
 def images():
     X, labels = two_kinds(20)
-    return Images(X / X.std(), labels, np.ones(20), np.zeros(1), (6, 6))
+    X = X / X.std()
+    filler = GapFiller.of(X, Layout((6, 6)))
+    return Images(X, labels, np.ones(20), np.zeros(1), filler)
 
 
 @pytest.fixture(scope="module")

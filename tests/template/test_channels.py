@@ -5,8 +5,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
-from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    DeformedCopiesClassifier,
+)
 from sktem.deformed_copies.features import OrientationFeatures
+from sktem.exceptions import FitWarning
 from sktem.template.likelihoods import Likelihoods
 
 KINDS = pytest.mark.parametrize("kind", ["copies", "likelihood"])
@@ -98,7 +103,8 @@ def test_equal_channels_with_their_noise_have_the_same_likelihood_ratios():
     n = 3
     grey = classifier("likelihood").fit(X, y)
     many = classifier("likelihood", channel_axis=1)
-    many.fit(np.repeat(X[:, None], n, axis=1), y)
+    with pytest.warns(FitWarning, match="All 3 channels are equal"):
+        many.fit(np.repeat(X[:, None], n, axis=1), y)
     for one, three in zip(grey.estimators_, many.estimators_, strict=True):
         one.offset_, one.scale_, one.noise_variances_ = 0.0, 5.0, np.array([4.0])
         three.offset_, three.scale_ = np.zeros(n), np.full(n, 5.0)
@@ -144,7 +150,7 @@ def test_colours_that_carry_the_class_are_learnt(kind):
 def test_a_class_without_a_colour_is_not_certain_of_it():
     """Channels have the units of all classes, not of one that is black in them."""
     X, y, other, _ = grey_digits(classes=(0, 1))
-    X, other = np.stack([X, X], axis=-1), np.stack([other, other], axis=-1)
+    X, other = np.stack([X, 2 * X], axis=-1), np.stack([other, 2 * other], axis=-1)
     X[y == 0, ..., 1] = 0.0
     fitted = classifier("likelihood", channel_axis=-1).fit(X, y)
     first, second = fitted.estimators_
@@ -197,7 +203,7 @@ def test_shapes_that_are_refused(shape, parameters, message):
 
 def test_other_images_than_those_of_the_fit_are_refused():
     X, y, *_ = grey_digits()
-    fitted = classifier("samples", channel_axis=-1).fit(np.stack([X, X], axis=-1), y)
+    fitted = classifier("likelihood", channel_axis=-1).fit(np.stack([X, 2 * X], -1), y)
     with pytest.raises(ValueError, match="3 channels along axis -1; .* had 2"):
         fitted.predict(np.stack([X, X, X], axis=-1))
     with pytest.raises(ValueError, match="image_shape is"):
@@ -214,3 +220,12 @@ def test_images_read_by_blocks(tmp_path):
     assert_array_equal(fitted.predict_proba(mapped), expected)
     found = list(fitted.predict_proba(iter([other[:4], other[4:]])))
     assert_allclose(np.concatenate(found), expected, atol=1e-12)
+
+
+def test_equal_channels_are_told():
+    """Three copies of a grey picture would count as three observations."""
+    X = grey_digits(8)[0][..., None]
+    with pytest.warns(FitWarning, match="All 3 channels are equal"):
+        DeformableTemplateEstimator(channel_axis=-1, max_iter=1, random_state=0).fit(
+            np.repeat(X[:8], 3, axis=-1)
+        )

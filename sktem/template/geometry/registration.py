@@ -181,8 +181,9 @@ class Registration(NamedTuple):
         one = lead in (shape, (n_pixels,))
         if not one and lead not in ((n, *shape), (n, n_pixels)):
             raise ValueError(
-                f"other must hold one or {n} images of shape {shape} or {n_pixels} "
-                f"pixels as rows, got shape {other.shape}; channels need channel_axis"
+                f"other must hold one image{f' or {n} images' if n > 1 else ''} of "
+                f"shape {shape} or {n_pixels} pixels as rows, got shape {other.shape}; "
+                "channels need channel_axis"
             )
         if one:
             stack = np.broadcast_to(stack, (n, *stack.shape))
