@@ -29,7 +29,6 @@ from sktem.images.units import (
     checked_images,
     labelled_images,
     units_of,
-    warn_of_outshining,
 )
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
@@ -40,7 +39,7 @@ from sktem.template.classes import (
     warn_of_copies,
 )
 from sktem.template.estimator import DeformableTemplateEstimator
-from sktem.template.judged import warn_of_equal_channels
+from sktem.template.judged import warn_of_images
 from sktem.template.likelihoods import Likelihoods
 
 __all__ = ["DeformableTemplateClassifier"]
@@ -266,8 +265,7 @@ class DeformableTemplateClassifier(
         needed_in_memory(self, X, reason, found_images)
         data = labelled_images(self, X, y, sample_weight)
         X, labels, weights, self.classes_, self._layout = data
-        warn_of_outshining(X, self._layout)
-        warn_of_equal_channels(X, self._layout.n_channels)
+        warn_of_images(X, self._layout)
         self.image_shape_ = self._layout.image_shape
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)

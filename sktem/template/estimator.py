@@ -20,7 +20,6 @@ from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
 from sktem.images.shapes import is_flat
-from sktem.images.units import warn_of_outshining
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
@@ -31,8 +30,8 @@ from sktem.template.judged import (
     mean_log_likelihood,
     modes_under,
     warn_of_drift,
-    warn_of_equal_channels,
     warn_of_fit,
+    warn_of_images,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS
 from sktem.template.reported import Reported, principal
@@ -377,9 +376,6 @@ class DeformableTemplateEstimator(
         tags.transformer_tags.preserves_dtype = ["float64"]
         return tags
 
-    def _best_solver(self, model):
-        return "saem"
-
     def _best_sampler(self, model, solver):
         return "mala"
 
@@ -437,10 +433,9 @@ class DeformableTemplateEstimator(
         state, settings = self._learn(X, sample_weight)
         self._warn(state, settings)
         if found_images(X) is None:
-            images = self._checked(X)
-            warn_of_outshining(images, self._layout)
-            warn_of_equal_channels(images, self._layout.n_channels)
-        self._warn_of_drift()
+            warn_of_images(self._checked(X), self._layout)
+        if self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_:
+            warn_of_drift(self)
         warn_of_fit(self, state.n_rows)
         return self
 
@@ -633,14 +628,6 @@ class DeformableTemplateEstimator(
     def _outcome(self, state):
         noise = ", ".join(f"{one:.3g}" for one in np.sqrt(state.params.noise_variances))
         return f"Passes used up; noise {noise} of the pixels' standard deviation."
-
-    def _drifts(self):
-        """Return whether a run that was long enough to be judged has not settled."""
-        return self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_
-
-    def _warn_of_drift(self):
-        if self._drifts():
-            warn_of_drift(self)
 
     def _fitted_model(self):
         check_is_fitted(self, "coefficients_")

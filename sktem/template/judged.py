@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.images.units import warn_of_outshining
 from sktem.schedules import steps_from
 from sktem.template.geometry.landmarks import geometry
 
@@ -19,8 +20,8 @@ __all__ = [
     "mean_log_likelihood",
     "modes_under",
     "warn_of_drift",
-    "warn_of_equal_channels",
     "warn_of_fit",
+    "warn_of_images",
 ]
 
 #: Share of pixels in folds above which a fit warns, and how much wider than usual the
@@ -91,8 +92,10 @@ def drift_advice(estimator):
     )
 
 
-def warn_of_equal_channels(X, n_channels):
-    """Warn of channels that say the same, but count as so many observations."""
+def warn_of_images(X, layout):
+    """Warn of an image that outshines the others, and of channels that are equal."""
+    warn_of_outshining(X, layout)
+    n_channels = layout.n_channels
     first, *others = np.split(X, n_channels, axis=1)
     if others and all(np.array_equal(first, one, equal_nan=True) for one in others):
         warn_user(
