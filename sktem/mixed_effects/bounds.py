@@ -68,7 +68,7 @@ def _bounded(model, j, params):
     share = np.sqrt(variance_floors(model)[j] / omega[j, j])
     if share < 0.9:
         scale = np.ones(len(omega))
-        scale[j] = share
+        scale[model.design.tied == j] = share
         yield params._replace(omega=omega * scale[:, None] * scale)
     others = np.flatnonzero(model.design.pattern[j])
     if len(others) > 1:

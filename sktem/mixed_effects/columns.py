@@ -57,6 +57,7 @@ def columns_used(estimator, names):
     keys = list(estimator.inputs)
     for columns in (estimator.covariates or {}).values():
         keys += listed(columns)
+    keys += estimator.occasions or ()
     return {names[k] if isinstance(k, Integral) and k < len(names) else k for k in keys}
 
 

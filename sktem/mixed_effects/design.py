@@ -10,6 +10,7 @@ __all__ = [
     "MixedEffectsDesign",
     "MixedEffectsParams",
     "NumericEntry",
+    "Occasions",
     "effect_name",
 ]
 
@@ -23,7 +24,7 @@ class MixedEffectsParams(NamedTuple):
         Coefficients of the random parameters on the Gaussian scale: population values
         and covariates, in the order of the design.
     omega : ndarray of shape (d, d)
-        Covariance of the random effects.
+        Covariance of the random effects, those of occasions being last.
     sigma : ndarray of shape (2,)
         Parameters a and b of the residual error; 0 for one that the error lacks.
     numeric : ndarray of shape (k,)
@@ -65,8 +66,29 @@ class NumericEntry(NamedTuple):
     column: int
 
 
+class Occasions(NamedTuple):
+    """Random effects of occasions within subjects.
+
+    Attributes
+    ----------
+    parameters : tuple of int
+        Parameters that have one, on the Gaussian scale.
+    count : int
+        Occasions of a subject, at most.
+    column : str
+        Name of the column that tells occasions.
+    """
+
+    parameters: tuple[int, ...]
+    count: int
+    column: str
+
+
 class MixedEffectsDesign(NamedTuple):
     """Structure of a mixed-effects model.
+
+    The latents of a subject are its random parameters, and after them the effects of
+    its first occasion, of the second, and so on. These have the same variances.
 
     Attributes
     ----------
@@ -76,8 +98,8 @@ class MixedEffectsDesign(NamedTuple):
         Their transforms.
     random : ndarray of int of shape (d,)
         Which of them are random.
-    pattern : ndarray of bool of shape (d, d)
-        Which entries of the covariance are free.
+    pattern : ndarray of bool of shape (n_latents, n_latents)
+        Which entries of the covariance of the latents are free.
     positions, columns : ndarray of int of shape (n_coefficients,)
         Position among the random parameters, and column of the covariates, of each
         coefficient with a closed-form M-step.
@@ -96,6 +118,8 @@ class MixedEffectsDesign(NamedTuple):
         Names of the parameters a and b of the residual error among the estimates.
     given_effects : tuple of (str, str, float), default=()
         Parameter, covariate and value of effects that are part of ``constant``.
+    occasions : Occasions or None, default=None
+        Random effects of occasions.
     """
 
     names: tuple[str, ...]
@@ -113,15 +137,76 @@ class MixedEffectsDesign(NamedTuple):
     row_covariate_names: tuple[str, ...] = ()
     residual_names: tuple[str, str] = ("a", "b")
     given_effects: tuple[tuple[str, str, float], ...] = ()
+    occasions: Occasions | None = None
+
+    @property
+    def n_latents(self) -> int:
+        """Number of the latents of a subject."""
+        return len(self.tied)
+
+    @property
+    def tied(self) -> np.ndarray:
+        """Index of the first latent that has the same variance as each."""
+        d = len(self.random)
+        if self.occasions is None:
+            return np.arange(d)
+        m = len(self.occasions.parameters)
+        return np.r_[:d, np.tile(np.arange(d, d + m), self.occasions.count)]
+
+    @property
+    def latents(self) -> np.ndarray:
+        """Index of the parameter that each latent with its own variance belongs to."""
+        others = () if self.occasions is None else self.occasions.parameters
+        return np.append(self.random, np.array(others, dtype=np.int64))
+
+    @property
+    def variance_names(self) -> list[str]:
+        """Names of the variances among the estimates."""
+        d = len(self.random)
+        kinds = ["omega2"] * d + ["kappa2"] * (len(self.latents) - d)
+        return [
+            f"{kind}_{self.names[p]}"
+            for kind, p in zip(kinds, self.latents, strict=True)
+        ]
 
     @property
     def free_variances(self) -> np.ndarray:
-        """Indices of the random effects whose variances are estimated."""
-        return np.setdiff1d(np.arange(len(self.random)), self.held_variances)
+        """Indices of the variances that are estimated, once for those that are tied."""
+        return np.setdiff1d(np.arange(len(self.latents)), self.held_variances)
+
+    def with_occasions(self, count: int) -> MixedEffectsDesign:
+        """Return the design for subjects with another number of occasions."""
+        if self.occasions is None:
+            return self
+        design = self._replace(occasions=self.occasions._replace(count=count))
+        d = len(self.random)
+        pattern = np.eye(design.n_latents, dtype=bool)
+        pattern[:d, :d] = self.pattern[:d, :d]
+        held = np.isin(design.tied, self.held_variances)
+        return design._replace(
+            pattern=pattern, held_variances=tuple(np.flatnonzero(held).tolist())
+        )
+
+    def spread_out(self, omega: np.ndarray) -> np.ndarray:
+        """Return the covariance of all latents, given that of those before a tie."""
+        d, found = len(self.random), np.zeros((self.n_latents,) * 2)
+        np.fill_diagonal(found, np.diag(omega)[self.tied])
+        found[:d, :d] = omega[:d, :d]
+        return found
+
+    def of_occasions(self, Z, subject_of_row, occasions) -> dict[int, np.ndarray]:
+        """Return effects of occasions by row, by index of the parameter."""
+        if self.occasions is None:
+            return {}
+        d, (parameters, count, _) = len(self.random), self.occasions
+        effects = Z[:, d:].reshape(len(Z), count, len(parameters))
+        by_row = effects[subject_of_row, occasions]
+        by_row = np.where(occasions[:, None] < 0, 0.0, by_row)
+        return dict(zip(parameters, by_row.T, strict=True))
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none."""
-        matrix = np.zeros((len(self.random), self.constant.shape[1]))
+        matrix = np.zeros((self.n_latents, self.constant.shape[1]))
         matrix[self.positions, self.columns] = coefficients
         return matrix
 

@@ -106,6 +106,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         (diagonal), none with an empty list; a matrix of zeros and ones, in the order of
         ``parameters`` (of the model, for one of the library), is 0 on the diagonal for
         parameters without.
+    occasions : dict or None, default=None
+        A column of X that tells the occasions of a subject, such as visits, and the
+        parameters that vary between them about the value of the subject (on the
+        Gaussian scale): ``{"OCC": ["CL"]}``. The variance is called "kappa2_CL".
     fixed : list of str, dict or None, default=None
         Estimates that stay at their start, or (a dict) at given values, by the names of
         ``monte_carlo_errors_``: population values such as "CL", effects of covariates
@@ -178,6 +182,8 @@ default="constant"
         Covariance of the random effects, in the order of ``random_effects_``.
     random_effects_ : list of str
         Parameters with a random effect.
+    occasion_variances_ : dict
+        Variances between the occasions of a subject, by parameter.
     residual_error_ : dict
         Parameters of the residual error.
     monte_carlo_errors_ : dict
@@ -249,6 +255,7 @@ default="constant"
         transforms="log-normal",
         covariates=None,
         omega="diagonal",
+        occasions=None,
         fixed=None,
         residual_error="constant",
         log_density=None,
@@ -275,6 +282,7 @@ default="constant"
         self.transforms = transforms
         self.covariates = covariates
         self.omega = omega
+        self.occasions = occasions
         self.fixed = fixed
         self.residual_error = residual_error
         self.log_density = log_density
@@ -497,6 +505,8 @@ default="constant"
         """
         self._check()
         self._in_memory(X, "partial_fit learns whole subjects from each call")
+        if self.occasions is not None:
+            raise ValueError("occasions need fit instead of partial_fit")
         stream, fresh = self._stream, not hasattr(self, "params_")
         X, y, groups = self._validated(X, y, groups, reset=fresh)
         model = None if stream is None else stream.problem.model
@@ -620,7 +630,14 @@ default="constant"
     # ------------------------------------------------------------------------ subjects
 
     def individual_parameters(
-        self, X=None, y=None, groups=None, *, method="mode", n_draws=1000
+        self,
+        X=None,
+        y=None,
+        groups=None,
+        *,
+        method="mode",
+        n_draws=1000,
+        by_occasion=False,
     ):
         """Return the parameters of subjects, given their observations.
 
@@ -641,6 +658,9 @@ default="constant"
             conditional mean, or draws of it.
         n_draws : int, default=1000
             Draws, or importance draws that make the mean.
+        by_occasion : bool, default=False
+            Whether to return the parameters of the occasions of each subject, one after
+            the other in the order of their rows, instead of those of the subject.
 
         Returns
         -------
@@ -662,7 +682,7 @@ default="constant"
         else:
             check_is_fitted(self)
             fitted = self._fitted_on(X, y, groups, "individual_parameters")
-        return fitted.individual_parameters(method, n_draws)
+        return fitted.individual_parameters(method, n_draws, by_occasion)
 
     def _as_given(self, X, y, groups):
         """Return the model with the parameters that were passed, on new data."""
@@ -694,11 +714,13 @@ default="constant"
         Returns
         -------
         dict of float
-            ``1 - var(modes) / variance`` by parameter: 0 where observations
-            determine them, 1 where they carry no information.
+            ``1 - var(modes) / variance`` by parameter, and by the name of the variance
+            ("kappa2_CL") for effects of occasions: 0 where observations determine them,
+            1 where they carry no information.
         """
         check_is_fitted(self)
-        return self.fitted_.shrinkage()
+        found = self.fitted_.shrinkage()
+        return {name.removeprefix("omega2_"): share for name, share in found.items()}
 
     # -------------------------------------------------- likelihoods and standard errors
 

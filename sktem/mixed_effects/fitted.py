@@ -11,6 +11,7 @@ from sktem.mixed_effects.inference.likelihood import log_likelihood
 from sktem.mixed_effects.inference.marginal_likelihood import importance_draws
 from sktem.mixed_effects.inference.standard_errors import standard_errors
 from sktem.mixed_effects.layout import group_rows
+from sktem.mixed_effects.occasions import matched, numbered
 from sktem.mixed_effects.transforms import TRANSFORMS
 from sktem.mixed_effects.vector import ParameterVector
 
@@ -50,7 +51,9 @@ class FittedMixedEffects:
 
     def on(self, problem) -> FittedMixedEffects:
         """Return the same parameters with the data of another problem."""
-        return FittedMixedEffects(problem, self.params, None, self.random_state)
+        omega = problem.model.design.spread_out(self.params.omega)
+        params = self.params._replace(omega=omega)
+        return FittedMixedEffects(problem, params, None, self.random_state)
 
     def _once(self, function, *arguments):
         """Return ``function(self, *arguments)``, which is called once."""
@@ -67,7 +70,8 @@ class FittedMixedEffects:
         subject, by_row = design.covariate_names, design.row_covariate_names
         base = design.constant[:, 0].copy()
         matrix = design.matrix(params.coefficients)
-        base[design.random] += matrix[:, 0]
+        d = len(design.random)
+        base[design.random] += matrix[:d, 0]
         effects = {}
         for position, column, value in zip(
             design.positions, design.columns, params.coefficients, strict=True
@@ -98,7 +102,11 @@ class FittedMixedEffects:
                 )
             },
             "covariate_effects_": effects,
-            "omega_": params.omega,
+            "omega_": params.omega[:d, :d],
+            "occasion_variances_": {
+                design.names[p]: float(params.omega[d + j, d + j])
+                for j, p in enumerate(design.latents[d:])
+            },
             "random_effects_": [design.names[p] for p in design.random],
             "residual_error_": residual,
         }
@@ -131,16 +139,33 @@ class FittedMixedEffects:
         draws = importance_draws(modes, covariances, n_draws, self.rng())
         return draws, draws.log_joint(self.model, self.rows, self.params)
 
-    def individual_parameters(self, method="mode", n_draws=LEAST_DRAWS):
-        """Return parameters of the subjects on the natural scale, by name."""
+    def individual_parameters(
+        self, method="mode", n_draws=LEAST_DRAWS, by_occasion=False
+    ):
+        """Return parameters of the subjects on the natural scale, by name.
+
+        The last axis is that of subjects, or of occasions.
+        """
+        points, weights = self._posterior(method, n_draws)
+        if by_occasion:
+            natural, owners = self._by_occasion(points)
+            weights = weights[:, owners]
+        else:
+            natural = self._natural(points)
+        if method == "draws":
+            return natural
+        return {name: (weights * v).sum(axis=0) for name, v in natural.items()}
+
+    def _posterior(self, method, n_draws):
+        """Return points of the latents and their weights, which draws do not need."""
         if method == "mode":
-            return self._natural(self.modes()[0])
+            points = self.modes()[0][None]
+            return points, np.ones(points.shape[:2])
         draws, log_joint = self.draws(max(n_draws, LEAST_DRAWS))
         terms = log_joint + draws.log_weights
         weights = np.exp(terms - logsumexp(terms, axis=0))
         if method == "mean":
-            natural = self._natural(draws.points)
-            return {name: (weights * v).sum(axis=0) for name, v in natural.items()}
+            return draws.points, weights
         rng = self.rng()
         chosen = np.empty((n_draws, *draws.points.shape[1:]))
         for i in range(chosen.shape[1]):
@@ -149,15 +174,32 @@ class FittedMixedEffects:
             ends = np.cumsum(weights[:, i])
             picked = np.searchsorted(ends / ends[-1], uniforms)
             chosen[:, i] = draws.points[rng.permutation(picked), i]
-        return self._natural(chosen)
+        return chosen, weights
 
-    def _natural(self, Z):
-        """Return all parameters for given random ones."""
+    def _by_occasion(self, points):
+        """Return parameters of all occasions of subjects, and the subject of each."""
+        if self.model.design.occasions is None:
+            raise ValueError("by_occasion=True needs a model with occasions")
+        places = np.argwhere(~np.isnan(self.problem.occasions))
+        found = [self._natural(points, k) for k in range(places[:, 1].max() + 1)]
+        natural = {
+            name: np.stack([found[k][name][:, i] for i, k in places], axis=-1)
+            for name in self.model.design.names
+        }
+        return natural, places[:, 0]
+
+    def _natural(self, Z, occasion=None):
+        """Return all parameters for given random ones, of subjects or an occasion."""
         design = self.model.design
+        d = len(design.random)
         phi = design.base(self.rows.covariates, self.params.numeric)
         shape = (*Z.shape[:-1], len(design.names))
         phi = np.broadcast_to(phi, shape).copy()
-        phi[..., design.random] = Z
+        phi[..., design.random] = Z[..., :d]
+        if occasion is not None:
+            for j, p in enumerate(design.occasions.parameters):
+                m = len(design.occasions.parameters)
+                phi[..., p] += Z[..., d + occasion * m + j]
         return {
             name: TRANSFORMS[kind].forward(phi[..., p])
             for p, (name, kind) in enumerate(
@@ -166,11 +208,16 @@ class FittedMixedEffects:
         }
 
     def shrinkage(self):
-        """Return how far the modes of random effects are drawn to zero."""
-        design, variances = self.model.design, self.random_effects().var(axis=0)
-        share = 1 - variances / np.diag(self.params.omega)
-        names = [design.names[p] for p in design.random]
-        return dict(zip(names, share.tolist(), strict=True))
+        """Return how far the modes of random effects are drawn to zero, by variance."""
+        design, effects = self.model.design, self.random_effects()
+        d, m = len(design.random), len(design.latents) - len(design.random)
+        variances = effects[:, :d].var(axis=0).tolist()
+        if m:
+            has = ~np.isnan(self.problem.occasions)
+            of_occasions = effects[:, d:].reshape(len(effects), -1, m)
+            variances += of_occasions[:, : has.shape[1]][has].var(axis=0).tolist()
+        share = 1 - np.array(variances) / np.diag(self.params.omega)[: d + m]
+        return dict(zip(design.variance_names, share.tolist(), strict=True))
 
     # ------------------------------------------------------------------------ new rows
 
@@ -183,53 +230,59 @@ class FittedMixedEffects:
         """Return predictions, with the random effects of known subjects."""
         rows, Z = self._new_rows(X)
         subjects = self.problem.subjects(groups, len(X))
-        known = subjects >= 0
+        Z = self._with_effects(rows, Z, subjects, X, subjects)
+        return self.model.predict_rows(rows, Z, self.params.numeric)
+
+    def _with_effects(self, rows, Z, subjects, X, subject_of_row):
+        """Return latents with the effects of known subjects, and note occasions."""
+        column, known = self.problem.layout.occasion_column, subjects >= 0
+        if column is not None:
+            labels = X[:, column]
+            rows.occasions = matched(labels, subject_of_row, self.problem.occasions)
         if known.any() and Z.shape[1]:
             Z = Z.copy()
             Z[known] += self.random_effects()[subjects[known]]
-        return self.model.predict_rows(rows, Z, self.params.numeric)
-
-    def _all_records(self, given):
-        """Return the rows of all records, their subjects, and means of the latents."""
-        problem = self.problem.on(given.X, given.y, given.groups, given.records)
-        subjects = self.problem.subjects(problem.labels, len(problem.labels))
-        return (
-            problem.rows,
-            subjects,
-            self.model.prior_moments(problem.rows, self.params)[0],
-        )
+        return Z
 
     def predict_records(self, given):
         """Return predictions at all records, with the effects of known subjects."""
-        rows, subjects, Z = self._all_records(given)
-        known = subjects >= 0
-        if known.any() and Z.shape[1]:
-            Z[known] += self.random_effects()[subjects[known]]
-        return self.model.predict_rows(rows, Z, self.params.numeric)
+        problem = self.problem.on(given.X, given.y, given.groups, given.records)
+        rows = problem.rows.events.rows
+        subjects = self.problem.subjects(problem.labels, len(problem.labels))
+        Z = self.model.prior_moments(rows, self.params)[0]
+        of_row = subjects[rows.subject_of_row]
+        Z = self._with_effects(rows, Z, subjects, given.X, of_row)
+        return self.model.predict_rows(problem.rows, Z, self.params.numeric)
 
     def simulate_records(self, given, rng):
         """Draw observations of new subjects, NaN in records of other kinds."""
-        rows, _, Z = self._all_records(given)
-        root = np.linalg.cholesky(self.params.omega)
-        Z = Z + rng.standard_normal(Z.shape) @ root.T
+        problem = self.problem.on(given.X, given.y, given.groups, given.records)
+        there = self.on(problem)
+        means, root = problem.model.prior_moments(problem.rows, there.params)
+        Z = means + rng.standard_normal(means.shape) @ root.T
+        drawn = there._drawn(problem.rows, Z, rng)
+        return np.where(given.records["EVID"] == 0, drawn, np.nan)
+
+    def _drawn(self, rows, Z, rng):
+        """Draw observations given the latents."""
         f = self.model.predict_rows(rows, Z, self.params.numeric)
         g = self.model.residual_scale(rows, f, self.params)
-        drawn = self.model.error.draw(f, g, rng.standard_normal(len(f)))
-        return np.where(given.records["EVID"] == 0, drawn, np.nan)
+        return self.model.error.draw(f, g, rng.standard_normal(len(f)))
 
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""
-        rows, means = self._new_rows(X)
-        root = np.linalg.cholesky(self.params.omega)
-        subjects = np.arange(len(X))
+        subjects, there = np.arange(len(X)), self
         if groups is not None:
             subjects = np.unique(np.asarray(groups), return_inverse=True)[1]
+        column, occasions = self.problem.layout.occasion_column, None
+        if column is not None:
+            occasions, labels = numbered(X[:, column], subjects)
+            there = self.on(self.problem.with_occasions(labels.shape[1]))
+        rows, means = there._new_rows(X)
+        rows.occasions = occasions
+        root = np.linalg.cholesky(there.params.omega)
         effects = rng.standard_normal((subjects.max() + 1, len(root))) @ root.T
-        f = self.model.predict_rows(
-            rows, means + effects[subjects], self.params.numeric
-        )
-        g = self.model.residual_scale(rows, f, self.params)
-        return self.model.error.draw(f, g, rng.standard_normal(len(f)))
+        return there._drawn(rows, means + effects[subjects], rng)
 
 
 def _modes(fitted):

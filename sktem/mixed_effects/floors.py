@@ -36,7 +36,7 @@ def own_part(model) -> float:
 def own_shares(model) -> np.ndarray:
     """Return shares of wide deviations that random effects before do not explain."""
     if model.wide is None:
-        return np.ones(len(model.design.random))
+        return np.ones(model.design.n_latents)
     root = np.linalg.cholesky(model.wide)
     return np.diag(root) / np.sqrt(np.diag(model.wide))
 

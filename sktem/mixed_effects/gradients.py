@@ -19,8 +19,12 @@ def supplied_gradient(model, X, Z, params):
         sigma = model._sigma_rows(X, params.sigma, params.numeric)
         outer = model.error.slope(X.y, f, sigma, model.least_prediction)
         found = np.empty_like(Z)
-        for j, p in enumerate(design.random):
+        for j, p in enumerate(design.latents[design.tied]):
             transform = TRANSFORMS[design.transforms[p]]
             inner = transform.derivative(transform.inverse(psi[design.names[p]]))
-            found[:, j] = X.sums(outer * slopes[design.names[p]] * inner)
+            by_row = outer * slopes[design.names[p]] * inner
+            if j >= len(design.random):
+                m = len(design.occasions.parameters)
+                by_row = by_row * (X.occasions == (j - len(design.random)) // m)
+            found[:, j] = X.sums(by_row)
     return found

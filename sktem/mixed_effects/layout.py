@@ -16,6 +16,7 @@ from sktem.mixed_effects.design import (
     NumericEntry,
     effect_name,
 )
+from sktem.mixed_effects.occasions import numbered, occasions_of, pattern_with
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
@@ -85,6 +86,9 @@ class Columns(NamedTuple):
     censored : bool
         Whether some observations are bounds, so that no residual error has a closed
         form.
+    n_occasions : callable or None
+        Returns how many values a column has within a subject, at most; None where that
+        is not known.
     """
 
     n_columns: int
@@ -92,6 +96,7 @@ class Columns(NamedTuple):
     grouped: bool
     is_constant: Callable[[int], bool]
     censored: bool = False
+    n_occasions: Callable[[int], int] | None = None
 
 
 class Layout(NamedTuple):
@@ -112,6 +117,8 @@ class Layout(NamedTuple):
         the residual error by their index.
     design : MixedEffectsDesign
         The design that the coefficients form.
+    occasion_column : int or None, default=None
+        Column that tells occasions.
     """
 
     inputs: list[int] | None
@@ -122,6 +129,7 @@ class Layout(NamedTuple):
     variances: dict[int, float]
     residual: dict[int, float]
     design: MixedEffectsDesign
+    occasion_column: int | None = None
 
 
 def structure_of(model, parameters):
@@ -292,7 +300,16 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         error = RESIDUAL_ERRORS[estimator.residual_error]
     residual_names = _residual_names(parameter_names)
     residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
-    variances = {f"omega2_{parameter_names[p]}": j for j, p in enumerate(random)}
+    occasion_column, occasions = occasions_of(
+        estimator, columns, tuple(parameter_names), lambda j: _title(j, names)
+    )
+    if occasions is not None and not columns.grouped:
+        raise ValueError("groups is missing: occasions are those of subjects")
+    pattern = pattern_with(pattern, occasions)
+    latents = [("omega2", p) for p in random]
+    if occasions is not None:
+        latents += [("kappa2", p) for p in occasions.parameters]
+    variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
     fixed = _fixed(estimator, coefficients, variances, residual, pattern)
     coefficients = [_with_fixed(one, fixed) for one in coefficients]
@@ -314,7 +331,10 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         held_residual=held_residual,
         row_covariate_names=tuple(_title(column, names) for column in row_columns),
         residual_names=residual_names,
+        occasions=occasions,
     )
+    if occasions is not None:
+        design = design.with_occasions(occasions.count)
     return Layout(
         inputs,
         names,
@@ -324,6 +344,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         {variances[name]: fixed[name] for name in variances if fixed.get(name)},
         {residual[name]: fixed[name] for name in residual if name in fixed},
         design,
+        occasion_column,
     )
 
 
@@ -371,7 +392,7 @@ def _check_names(names, coefficients, random):
     """Raise an error where a parameter has the name of an estimate of another kind."""
     effects = [names[p] for p in random]
     derived = {one.label for one in coefficients if not one.is_intercept}
-    derived |= {f"omega2_{name}" for name in effects}
+    derived |= {f"{kind}_{name}" for name in names for kind in ("omega2", "kappa2")}
     derived |= {f"cov_{one}_{other}" for one in effects for other in effects}
     if clash := sorted(derived & set(names)):
         raise ValueError(
@@ -400,4 +421,7 @@ def group_rows(layout: Layout, X, y, groups) -> GroupedRows:
     inputs = X if layout.inputs is None else X[:, layout.inputs]
     names = layout.names if layout.inputs is None else None
     by_row = X[:, layout.row_columns]
-    return GroupedRows(inputs, y, offsets, covariates, by_row, names)
+    occasions = None
+    if layout.occasion_column is not None:
+        occasions = numbered(X[:, layout.occasion_column], groups)[0]
+    return GroupedRows(inputs, y, offsets, covariates, by_row, names, occasions)

@@ -96,7 +96,7 @@ def maximize_moments(
     """Do the M-step."""
     coefficients, omega = params.coefficients, params.omega
     separable = _is_separable(design)
-    if len(design.random):
+    if design.n_latents:
         for _ in range(1 if separable else 2):
             weights = np.ones(len(omega)) if separable else None
             coefficients = _solve_means(
@@ -105,7 +105,7 @@ def maximize_moments(
             matrix = design.matrix(coefficients)
             matrix[:, 0] -= centre
             omega = np.where(design.pattern, moments.spread(matrix), 0.0)
-            omega = repaired_covariance(omega, floors[0], floors[2])
+            omega = repaired_covariance(_equal(omega, design), floors[0], floors[2])
             held = list(design.held_variances)
             omega[held, held] = params.omega[held, held]
     sigma = params.sigma.copy()
@@ -130,6 +130,15 @@ def maximize_moments(
     return MixedEffectsParams(
         coefficients, omega, sigma, numeric, params.steps + annealing.per_step
     )
+
+
+def _equal(omega, design):
+    """Return the covariance with the means of variances that are tied."""
+    if design.occasions is None:
+        return omega
+    tied = design.tied
+    means = np.bincount(tied, np.diag(omega)) / np.bincount(tied)
+    return omega + np.diag(means[tied] - np.diag(omega))
 
 
 def _is_separable(design):

@@ -105,7 +105,7 @@ class NonlinearMixedEffectsModel(LatentModel):
 
     @property
     def _centre(self):
-        design, centre = self.design, np.zeros(len(self.design.random))
+        design, centre = self.design, np.zeros(self.design.n_latents)
         intercepts = design.columns == 0
         centre[design.positions[intercepts]] = self.start.coefficients[intercepts]
         return centre
@@ -131,7 +131,7 @@ class NonlinearMixedEffectsModel(LatentModel):
             Sizes, as :meth:`Moments.of` takes them.
         """
         design = self.design
-        return design.constant.shape[1], len(design.random), len(design.numeric)
+        return design.constant.shape[1], design.n_latents, len(design.numeric)
 
     def initial_params(self, X, rng):
         """Return the given start."""
@@ -187,8 +187,11 @@ class NonlinearMixedEffectsModel(LatentModel):
         """
         design = self.design
         phi = design.base(X.covariates, numeric)
-        phi[:, design.random] = Z
+        phi[:, design.random] = Z[:, : len(design.random)]
         shifts = design.shifts(X.row_covariates, numeric, X.subject_of_row)
+        effects = design.of_occasions(Z, X.subject_of_row, X.occasions)
+        for p, change in effects.items():
+            shifts[p] = shifts.get(p, 0.0) + change
         by_subject = by_subject and not shifts
         psi = {}
         for p, name in enumerate(design.names):
@@ -299,6 +302,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         """Return (kernels, model, rows) for the compiled code, None without."""
         library = isinstance(self.structure, StructuralModel)
         by_row = any(entry.kind == "row" for entry in self.design.numeric)
+        by_row |= self.design.occasions is not None
         if not library or by_row or self.error is None:
             return None
         from sktem.mixed_effects.kernels import subjects

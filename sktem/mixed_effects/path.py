@@ -127,6 +127,8 @@ def complete_data_errors(vector, params, s, n_subjects):
         squares[vector.numeric] = scale / curvature
     j, k = vector.lower.T
     squares[vector.omega] = omega[j, j] * omega[k, k] + omega[j, k] ** 2
+    if design.occasions is not None:
+        squares[vector.omega][j >= len(design.random)] /= design.occasions.count
     variance = params.sigma[vector.closed] ** 2
     squares[vector.residual] = variance / (2 * max(moments.residual[1], 1e-9))
     return np.sqrt(squares / n_subjects)

@@ -203,7 +203,8 @@ class PooledRegression:
         terms = self.terms(vector)
         reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
         means = self._at(vector)[1]
-        kinds = [self.model.design.transforms[p] for p in self.model.design.random]
+        design = self.model.design
+        kinds = [design.transforms[p] for p in design.latents]
         sizes = np.sqrt((means**2).mean(axis=0))
         size = 1.0
         if self.model.error is not None:
@@ -211,11 +212,11 @@ class PooledRegression:
         random = np.full(len(kinds), np.nan)
         of_random = np.empty((len(kinds), len(terms)))
         for j, kind in enumerate(kinds):
-            shift = np.zeros(len(kinds))
             plain = kind == "normal" and sizes[j] > 0
-            shift[j] = 1e-5 * (sizes[j] if plain else 1.0)
+            step = 1e-5 * (sizes[j] if plain else 1.0)
+            shift = np.where(design.tied == j, step, 0.0)
             change = self.terms(vector, shift) - self.terms(vector, -shift)
-            of_random[j] = change / (2 * shift[j])
+            of_random[j] = change / (2 * step)
             random[j] = _unit(of_random[j], size)
         slopes = self.slopes(vector, reach)[:, len(self.free) :]
         numeric = np.ones(len(self.start.numeric))

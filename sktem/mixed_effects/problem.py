@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from sktem.mixed_effects.layout import (
 )
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
+from sktem.mixed_effects.occasions import numbered
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
 from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
@@ -55,6 +57,8 @@ class Problem(NamedTuple):
         Whether the labels were given.
     passed_over : PassedOver or None
         An optimum of larger likelihood, far from the start values of the user.
+    occasions : ndarray of shape (n_subjects, n_occasions) or None
+        Labels of the occasions of each subject.
     """
 
     model: NonlinearMixedEffectsModel
@@ -63,6 +67,7 @@ class Problem(NamedTuple):
     labels: np.ndarray
     grouped: bool
     passed_over: PassedOver | None = None
+    occasions: np.ndarray | None = None
 
     @classmethod
     def of(cls, estimator, X, y, groups, model=None, records=None) -> Problem:
@@ -74,17 +79,14 @@ class Problem(NamedTuple):
         grouped = groups is not None
         labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
         structure, layout = _structure_and_layout(
-            estimator,
-            X.shape[1],
-            grouped,
-            lambda column: grouped and is_constant(X[:, column], subjects),
-            records is not None and bool(records["CENS"][records.observed].any()),
+            estimator, X, grouped, subjects, records
         )
         rows = _rows_of(layout, X, y, subjects, records, structure)
         passed_over = None
         if model is None:
             model, passed_over = _new_model(estimator, structure, layout, rows)
-        return cls(model, layout, rows, labels, grouped, passed_over)
+        occasions = _occasions(layout, X, subjects)
+        return cls(model, layout, rows, labels, grouped, passed_over, occasions)
 
     @classmethod
     def as_given(cls, estimator, X, y, groups, records=None) -> Problem:
@@ -92,23 +94,23 @@ class Problem(NamedTuple):
         grouped = groups is not None
         labels, subjects = groups if grouped else (np.arange(len(y)),) * 2
         structure, layout = _structure_and_layout(
-            estimator,
-            X.shape[1],
-            grouped,
-            lambda column: grouped and is_constant(X[:, column], subjects),
+            estimator, X, grouped, subjects, records
         )
         _check_given(estimator, layout)
         rows = _rows_of(layout, X, y, subjects, records, structure)
         start = starting_params(estimator, layout, rows, structure)
         model = _model(estimator, structure, layout, rows, start)
-        return cls(model, layout, rows, labels, grouped)
+        occasions = _occasions(layout, X, subjects)
+        return cls(model, layout, rows, labels, grouped, None, occasions)
 
     @classmethod
     def of_blocks(cls, estimator, blocks: Any) -> Problem:
         """Check the settings of an estimator on subjects that are read by blocks."""
-        structure, layout = _structure_and_layout(
+        columns = _columns(
             estimator, blocks.shape[1], True, lambda column: not blocks.varies[column]
         )
+        structure, names = structure_of(estimator.model, estimator.parameters)
+        layout = layout_of(estimator, columns, structure, names)
         rows = blocks.with_roles(blocks.roles.laid_out(layout))
         model, passed_over = _new_model(estimator, structure, layout, rows)
         return cls(model, layout, rows, blocks.labels, True, passed_over)
@@ -122,7 +124,21 @@ class Problem(NamedTuple):
         labels, subjects = (np.arange(len(y)),) * 2 if groups is None else groups
         self._check_constant(lambda column: is_constant(X[:, column], subjects))
         rows = _rows_of(self.layout, X, y, subjects, records, self.model.structure)
-        return self._replace(rows=rows, labels=labels, grouped=groups is not None)
+        occasions = _occasions(self.layout, X, subjects)
+        problem = self._replace(
+            rows=rows, labels=labels, grouped=groups is not None, occasions=occasions
+        )
+        if occasions is None or occasions.shape[1] <= design.occasions.count:
+            return problem
+        return problem.with_occasions(occasions.shape[1])
+
+    def with_occasions(self, count) -> Problem:
+        """Return the problem for subjects with another number of occasions."""
+        design = self.layout.design.with_occasions(count)
+        model, start = copy(self.model), self.model.start
+        start = start._replace(omega=design.spread_out(start.omega))
+        model.set_params(design=design, start=start)
+        return self._replace(model=model, layout=self.layout._replace(design=design))
 
     def on_blocks(self, blocks: Any) -> Problem:
         """Return the same model and layout with subjects that are read by blocks."""
@@ -143,7 +159,7 @@ class Problem(NamedTuple):
     @property
     def n_chains(self) -> int:
         """Chains per subject if nothing else was asked for."""
-        if len(self.layout.design.random) == 0:
+        if self.layout.design.n_latents == 0:
             return 1
         chains = -(-LEAST_CHAINS // len(self.rows))
         most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // self.rows.n_rows)
@@ -175,20 +191,41 @@ def _rows_of(layout, X, y, subjects, records, structure):
     return rows if records is None else DosedRows.of(records, rows)
 
 
-def _structure_and_layout(estimator, count, grouped, is_constant, censored=False):
+def _structure_and_layout(estimator, X, grouped, subjects, records):
     """Return the structure of the model, and how the columns of X are used."""
     structure, parameters = structure_of(estimator.model, estimator.parameters)
+    columns = _columns(
+        estimator,
+        X.shape[1],
+        grouped,
+        lambda column: grouped and is_constant(X[:, column], subjects),
+    )
+    columns = columns._replace(
+        censored=records is not None and bool(records["CENS"][records.observed].any()),
+        n_occasions=lambda column: numbered(X[:, column], subjects)[1].shape[1],
+    )
+    return structure, layout_of(estimator, columns, structure, parameters)
+
+
+def _columns(estimator, count, grouped, is_constant):
+    """Return the columns of X by name."""
     names = getattr(estimator, "feature_names_in_", None)
     names = None if names is None else tuple(names)
-    columns = Columns(count, names, grouped, is_constant, censored)
-    return structure, layout_of(estimator, columns, structure, parameters)
+    return Columns(count, names, grouped, is_constant)
+
+
+def _occasions(layout, X, subjects):
+    """Return the labels of the occasions of each subject, None without."""
+    if layout.occasion_column is None:
+        return None
+    return numbered(X[:, layout.occasion_column], subjects)[1]
 
 
 def _new_model(estimator, structure, layout, all_rows):
     """Return the model with its start, and an optimum that was passed over."""
     rows = all_rows.few(MOST_START_ROWS)
     start = starting_params(estimator, layout, rows, structure)
-    if len(layout.design.random) + len(layout.design.numeric) == 0:
+    if layout.design.n_latents + len(layout.design.numeric) == 0:
         raise ValueError("all parameters are fixed: there is nothing to estimate")
     full = estimator.solver in ("auto", "biased-saem", "saem")
     batch = min(estimator._resolved_batch_size(len(all_rows)), len(all_rows))
@@ -224,7 +261,11 @@ def _check_given(estimator, layout):
     design = layout.design
     given = estimator.omega_start
     random = [design.names[p] for p in design.random]
-    held = [random[j] for j in layout.variances]
+    names = design.variance_names
+    held = [design.names[design.latents[j]] for j in layout.variances]
+    of_occasions = range(len(random), len(names))
+    if missing := [names[j] for j in of_occasions if j not in layout.variances]:
+        raise ValueError(f"without a fit fixed must have the variances {missing}")
     if given is None or isinstance(given, dict):
         missing = [n for n in random if n not in (given or {}) and n not in held]
         if missing:

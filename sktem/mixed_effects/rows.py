@@ -75,6 +75,9 @@ class GroupedRows(Sequences):
         Covariates that vary within a subject.
     names : tuple of str or None, default=None
         Names of the inputs, for model functions that ask for columns by name.
+    occasions : ndarray of int of shape (n_rows,) or None, default=None
+        Index of the occasion of each row among those of its subject, -1 for one of
+        which nothing is known.
 
     Attributes
     ----------
@@ -82,7 +85,7 @@ class GroupedRows(Sequences):
         Position of the subject of each row.
     """
 
-    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates")
+    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates", "occasions")
     by_sequence: ClassVar[tuple[str, ...]] = ("covariates",)
     shared: ClassVar[tuple[str, ...]] = ("names",)
     #: Records of doses, where the model has them.
@@ -90,8 +93,18 @@ class GroupedRows(Sequences):
     #: 1 where an observation is a bound from above, -1 from below, 0 for a value.
     censored: np.ndarray | None = None
 
-    def __init__(self, inputs, y, offsets, covariates, row_covariates, names=None):
+    def __init__(
+        self,
+        inputs,
+        y,
+        offsets,
+        covariates,
+        row_covariates,
+        names=None,
+        occasions=None,
+    ):
         super().__init__(offsets)
+        self.occasions = occasions
         self.inputs = inputs
         self.y = y
         self.covariates = covariates
@@ -153,7 +166,7 @@ class DosedRows(GroupedRows):
 
     Parameters
     ----------
-    inputs, y, offsets, covariates, row_covariates, names : object
+    inputs, y, offsets, covariates, row_covariates, names, occasions : object
         As for :class:`GroupedRows`, of the observations.
     events : SubjectRecords
         All records of the subjects, in the order of which the observations are.
@@ -161,7 +174,7 @@ class DosedRows(GroupedRows):
         1 where y is a bound of the observation from above, -1 from below.
     """
 
-    by_row: ClassVar[tuple[str, ...]] = ("inputs", "y", "row_covariates", "censored")
+    by_row: ClassVar[tuple[str, ...]] = (*GroupedRows.by_row, "censored")
     by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
 
     def __init__(
@@ -172,10 +185,13 @@ class DosedRows(GroupedRows):
         covariates,
         row_covariates,
         names=None,
+        occasions=None,
         events=None,
         censored=None,
     ):
-        super().__init__(inputs, y, offsets, covariates, row_covariates, names)
+        super().__init__(
+            inputs, y, offsets, covariates, row_covariates, names, occasions
+        )
         self.events = events
         self.censored = censored
 
@@ -192,6 +208,7 @@ class DosedRows(GroupedRows):
             rows.covariates,
             rows.row_covariates[kept],
             rows.names,
+            None if rows.occasions is None else rows.occasions[kept],
             SubjectRecords(records, rows),
             censored if censored.any() else None,
         )

@@ -185,7 +185,7 @@ class MixedEffectsRun:
 
     def _can_climb(self):
         n, design = len(self.problem.rows), self.problem.model.design
-        return bool(self.tol) and can_climb(n, len(design.random), len(design.numeric))
+        return bool(self.tol) and can_climb(n, design.n_latents, len(design.numeric))
 
     def _climbed(self, state, params):
         """Jump to where Newton steps on the likelihood lead, if that is worth it."""
@@ -244,7 +244,7 @@ class MixedEffectsRun:
     def _ascend_finely(self, found, rng, options):
         """Return the end of Newton steps where the likelihood has enough nodes."""
         model, rows = self.problem.model, self.problem.rows
-        size = len(rows), len(model.design.random)
+        size = len(rows), model.design.n_latents
         options = options | {"least_gain": LEAST_LAST_GAIN}
         for before, resolution in pairwise(RESOLUTIONS):
             n_nodes = before.nodes(*size)
@@ -282,7 +282,7 @@ class MixedEffectsRun:
             )
         if own_part(self.problem.model) < INDISTINCT:
             design = self.problem.model.design
-            random = [design.names[p] for p in design.random]
+            random = [design.names[p] for p in design.latents]
             return (
                 f"The random effects of {random} are the same to the observations, up "
                 "to rounding: subtract a typical value from inputs whose range is "

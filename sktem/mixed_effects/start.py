@@ -94,7 +94,7 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     variances = _starting_variances(estimator.omega_start, design, phi)
     for j, value in layout.variances.items():
         variances[j] = value
-    omega = np.diag(variances)
+    omega = np.diag(variances[design.tied])
     sigma = np.zeros(2)
     if estimator.log_density is None:
         sigma = _starting_error(estimator, starts, design, rows, structure)
@@ -128,6 +128,11 @@ def _starting_variances(omega_start, design, phi):
                 f"omega_start must be positive, got {given!r} for {name!r}"
             )
         variances.append(float(given))
+    random = {p: j for j, p in enumerate(design.random)}
+    for p in design.latents[len(random) :]:  # occasions get half of a variance
+        normal = design.transforms[p] == "normal" and phi[p] != 0
+        alone = (0.5 * phi[p]) ** 2 if normal else 1.0
+        variances.append(0.5 * variances[random[p]] if p in random else alone)
     if isinstance(omega_start, dict):
         known = {design.names[p] for p in design.random}
         if unknown := sorted(set(omega_start) - known):
@@ -181,7 +186,7 @@ def start_from_data(estimator, model, rows) -> Start:
     starts = [_start_at(estimator, model, problem, one, rows) for one in found]
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
     some = rows[np.unique(chosen)]
-    sizes = len(some), len(model.design.random), len(model.design.numeric)
+    sizes = len(some), model.design.n_latents, len(model.design.numeric)
     if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
     reached = [
@@ -206,7 +211,7 @@ def _candidates(model, problem, found):
     else:
         as_good, worth = best * AS_GOOD, best * WORTH
     others = sorted(found, key=lambda one: one.value)
-    if len(model.design.random) == 0:
+    if model.design.n_latents == 0:
         return others[:1], False
     if is_near(problem, found[0], NEAR) and found[0].value <= as_good:
         others = [one for one in others if one is not found[0]]
@@ -219,10 +224,11 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     """Return starting parameters at an optimum, and units of the numeric ones."""
     design, params = model.design, problem.params(optimum.vector)
     random, numeric, errors = problem.units(optimum.vector)
-    plain = np.array([design.transforms[p] == "normal" for p in design.random])
+    plain = np.array([design.transforms[p] == "normal" for p in design.latents])
     omega = params.omega.copy()
     free = design.pattern.all() and not design.held_variances
-    for j, p in enumerate(design.random):
+    free &= design.occasions is None
+    for j, p in enumerate(design.latents):
         given = estimator.omega_start
         if isinstance(given, dict):
             given = given.get(design.names[p])
@@ -232,6 +238,8 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
             largest = np.inf if plain[j] else LARGEST
             least = 0.0 if plain[j] else LEAST
             omega[j, j] = np.clip(random[j], least, largest) ** 2
+            if design.occasions is not None and (design.latents == p).sum() > 1:
+                omega[j, j] /= 2  # both levels share the scatter
     wide = None
     if errors is not None and estimator.omega_start is None and free:
         wide = omega = _bounded(errors, plain)
@@ -244,7 +252,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     size = np.abs(params.numeric[problem.numeric])
     fallback = np.where(~bounded & (size > 0), size, 1.0)
     numeric[problem.numeric] = np.where(np.isfinite(units), units, fallback)
-    params = params._replace(omega=omega)
+    params = params._replace(omega=design.spread_out(omega))
     if model.error is None:
         return Start(params, numeric, wide)
     means = model.prior_moments(rows, params)[0]

@@ -14,7 +14,7 @@ def summary_of(estimator):
     fitted = estimator.fitted_
     errors = estimator.standard_errors()
     estimates = _natural(fitted)
-    shrinkage = {f"omega2_{k}": v for k, v in fitted.shrinkage().items()}
+    shrinkage = fitted.shrinkage()
     names = list(errors)
     values = np.array([estimates[name] for name in names])
     spread = np.array([errors[name] for name in names])

@@ -21,7 +21,7 @@ def unusual(problem, state):
     """Return messages on data and estimates that ask for a second look."""
     model, rows = problem.model, problem.rows
     design, params = model.design, state.params
-    random = [design.names[p] for p in design.random]
+    random = [design.names[p] for p in design.latents]
     messages = []
     free = [random[j] for j in design.free_variances]
     error_is_free = model.closed_residual is not None or any(
@@ -37,7 +37,8 @@ def unusual(problem, state):
             f"Each subject has one row: the variances of {free} and the residual error "
             "cannot be separated. Check groups, or pass omega=[]."
         )
-    bound = [random[j] for j in np.flatnonzero(model.at_floor(params))]
+    low = model.at_floor(params)[: len(random)]
+    bound = [random[j] for j in np.flatnonzero(low)]
     if bound:
         messages.append(
             f"The variances of the random effects of {bound} are at their lower bound: "

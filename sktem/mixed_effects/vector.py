@@ -42,7 +42,7 @@ class ParameterVector:
         self.closed = [] if closed is None else [closed]
         self.lower = np.array([
             (j, k)
-            for j in range(len(design.random))
+            for j in range(len(design.latents))
             for k in range(j + 1)
             if design.pattern[j, k] and not (j == k and j in design.held_variances)
         ], dtype=np.int64).reshape(-1, 2)  # fmt: skip
@@ -112,10 +112,9 @@ class ParameterVector:
                 labels = design.covariate_names
                 labels = design.row_covariate_names if by_row else labels
                 term(design.names[entry.parameter], entry.column, labels, not by_row)
+        variances = design.variance_names
         for j, k in self.lower:
-            names.append(
-                f"omega2_{random[j]}" if j == k else f"cov_{random[k]}_{random[j]}"
-            )
+            names.append(variances[j] if j == k else f"cov_{random[k]}_{random[j]}")
         return names + [design.residual_names[j] for j in self.closed]
 
     def of(self, params: MixedEffectsParams) -> np.ndarray:
@@ -141,6 +140,8 @@ class ParameterVector:
             numeric[e] = np.log(numeric[e])
         j, k = self.lower.T
         omega[j, k] = omega[k, j] = vector[self.omega]
+        if self.design.occasions is not None:
+            omega = self.design.spread_out(omega)
         sigma[self.closed] = vector[self.residual]
         return others._replace(
             coefficients=coefficients, omega=omega, sigma=sigma, numeric=numeric

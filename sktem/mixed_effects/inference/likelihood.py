@@ -26,7 +26,7 @@ def log_likelihood(fitted, method, n_draws, n_nodes):
     model, rows, params = fitted.model, fitted.rows, fitted.params
     if method == "linearized":
         return float(linearized(fitted, params).sum()), 0.0
-    if model.design.random.size == 0:
+    if model.design.n_latents == 0:
         points = single_point(len(rows))
         return float(points.log_conditional(model, rows, params).sum()), 0.0
     if method == "importance":

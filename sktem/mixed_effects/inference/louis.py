@@ -132,7 +132,12 @@ def _prior_part(vector, rows, Z, params, w):
     slopes = C * white[:, positions]
     j, k = lower[:, 0], lower[:, 1]
     twice = np.where(j == k, 1.0, 2.0)
-    in_omega = 0.5 * twice * (white[:, j] * white[:, k] - U[j, k])
+    products = white[:, j] * white[:, k] - U[j, k]
+    tied = design.tied
+    for e in np.flatnonzero(j >= len(design.random)):  # variances of occasions
+        same = np.flatnonzero(tied == j[e])
+        products[:, e] = (white[:, same] ** 2 - np.diag(U)[same]).sum(axis=1)
+    in_omega = 0.5 * twice * products
     total = w.sum()
     weighted = C * w[:, None]
     first = -(weighted.T @ C) * U[positions[:, None], positions]
@@ -144,6 +149,8 @@ def _prior_part(vector, rows, Z, params, w):
     basis = np.zeros((len(lower), *U.shape))
     basis[np.arange(len(lower)), j, k] = 1.0
     basis[np.arange(len(lower)), k, j] = 1.0
+    for e in np.flatnonzero(j >= len(design.random)):
+        basis[e] = np.diag(tied == j[e])
     turned = np.einsum("ij,ajk->aik", U, basis)
     last = 0.5 * total * np.einsum("aij,bji->ab", turned, turned)
     inner = np.einsum("aij,jk,bkl->abil", basis, U, basis)

@@ -19,9 +19,10 @@ __all__ = [
 
 #: Numbers of nodes per random effect that are tried, for log-likelihoods and for
 #: information, and the first one where there is time for more.
-NODES, INFORMATION_NODES = (3, 5, 9, 15, 25, 41, 69, 115), (3, 5, 8, 13, 21, 35)
+NODES, INFORMATION_NODES = (3, 5, 7, 9, 15, 25, 41, 69, 115), (3, 5, 8, 13, 21, 35)
 FIRST = 5
-#: Nodes of a subject, and of all together, at most.
+#: Nodes of a subject, and of all together, at most; and of all together for which those
+#: of a subject may be more.
 MOST_POINTS, MOST_IN_ALL, FEW_IN_ALL = 2000, 4_000_000, 200_000
 #: Change of the log-likelihood, and relative one of a standard error, that is none.
 SAME_LIKELIHOOD, SAME_ERROR = 1e-3, 3e-3
@@ -51,7 +52,8 @@ class NodeInformation(NamedTuple):
 def _numbers(known, n, d):
     """Return the numbers of nodes that are tried for n subjects and d effects."""
     first = FIRST if n * 9**d <= FEW_IN_ALL else 0
-    most = min(MOST_POINTS, MOST_IN_ALL // max(n, 1))
+    n = max(n, 1)
+    most = min(max(MOST_POINTS, FEW_IN_ALL // n), MOST_IN_ALL // n)
     return [q for q in known if q >= first and q**d <= most]
 
 

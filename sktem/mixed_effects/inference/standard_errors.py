@@ -98,7 +98,7 @@ def at_bounds(vector, params):
 def _draws(fitted, n_draws):
     """Return importance draws, or the one point without random effects."""
     n = len(fitted.rows)
-    if fitted.model.design.random.size == 0:
+    if fitted.model.design.n_latents == 0:
         return single_point(n)
     if n_draws == "auto":
         n_draws = int(np.clip(INFORMATION_DRAWS // n, LEAST_DRAWS, MOST_DRAWS))
@@ -108,7 +108,7 @@ def _draws(fitted, n_draws):
 def _louis(fitted, n_draws, held, basis):
     """Return the information, and relative errors of the standard errors."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
-    if n_draws == "auto" and model.design.random.size:
+    if n_draws == "auto" and model.design.n_latents:
         modes, covariances = fitted.modes()
         found = information_by_nodes(
             model, rows, params, modes, covariances, held, basis
