@@ -73,14 +73,14 @@ class Occasions(NamedTuple):
     ----------
     parameters : tuple of int
         Parameters that have one, on the Gaussian scale.
-    count : int
+    n_occasions : int
         Occasions of a subject, at most.
     column : str
         Name of the column that tells occasions.
     """
 
     parameters: tuple[int, ...]
-    count: int
+    n_occasions: int
     column: str
 
 
@@ -151,7 +151,7 @@ class MixedEffectsDesign(NamedTuple):
         if self.occasions is None:
             return np.arange(d)
         m = len(self.occasions.parameters)
-        return np.r_[:d, np.tile(np.arange(d, d + m), self.occasions.count)]
+        return np.r_[:d, np.tile(np.arange(d, d + m), self.occasions.n_occasions)]
 
     @property
     def latents(self) -> np.ndarray:
@@ -178,7 +178,7 @@ class MixedEffectsDesign(NamedTuple):
         """Return the design for subjects with another number of occasions."""
         if self.occasions is None:
             return self
-        design = self._replace(occasions=self.occasions._replace(count=count))
+        design = self._replace(occasions=self.occasions._replace(n_occasions=count))
         d = len(self.random)
         pattern = np.eye(design.n_latents, dtype=bool)
         pattern[:d, :d] = self.pattern[:d, :d]

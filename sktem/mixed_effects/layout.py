@@ -334,7 +334,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         occasions=occasions,
     )
     if occasions is not None:
-        design = design.with_occasions(occasions.count)
+        design = design.with_occasions(occasions.n_occasions)
     return Layout(
         inputs,
         names,

@@ -38,7 +38,7 @@ def pattern_with(pattern, occasions):
     """Return the free entries of a covariance, with those of effects of occasions."""
     if occasions is None:
         return pattern
-    d, more = len(pattern), occasions.count * len(occasions.parameters)
+    d, more = len(pattern), occasions.n_occasions * len(occasions.parameters)
     found = np.eye(d + more, dtype=bool)
     found[:d, :d] = pattern
     return found

@@ -128,7 +128,7 @@ def complete_data_errors(vector, params, s, n_subjects):
     j, k = vector.lower.T
     squares[vector.omega] = omega[j, j] * omega[k, k] + omega[j, k] ** 2
     if design.occasions is not None:
-        squares[vector.omega][j >= len(design.random)] /= design.occasions.count
+        squares[vector.omega][j >= len(design.random)] /= design.occasions.n_occasions
     variance = params.sigma[vector.closed] ** 2
     squares[vector.residual] = variance / (2 * max(moments.residual[1], 1e-9))
     return np.sqrt(squares / n_subjects)

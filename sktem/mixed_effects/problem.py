@@ -128,7 +128,9 @@ class Problem(NamedTuple):
         problem = self._replace(
             rows=rows, labels=labels, grouped=groups is not None, occasions=occasions
         )
-        if occasions is None or occasions.shape[1] <= design.occasions.count:
+        if design.occasions is None or occasions is None:
+            return problem
+        if occasions.shape[1] <= design.occasions.n_occasions:
             return problem
         return problem.with_occasions(occasions.shape[1])
 
