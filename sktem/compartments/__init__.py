@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
+    "Doses": "sktem.compartments.doses",
     "ODE": "sktem.compartments.ode",
     "OneCompartment": "sktem.compartments.mammillary",
     "Records": "sktem.compartments.records",
@@ -20,6 +21,7 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
+    from sktem.compartments.doses import Doses as Doses
     from sktem.compartments.mammillary import OneCompartment as OneCompartment
     from sktem.compartments.mammillary import ThreeCompartment as ThreeCompartment
     from sktem.compartments.mammillary import TwoCompartment as TwoCompartment

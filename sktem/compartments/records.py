@@ -313,6 +313,11 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
     """
     if isinstance(source, Records):
         return source
+    return Records(named_columns(source, columns, ignore))
+
+
+def named_columns(source, columns=None, ignore="#C") -> dict:
+    """Return the columns of a source by the names that have a meaning here."""
     if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
         table = _read_table(Path(source), ignore)
     elif isinstance(source, dict):
@@ -350,7 +355,7 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
         else:
             new = name
         found[new] = np.asarray(values)
-    return Records(found)
+    return found
 
 
 def _read_table(path, ignore):

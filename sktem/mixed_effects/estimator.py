@@ -26,7 +26,7 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.fitted import FittedMixedEffects
-from sktem.mixed_effects.given_records import given_records
+from sktem.mixed_effects.given_records import as_records, given_records
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
@@ -370,7 +370,7 @@ default="constant"
 
     @unchanged_by_errors
     @with_callbacks
-    def fit(self, X, y=None, groups=None):
+    def fit(self, X, y=None, groups=None, events=None):
         """Learn the parameters.
 
         Parameters
@@ -378,7 +378,8 @@ default="constant"
         X : array-like of shape (n_samples, n_features) or Records
             Inputs and covariates, one row per observation; or the records of
             :func:`sktem.compartments.read_nonmem`, with the observations and subjects
-            in them, for a compartment model. What
+            in them, for a compartment model; or a data frame with doses in the column
+            AMT and others of these records, y being NaN there. What
             :func:`sktem.rows.as_rows` reads by blocks, such as Parquet files and Dask
             data frames, may be larger than the memory. It holds numbers in all columns;
             labels of subjects may be text in tables and data frames. A partition of a
@@ -390,6 +391,10 @@ default="constant"
             Label of the subject of each row, in any order; the column of the labels,
             where X is read by blocks. None needs ``omega=[]``, no random effects: plain
             nonlinear regression.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects for a compartment model, as
+            :class:`sktem.compartments.Doses` takes them; X then has the times of the
+            observations in "TIME", or in the first column of an array.
 
         Returns
         -------
@@ -402,9 +407,8 @@ default="constant"
             If the model does not fit the parameters or the data.
         """
         self._check()
-        if isinstance(X, Records):
-            _check_alone(y, groups)
-            X, y, subjects, records = given_records(self, X, reset=True)
+        if found := as_records(self, X, y, groups, events):
+            X, y, subjects, records = given_records(self, found[0], reset=True)
             problem = Problem.of(self, X, y, subjects, records=records)
         elif (source := rows_by_blocks(X)) is None:
             problem = Problem.of(self, *self._validated(X, y, groups))
@@ -529,7 +533,7 @@ default="constant"
         X = blank_columns(self, X)
         return validate_data(self, X, reset=False, dtype=np.float64, order="C")
 
-    def predict(self, X, groups=None):
+    def predict(self, X, groups=None, events=None):
         """Predict the mean of new rows.
 
         Parameters
@@ -541,6 +545,8 @@ default="constant"
             Subjects; their column, where X is read by blocks. Rows of subjects that
             ``fit`` has seen are predicted with the mode of their random effects, all
             others with random effects of zero.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in :meth:`fit`.
 
         Returns
         -------
@@ -556,9 +562,10 @@ default="constant"
         check_is_fitted(self)
         if self.fitted_.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
-        if isinstance(X, Records):
-            given = given_records(self, X, every=True)
-            return self.fitted_.predict_records(given)
+        if (found := self._as_records(X, groups, events)) is not None:
+            records, rows = found
+            given = given_records(self, records, every=True)
+            return self.fitted_.predict_records(given)[rows]
         if (source := rows_by_blocks(X)) is not None:
             return predicted_blocks(self, source, groups)
         problem = self.fitted_.problem
@@ -571,7 +578,13 @@ default="constant"
                 )
         return self.fitted_.predict(self._checked(X), groups)
 
-    def score(self, X, y, groups=None, sample_weight=None):
+    def _as_records(self, X, groups, events):
+        """Return the records of new data without observations, or None."""
+        if isinstance(X, Records):
+            groups = None
+        return as_records(self, X, None, groups, events)
+
+    def score(self, X, y, groups=None, sample_weight=None, events=None):
         """Return the coefficient of determination of the predictions.
 
         Parameters
@@ -584,6 +597,8 @@ default="constant"
             Subjects, as in :meth:`predict`.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in :meth:`fit`.
 
         Returns
         -------
@@ -591,10 +606,10 @@ default="constant"
             R^2.
         """
         self._in_memory(X, "score compares predictions with y")
-        prediction = self.predict(X, groups=groups)
+        prediction = self.predict(X, groups=groups, events=events)
         return float(r2_score(y, prediction, sample_weight=sample_weight))
 
-    def simulate(self, X, groups=None, random_state=None):
+    def simulate(self, X, groups=None, random_state=None, events=None):
         """Draw observations of new subjects.
 
         Parameters
@@ -607,6 +622,8 @@ default="constant"
             row is a subject.
         random_state : int, RandomState, Generator or None, default=None
             Seed.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in :meth:`fit`.
 
         Returns
         -------
@@ -622,9 +639,10 @@ default="constant"
         if self.fitted_.model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
         rng = np.random.default_rng(seed_sequence(random_state))
-        if isinstance(X, Records):
-            given = given_records(self, X, every=True)
-            return self.fitted_.simulate_records(given, rng)
+        if (found := self._as_records(X, groups, events)) is not None:
+            records, rows = found
+            given = given_records(self, records, every=True)
+            return self.fitted_.simulate_records(given, rng)[rows]
         return self.fitted_.simulate(self._checked(X), groups, rng)
 
     # ------------------------------------------------------------------------ subjects
@@ -634,6 +652,7 @@ default="constant"
         X=None,
         y=None,
         groups=None,
+        events=None,
         *,
         method="mode",
         n_draws=1000,
@@ -653,6 +672,8 @@ default="constant"
             Their observations.
         groups : array-like of shape (n_samples,) or None, default=None
             New subjects, as in :meth:`fit`.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in :meth:`fit`.
         method : {"mode", "mean", "draws"}, default="mode"
             Mode of the conditional distribution (of the Gaussian parameters),
             conditional mean, or draws of it.
@@ -678,19 +699,18 @@ default="constant"
         """
         check_choice("method", method, ("draws", "mean", "mode"))
         if X is not None and not hasattr(self, "fitted_"):
-            fitted = self._as_given(X, y, groups)
+            fitted = self._as_given(X, y, groups, events)
         else:
             check_is_fitted(self)
-            fitted = self._fitted_on(X, y, groups, "individual_parameters")
+            fitted = self._fitted_on(X, y, groups, events, "individual_parameters")
         return fitted.individual_parameters(method, n_draws, by_occasion)
 
-    def _as_given(self, X, y, groups):
+    def _as_given(self, X, y=None, groups=None, events=None):
         """Return the model with the parameters that were passed, on new data."""
         self._check()
         own = clone(self)
-        if isinstance(X, Records):
-            _check_alone(y, groups)
-            data = given_records(own, X, reset=True)
+        if found := as_records(self, X, y, groups, events):
+            data = given_records(own, found[0], reset=True)
         else:
             self._in_memory(X, "a population without a fit")
             data = (*own._validated(X, y, groups), None)
@@ -729,6 +749,7 @@ default="constant"
         X=None,
         y=None,
         groups=None,
+        events=None,
         *,
         method="auto",
         n_draws=2000,
@@ -745,6 +766,8 @@ default="constant"
             Observations.
         groups : array-like of shape (n_samples,) or None, default=None
             Subjects, all of them new ones, as in :meth:`fit`.
+        events : Doses, data frame, dict or None, default=None
+            Doses of the subjects, as in :meth:`fit`.
         method : {"auto", "quadrature", "importance", "linearized"}, default="auto"
             Adaptive Gauss-Hermite quadrature, or importance sampling from t
             distributions, both at the conditional modes with full covariances; or the
@@ -774,17 +797,17 @@ default="constant"
         """
         check_is_fitted(self)
         check_choice("method", method, LIKELIHOODS)
-        fitted = self._fitted_on(X, y, groups, "log_likelihood")
+        fitted = self._fitted_on(X, y, groups, events, "log_likelihood")
         total, error = fitted.log_likelihood(method, n_draws, n_nodes)
         return (total, error) if return_error else total
 
-    def _fitted_on(self, X, y, groups, method):
+    def _fitted_on(self, X, y, groups, events, method):
         """Return the fit on other data, or on its own where there are none."""
         if X is None and y is None and groups is None:
             return self.fitted_
-        if isinstance(X, Records):
-            _check_alone(y, groups)
-            return self.fitted_.on(self.fitted_.problem.on(*given_records(self, X)))
+        if X is not None and (found := as_records(self, X, y, groups, events)):
+            given = given_records(self, found[0])
+            return self.fitted_.on(self.fitted_.problem.on(*given))
         if X is None or y is None:
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "
@@ -875,11 +898,3 @@ default="constant"
         if unusual:
             warn_user(unusual, FitWarning)
         return (dict(errors), dict(noise)) if return_error else dict(errors)
-
-
-def _check_alone(y, groups):
-    """Raise an error if observations or subjects are given next to records."""
-    if y is not None or groups is not None:
-        raise ValueError(
-            "records hold the observations and the subjects: y and groups must be None"
-        )

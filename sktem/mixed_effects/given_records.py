@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.compartments.records import Records
+from sktem.compartments.doses import Doses
+from sktem.compartments.models import CompartmentModel
+from sktem.compartments.records import Records, read_nonmem
 
-__all__ = ["GivenRecords", "given_records"]
+__all__ = ["GivenRecords", "as_records", "given_records"]
 
 #: Columns that say what is given; all others may be covariates.
 EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS")
@@ -35,6 +37,34 @@ class GivenRecords(NamedTuple):
     records: Records
 
 
+def as_records(estimator, X, y=None, groups=None, events=None):
+    """Return the records that data stand for, and those of the rows of X.
+
+    None where X is an array or a table of observations, without doses.
+    """
+    if isinstance(X, Records):
+        if y is not None or groups is not None or events is not None:
+            raise ValueError(
+                "records hold the observations, subjects and doses: y and groups must "
+                "be None, and events too"
+            )
+        return X, np.arange(len(X))
+    if events is not None:
+        if groups is None:
+            raise ValueError("groups is missing: events are those of subjects")
+        doses = events if isinstance(events, Doses) else Doses(events)
+        return doses.with_observations(X, y, groups=groups)
+    has_doses = hasattr(X, "columns") and "AMT" in [str(n).upper() for n in X.columns]
+    if not (has_doses and isinstance(estimator.model, CompartmentModel)):
+        return None
+    table = {str(name): np.asarray(X[name]) for name in X.columns}
+    if groups is not None:
+        table["ID"] = np.asarray(groups)
+    if y is not None:
+        table["DV"] = np.asarray(y, dtype=float)
+    return read_nonmem(table), np.arange(len(X))
+
+
 def given_records(estimator, records: Records, *, reset=False, every=False):
     """Return what a fit takes of records; the columns are noted or checked.
 
@@ -45,6 +75,7 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
         for name, values in records.columns.items()
         if name not in EVENTS and values.dtype.kind in "biuf"
     ]
+    names.sort(key=lambda name: name == "CMT")  # the columns of an array come before
     if reset:
         estimator.feature_names_in_ = np.array(names, dtype=object)
         estimator.n_features_in_ = len(names)

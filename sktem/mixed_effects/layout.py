@@ -8,15 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.choices import check_choice, check_names, did_you_mean
+from sktem.choices import check_choice, check_names
 from sktem.compartments.models import CompartmentModel
 from sktem.mixed_effects.columns import input_columns, listed
+from sktem.mixed_effects.covariance_pattern import (
+    covariance_pattern,
+    with_occasions,
+)
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     NumericEntry,
     effect_name,
 )
-from sktem.mixed_effects.occasions import numbered, occasions_of, pattern_with
+from sktem.mixed_effects.occasions import numbered, occasions_of
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
@@ -170,49 +174,6 @@ def _by_name(value, names, known, what):
     return chosen
 
 
-def _pattern(omega, names, grouped):
-    """Return which parameters are random, and the free entries of their covariance."""
-    p = len(names)
-    if isinstance(omega, str) and omega in ("diagonal", "full"):
-        pattern = (
-            np.eye(p, dtype=bool) if omega == "diagonal" else np.ones((p, p), bool)
-        )
-    elif isinstance(omega, (list, tuple)) and all(isinstance(o, str) for o in omega):
-        check_names("omega", omega, names, "parameters")
-        pattern = np.diag([name in omega for name in names])
-    else:
-        pattern = np.asarray(omega)
-        if pattern.shape != (p, p) or pattern.dtype.kind not in "bif":
-            raise ValueError(
-                'omega must be "diagonal", "full", a list of the random parameters '
-                "(empty for none) or "
-                f"a {p} x {p} matrix of zeros and ones, got {omega!r}"
-                f"{did_you_mean(omega, ('diagonal', 'full'))}"
-            )
-        pattern = pattern != 0
-    random = np.flatnonzero(np.diag(pattern))
-    if len(random) and not grouped:
-        raise ValueError(
-            f"groups is missing: {[names[r] for r in random]} have random effects. "
-            "Pass fit(X, y, groups=...), the subject of each row. Searches and "
-            "cross-validation pass it on after "
-            "sklearn.set_config(enable_metadata_routing=True) and "
-            "set_fit_request(groups=True) on this estimator. omega=[] asks for no "
-            "random effects, that is for plain nonlinear regression."
-        )
-    outside = pattern.copy()
-    outside[np.ix_(random, random)] = False
-    inside = pattern[np.ix_(random, random)]
-    blocks = (inside.astype(int) @ inside.astype(int)) > 0
-    if (inside != inside.T).any() or outside.any() or (blocks != inside).any():
-        raise ValueError(
-            "omega must be symmetric, with full blocks on the diagonal (two parameters "
-            "that correlate with a third must correlate), and without covariances of "
-            "parameters that have no variance"
-        )
-    return random, inside
-
-
 def _residual_names(names):
     """Return names of a and b of the residual error that no parameter has."""
     found = []
@@ -291,7 +252,9 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     transforms = _by_name(
         estimator.transforms, parameter_names, TRANSFORMS, "transforms"
     )
-    random, pattern = _pattern(estimator.omega, parameter_names, columns.grouped)
+    random, pattern = covariance_pattern(
+        estimator.omega, parameter_names, columns.grouped
+    )
     coefficients, subject_columns, row_columns = _coefficients(
         estimator, columns, parameter_names
     )
@@ -305,7 +268,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     )
     if occasions is not None and not columns.grouped:
         raise ValueError("groups is missing: occasions are those of subjects")
-    pattern = pattern_with(pattern, occasions)
+    pattern = with_occasions(pattern, occasions)
     latents = [("omega2", p) for p in random]
     if occasions is not None:
         latents += [("kappa2", p) for p in occasions.parameters]

@@ -9,7 +9,7 @@ from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import Occasions
 from sktem.sequences.labels import column_of
 
-__all__ = ["matched", "numbered", "occasions_of", "pattern_with"]
+__all__ = ["matched", "numbered", "occasions_of"]
 
 
 def occasions_of(estimator, columns, names, title):
@@ -32,16 +32,6 @@ def occasions_of(estimator, columns, names, title):
         raise ValueError("occasions must name a parameter that varies between them")
     places = tuple(names.index(name) for name in parameters)
     return column, Occasions(places, columns.n_occasions(column), title(column))
-
-
-def pattern_with(pattern, occasions):
-    """Return the free entries of a covariance, with those of effects of occasions."""
-    if occasions is None:
-        return pattern
-    d, more = len(pattern), occasions.n_occasions * len(occasions.parameters)
-    found = np.eye(d + more, dtype=bool)
-    found[:d, :d] = pattern
-    return found
 
 
 def numbered(values, subjects):

@@ -178,7 +178,7 @@ def test_warfarin_at_the_published_estimates(shared_data):
         omega_start={"CL": 0.0399164, "V": 0.0107732, "KA": 0.0254212},
         fixed={"b": 0.0353860**0.5, "kappa2_CL": 0.0357135},
     )
-    value = population._as_given(data, None, None).log_likelihood("quadrature")[0]
+    value = population._as_given(data).log_likelihood("quadrature")[0]
     constant = data.observed.sum() * np.log(2 * np.pi)
     assert -2 * value - constant == pytest.approx(310.079, abs=0.03)
     found = population.individual_parameters(data, by_occasion=True)

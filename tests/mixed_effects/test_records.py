@@ -1,6 +1,7 @@
 """Fits of dosing records: the exact maximum, and the same numbers as by formulas."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import norm
@@ -17,6 +18,12 @@ def oral(**settings):
         random_state=0,
         **settings,
     )
+
+
+#: Settings of fits that need not arrive anywhere.
+QUICK = {
+    "covariates": {"CL": "WT"}, "omega": ["CL", "V"], "max_iter": 15, "tol": 0,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +145,49 @@ def test_covariates_that_vary(table):
     np.testing.assert_allclose(found.predict(new), wanted, rtol=1e-9)
 
 
+@pytest.fixture(scope="module")
+def quick(table):
+    return oral(**QUICK).fit(read_nonmem(table))
+
+
+def test_doses_apart(table, quick):
+    frame = pd.DataFrame(table)
+    dosed = frame.AMT > 0
+    doses, own = frame.loc[dosed, ["ID", "TIME", "AMT", "WT"]], frame[~dosed]
+    X = own[["TIME", "WT"]]
+    fit, found = quick, oral(**QUICK)
+    found.fit(X, own.DV, groups=own.ID, events=doses)
+    assert found.log_likelihood() == fit.log_likelihood()
+    assert found.population_parameters_ == fit.population_parameters_
+    given = {"groups": own.ID, "events": doses}
+    whole = fit.predict(read_nonmem(table))[~dosed]
+    np.testing.assert_allclose(found.predict(X, **given), whole, rtol=1e-12)
+    shuffled = X.index[np.random.default_rng(0).permutation(len(X))]
+    again = found.predict(X.loc[shuffled], groups=own.ID[shuffled], events=doses)
+    np.testing.assert_allclose(again, pd.Series(whole, X.index)[shuffled], rtol=1e-12)
+    assert found.log_likelihood(X, own.DV, **given) == pytest.approx(
+        fit.log_likelihood(), abs=1e-6
+    )
+    assert found.score(X, own.DV, **given) > 0.9
+    drawn = found.simulate(X, random_state=0, **given)
+    assert drawn.shape == (len(X),) and np.isfinite(drawn).all()
+    one = found.individual_parameters(X, own.DV, **given)
+    np.testing.assert_allclose(one["CL"], fit.individual_parameters()["CL"], rtol=1e-5)
+    with pytest.raises(ValueError, match="groups is missing"):
+        found.predict(X, events=doses)
+
+
+def test_doses_as_columns(table, quick):
+    frame = pd.DataFrame(table)
+    X, y = frame[["TIME", "AMT", "WT"]], frame.DV.where(frame.AMT == 0)
+    fit, found = quick, oral(**QUICK)
+    found.fit(X, y, groups=frame.ID)
+    assert found.population_parameters_ == fit.population_parameters_
+    np.testing.assert_allclose(
+        found.predict(X, groups=frame.ID), fit.predict(read_nonmem(table)), rtol=1e-12
+    )
+
+
 def test_wrong_use(table):
     records = read_nonmem(table)
     with pytest.raises(ValueError, match="y and groups must be None"):
@@ -174,8 +224,8 @@ def test_censored_rows_are_probabilities(table, fit):
     side = np.zeros(len(table["DV"]))
     side[[2, 10]], side[11] = 1, -1
     records = read_nonmem({**table, "CENS": side})
-    plain, other = fit._fitted_on(read_nonmem(table), None, None, ""), None
-    other = fit._fitted_on(records, None, None, "")
+    plain, other = fit._fitted_on(read_nonmem(table), None, None, None, ""), None
+    other = fit._fitted_on(records, None, None, None, "")
     model, params, rows = other.model, other.params, other.rows
     Z = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, Z, params.numeric)

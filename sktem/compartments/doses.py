@@ -1,0 +1,165 @@
+"""Doses in a table of their own, next to one of observations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.compartments.records import COLUMNS, Records, named_columns
+
+__all__ = ["Doses"]
+
+#: Columns with a meaning that observations have.
+OF_OBSERVATIONS = ("TIME", "DV", "CMT", "CENS", "MDV")
+
+
+class Doses:
+    """Doses of subjects, in a table without observations.
+
+    Parameters
+    ----------
+    source : path, data frame or dict of array-like
+        One row for each dose, with the columns TIME and AMT and, if they are needed,
+        ID, RATE, II, ADDL, SS, CMT and EVID as :func:`read_nonmem` describes them.
+        Without ID, all subjects get these doses. Without EVID all are doses. Other
+        columns are covariates.
+    columns : dict of str or None, default=None
+        Names of columns in the source by the names above, where they differ.
+
+    Notes
+    -----
+    A dose stands before the observations of the same time, which include it. Where this
+    is not meant, as for a trough, give the dose a later time. A covariate that one of
+    the tables lacks has the value of the next record of the subject in the other, or
+    of the last one.
+
+    Examples
+    --------
+    >>> from sktem.compartments import Doses, OneCompartment
+    >>> doses = Doses({"TIME": [0], "AMT": [100], "II": [12], "ADDL": [5]})
+    >>> records, rows = doses.with_observations({"TIME": [1, 13]}, groups=["A", "A"])
+    >>> model = OneCompartment("first-order")
+    >>> found = model.predict(records, {"CL": 1.1, "V": 20, "KA": 1.5})
+    >>> found[rows].round(3)
+    array([3.754, 6.456])
+    """
+
+    def __init__(self, source, *, columns=None):
+        self.columns = dict(named_columns(source, columns))
+        for name in ("TIME", "AMT"):
+            if name not in self.columns:
+                raise ValueError(
+                    f"doses need a column {name!r}, got {list(self.columns)}"
+                )
+        n = len(self.columns["TIME"])
+        self.columns.setdefault("EVID", np.ones(n))
+        self.columns.pop("DV", None)
+
+    def __len__(self):
+        """Return the number of doses."""
+        return len(self.columns["TIME"])
+
+    def with_observations(self, X, y=None, *, groups):
+        """Return the records of doses and observations.
+
+        Parameters
+        ----------
+        X : data frame, dict or array of shape (n_observations, n_columns)
+            Times of the observations ("TIME", or the first column of an array), and
+            covariates; "CMT" is the kind of an observation, and "CENS" is 1 where it is
+            below y, -1 where it is above.
+        y : array-like of shape (n_observations,) or None, default=None
+            Observations; None where they are not known.
+        groups : array-like of shape (n_observations,)
+            Label of the subject of each observation, as in ID.
+
+        Returns
+        -------
+        records : Records
+            The records of the subjects that are observed, sorted by label.
+        rows : ndarray of int of shape (n_observations,)
+            The record of each observation.
+
+        Raises
+        ------
+        ValueError
+            If columns are missing or a record is impossible; the message names it.
+        """
+        observed = _columns_of(X)
+        if "TIME" not in observed:
+            raise ValueError(f"X needs a column 'TIME', got {list(observed)}")
+        n = len(observed["TIME"])
+        labels, subject = np.unique(np.asarray(groups), return_inverse=True)
+        if subject.shape != (n,):
+            raise ValueError(f"groups must have one label for each of {n} rows of X")
+        if "ID" in self.columns:
+            place = {label: i for i, label in enumerate(labels.tolist())}
+            given = [place.get(label, -1) for label in self.columns["ID"].tolist()]
+            dose, owner = np.flatnonzero(np.array(given) >= 0), np.array(given)
+            owner = owner[dose]
+        else:
+            dose = np.tile(np.arange(len(self)), len(labels))
+            owner = np.repeat(np.arange(len(labels)), len(self))
+        owner = np.concatenate([owner, subject])
+        is_dose = np.arange(len(owner)) < len(dose)
+        doses = {name: values[dose] for name, values in self.columns.items()}
+        doses["DV"] = np.full(len(dose), np.nan)
+        observed["DV"] = np.full(n, 0.0) if y is None else np.asarray(y, dtype=float)
+        found = {}
+        for name in dict.fromkeys([*observed, *doses]):
+            if name != "ID":
+                parts = doses.get(name), observed.get(name)
+                found[name] = _joined(name, *parts, len(dose), n)
+        time = np.array(found["TIME"], dtype=float)
+        order = np.lexsort((~is_dose, time, owner))
+        found = {name: values[order] for name, values in found.items()}
+        owner = owner[order]
+        for name, values in found.items():
+            if name not in COLUMNS:
+                found[name] = _carried(values, owner)
+        records = Records({"ID": labels[owner], **found})
+        rows = np.empty(len(order), dtype=np.int64)
+        rows[order] = np.arange(len(order))
+        return records, rows[len(dose) :]
+
+
+def _columns_of(X):
+    """Return the columns of a table by name; those of an array begin with TIME."""
+    if hasattr(X, "columns") or isinstance(X, dict):
+        return {k: v for k, v in named_columns(X).items() if k not in ("ID", "DV")}
+    X = np.asarray(X, dtype=float)
+    if X.ndim != 2:
+        raise ValueError(f"X must have two dimensions, got the shape {X.shape}")
+    return {"TIME": X[:, 0]} | {f"x{j}": X[:, j] for j in range(1, X.shape[1])}
+
+
+def _joined(name, of_doses, of_observations, n_doses, n):
+    """Return a column of both tables, with what is missing in one of them."""
+    default = COLUMNS.get(name)
+    if name == "EVID":
+        default = 0.0
+    if name == "MDV":
+        of_doses = np.ones(n_doses)
+        default = 0.0
+    default = np.nan if default is None else default
+    if of_doses is None:
+        of_doses = np.full(n_doses, default)
+    if of_observations is None or (
+        name in COLUMNS and name not in (*OF_OBSERVATIONS, "DV")
+    ):
+        of_observations = np.full(n, default)
+    return np.concatenate([of_doses, of_observations])
+
+
+def _carried(values, owner):
+    """Return values of the next record of a subject, or the last, where missing."""
+    if values.dtype.kind != "f" or not np.isnan(values).any():
+        return values
+    places = np.arange(len(values))
+    known = ~np.isnan(values)
+    after = np.minimum.accumulate(np.where(known, places, len(values))[::-1])[::-1]
+    before = np.maximum.accumulate(np.where(known, places, -1))
+    of_next = np.minimum(after, len(values) - 1)
+    good = (after < len(values)) & (owner[of_next] == owner)
+    chosen = np.where(good, of_next, np.maximum(before, 0))
+    fits = owner[chosen] == owner
+    return np.where(fits, values[chosen], np.nan)
