@@ -47,7 +47,8 @@ class NegativeBinomial(Emission):
     -----
     The derivative of the log-likelihood in a size r is ``A(r) - log(1 + mu / r)``, with
     the mean A of ``digamma(x + r) - digamma(r)``. The statistics are A and its slope at
-    the current size. A lies above the hyperbola with this value and slope, and below
+    the current size, and the logarithm of that size: of rows that were visited at
+    different sizes, the mean of A is that at their mean, to first order. A lies above the hyperbola with this value and slope, and below
     the linear function of ``1 / r`` with this value and slope; the M-step takes A for
     the first one where it has to increase r, and for the second one where it has to
     decrease it. Thus no step decreases the likelihood, and steps end as fast as
@@ -103,7 +104,7 @@ class NegativeBinomial(Emission):
         return total
 
     def statistics(self, X, R, params):
-        """Return masses, sums, and the mean derivative with its slope."""
+        """Return masses, sums, the mean derivative with its slope, and where it is."""
         values, observed = zero_filled(X)
         mass = column_masses(R, observed, X.shape[1])
         K, d = params.means.shape
@@ -111,17 +112,19 @@ class NegativeBinomial(Emission):
         for k, size in enumerate(params.sizes):
             rises[k] = R[:, k] @ (digamma(values + size) - digamma(size))
             slopes[k] = R[:, k] @ (polygamma(1, size) - polygamma(1, values + size))
-        parts = [mass, R.T @ values, rises, slopes]
+        places = mass * np.log(params.sizes / LEAST_SIZE)
+        parts = [mass, R.T @ values, rises, slopes, places]
         return np.concatenate([np.ravel(part) for part in parts])
 
     def maximize(self, s, params):
-        """Return the means, and sizes that are no less likely than the current ones."""
-        mass, sums, rises, slopes = s.reshape(4, *params.means.shape)
+        """Return the means, and sizes that are no less likely than those before."""
+        mass, sums, rises, slopes, places = s.reshape(5, *params.means.shape)
         alive, degenerate = left_alive(mass)
         divisor = np.where(alive, mass, 1.0)
         means = np.where(alive, sums / divisor, params.means)
         means = np.maximum(means, LEAST_RATE)
-        r = params.sizes
+        places = np.where(alive, places / divisor, np.log(params.sizes / LEAST_SIZE))
+        r = np.clip(LEAST_SIZE * np.exp(places), LEAST_SIZE, LARGEST_SIZE)
         value = np.maximum(rises / divisor, 1e-300)
         slope = np.maximum(slopes / divisor, 1e-300)
         grows = value >= np.log1p(means / r)

@@ -89,7 +89,8 @@ class StochasticEMMixture(MixtureEstimator):
         How batches are drawn: see :class:`StochasticEMGaussianMixture`.
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation. "auto": 1 with exact posterior
-        probabilities, ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online", and
+        probabilities, ``k ** -0.5`` with draws ("saem": 1 for 50 passes or half of
+        ``max_iter``, then ``k ** -0.6``), ``(k + 2) ** -0.6`` for "online", and
         ``(k + 2) ** -0.5`` in ``partial_fit``.
     rho : float or "auto", default="auto"
         Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n_samples
@@ -100,7 +101,9 @@ class StochasticEMMixture(MixtureEstimator):
     max_iter : int, default=1000
         Passes over the data, at most.
     tol : float, default=1e-6
-        Threshold of convergence, in nats per row. 0 means never.
+        Threshold of convergence, in nats per row. "online" and solvers with draws go on
+        with passes of "em" when they have reached it, unless ``average`` is set, as
+        their last steps leave noise in the parameters. 0 means never.
     n_iter_no_change : int, default=3
         Epochs without a rise by ``tol`` after which stochastic solvers stop.
     weight_concentration : float, default=0.0

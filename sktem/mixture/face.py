@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import DensityMixin, clone
@@ -24,9 +24,28 @@ from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
 from sktem.mixture.stream import MixtureStream
+from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
 
 __all__ = ["MixtureEstimator"]
+
+
+class Forgetting(NamedTuple):
+    """Steps of "saem" where statistics are completed at the current parameters.
+
+    Attributes
+    ----------
+    most_passes : int
+        Passes with steps of 1, at most, and at most half of all.
+    alpha : float
+        Exponent of the decay that follows.
+    """
+
+    most_passes: int = 50
+    alpha: float = 0.6
+
+
+FORGETTING = Forgetting()
 
 
 class MixtureEstimator(DensityMixin, LoopEstimator):
@@ -388,6 +407,12 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             step_size = copy(settings.step_size)
             batches = model.n_parameters(self.n_features_in_) / settings.batch_size
             step_size.offset = max(step_size.offset, batches ** (1 / step_size.alpha))
+            settings = replace(settings, step_size=step_size)
+        draws = self._solver_name(model) == "saem" and not settings.sampler.deterministic
+        if draws and model.completes_rows and isinstance(self.step_size, str):
+            # What was completed at the first parameters has to be forgotten first.
+            passes = min(FORGETTING.most_passes, self.max_iter // 2)
+            step_size = BurnInThenDecay(n_burn_in=passes, alpha=FORGETTING.alpha)
             settings = replace(settings, step_size=step_size)
         return settings
 
