@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,7 +18,7 @@ from sktem.models.contract import (
     checked_mean_statistics,
 )
 from sktem.rows.base import rows_per_block
-from sktem.rows.held import carrier_of
+from sktem.rows.held import carrier_of, count_rows
 
 __all__ = ["Batch", "Expectation", "FullPass", "check_memory_of_rows"]
 
@@ -182,10 +183,12 @@ class Expectation:
         X = self.take(rows)
         rng = self.generators_of(START, 0, rows).initialisation
         chains = self.sampler.start(self.model, X, params, rng)
-        check_latents(self.model, "initial_latents", positions(chains), len(X))
+        check_latents(self.model, "initial_latents", positions(chains), count_rows(X))
         if self.chains.shared is not None:  # learned of other rows
             chains = ChainState.of(chains)._replace(shared=self.chains.shared)
-        for k in range(self.sampler.warm_up):
+        for k in itertools.count():
+            if self.sampler.is_warm(chains, k):
+                break
             generators = self.generators_of(WARM_UP, k, rows)
             chains, _ = self.sampler.draw(self.model, X, chains, params, generators, 1)
         self.chains.put(rows, chains)
@@ -221,11 +224,9 @@ class Expectation:
 
     def chunks(self):
         """Yield consecutive rows, as many as are handled at once in a pass."""
-        shape, size = self.X.shape, ROWS_PER_CHUNK
-        if len(shape) == 2:
-            size = min(size, rows_per_block(shape[1]))
+        size = min(ROWS_PER_CHUNK, rows_per_block(self.X.row_size))
         for start, block in self.X.blocks(size):
-            rows = slice(start, start + len(block))
+            rows = slice(start, start + count_rows(block))
             self._taken = (rows, block)
             yield rows
 
@@ -280,32 +281,32 @@ class Expectation:
             self.model, X, chains, params, generators, iteration
         )
         Z = positions(chains)
-        self.rows_visited += len(X)
+        self.rows_visited += len(Z)
         if not self.checked:
             self._check(X, Z, params, iteration)
         if self.chains is not None:
             self.chains.put(rows, chains)
-            self.acceptance[0] += info.acceptance_rate * len(X)
-            self.acceptance[1] += info.bias * len(X)
-            self.acceptance[2] += len(X)
+            self.acceptance[0] += info.acceptance_rate * len(Z)
+            self.acceptance[1] += info.bias * len(Z)
+            self.acceptance[2] += len(Z)
             self.events.update(info.events)
         return self.model.annotate(Z, params)
 
     def _check(self, X, Z, params, iteration) -> None:
         """Check the first latents and their statistics."""
-        model, sampler = self.model, self.sampler
+        model, sampler, n_rows = self.model, self.sampler, count_rows(X)
         self.checked = True
         name = sampler.requires[0] if sampler.requires else "the sampler"
         draws_at = getattr(sampler, "draws_at", None)
         n_draws = None if draws_at is None else draws_at(iteration)
         if not sampler.markov:
-            check_latents(model, name, Z, len(X), n_draws)
+            check_latents(model, name, Z, n_rows, n_draws)
         one = model.annotate(Z, params)
         if not model.averages_draws:
             one = one[:, 0]
         if model.completes_rows:
             return
-        few = np.arange(min(len(X), ROWS_TO_CHECK))
+        few = np.arange(min(n_rows, ROWS_TO_CHECK))
         checked_mean_statistics(model, X[few], one[few], name, Z.shape)
 
     def of(self, batch: Batch, Z: np.ndarray, params: Any = None) -> np.ndarray:

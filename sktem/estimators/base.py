@@ -194,8 +194,9 @@ class LoopEstimator(EpochEstimator):
 
     def _batch_size_of(self, X):
         """Return the rows of a batch of X."""
-        n_rows, most = len(X), carrier_of(X).largest_batch
-        automatic = max(1, min(most, n_rows // 20))
+        rows = carrier_of(X)
+        n_rows = len(rows)
+        automatic = max(1, min(rows.largest_batch, n_rows // 20))
         return min(self._given_batch_size(automatic), n_rows)
 
     def _given_batch_size(self, automatic):

@@ -18,6 +18,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.by_blocks import (
+    allows_nan,
     answer,
     checked_rows,
     each_chunk,
@@ -25,17 +26,18 @@ from sktem.estimators.by_blocks import (
     weighted_sum,
 )
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.own_rows import validated_rows
 from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
 from sktem.loop.stream import Stream, StreamState
+from sktem.models.accepted import accepted_kinds, given_rows
 from sktem.models.base import LatentModel
-from sktem.rows.held import carrier_of
+from sktem.rows.held import carrier_of, count_rows
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
-from sktem.validation import validate_data
 
 __all__ = ["StochasticEM"]
 
@@ -240,17 +242,24 @@ class StochasticEM(LoopEstimator):
             raise TypeError(
                 f"model must be an instance of LatentModel, got {self.model!r}"
             )
+        X = given_rows(X, self.model)
         if reset and (source := found_rows(X)) is not None:
-            return checked_rows(self, source, sample_weight)
-        X = validate_data(
-            self, X, reset=reset, dtype=[np.float64, np.float32], order="C"
-        )
+            return checked_rows(self, source, sample_weight, allow_nan=allows_nan(self))
+        X = validated_rows(self, X, reset=reset)
         if sample_weight is None:
             return X, None
         sample_weight = _check_sample_weight(
             sample_weight, X, dtype=np.float64, ensure_non_negative=True
         )
         return drop_weightless(X, sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        kinds = accepted_kinds(self.model)
+        tags.input_tags.allow_nan = "nan" in kinds
+        tags.input_tags.sparse = "sparse" in kinds
+        tags.input_tags.three_d_array = "3d" in kinds
+        return tags
 
     @unchanged_by_errors
     @with_callbacks
@@ -295,7 +304,7 @@ class StochasticEM(LoopEstimator):
 
         def finish(state):
             self._stream = None
-            mass = len(X) if sample_weight is None else sample_weight.sum()
+            mass = count_rows(X) if sample_weight is None else sample_weight.sum()
             self._fitted_mass = float(mass)
 
         state = self._fit(settings, X, sample_weight, new_run, finish=finish)
@@ -335,9 +344,8 @@ class StochasticEM(LoopEstimator):
         StochasticEM
             The estimator.
         """
-        chunks = each_chunk(
-            self, X, sample_weight, lambda: not hasattr(self, "params_")
-        )
+        fresh = lambda: not hasattr(self, "params_")  # noqa: E731
+        chunks = each_chunk(self, given_rows(X, self.model), sample_weight, fresh)
         for rows, weights in chunks:
             self._partial_fit(self._stream or ModelStream(), rows, weights)
         return self
@@ -380,7 +388,7 @@ class StochasticEM(LoopEstimator):
         """
         check_is_fitted(self)
         values = partial(_row_likelihoods, model=self.model, params=self.params_)
-        return answer(self, X, values, out)
+        return answer(self, given_rows(X, self.model), values, out)
 
     @available_if(_model_has("log_likelihood"))
     def score(self, X, y=None, sample_weight=None):
@@ -400,6 +408,7 @@ class StochasticEM(LoopEstimator):
         float
             Mean log-likelihood.
         """
+        X = given_rows(X, self.model)
         if not is_stream(X) and found_rows(X) is None:
             return float(np.average(self.score_samples(X), weights=sample_weight))
         check_is_fitted(self)
@@ -416,7 +425,7 @@ def _row_likelihoods(X, model, params):
 def _likelihood(X, *, weights, model, params):
     """Return log-likelihood and number of rows, summed."""
     total = weighted_sum(model.log_likelihood(X, params), weights)
-    return total, float(len(X) if weights is None else weights.sum())
+    return total, float(count_rows(X) if weights is None else weights.sum())
 
 
 def _rows_of_start(X, generators):

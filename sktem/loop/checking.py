@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.loop.model_checks import _ModelCheck
+from sktem.models.accepted import given_rows
 from sktem.models.base import LatentModel
 
 __all__ = ["check_model"]
@@ -62,6 +63,7 @@ def check_model(
     """
     if not isinstance(model, LatentModel):
         raise TypeError(f"model must be an instance of LatentModel, got {model!r}")
+    X = given_rows(X, model)
     check = _ModelCheck(
         model, X, constrained, n_draws, np.random.default_rng(random_state)
     )

@@ -16,6 +16,7 @@ from sktem.loop.iterates import IterateRule, towards
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings, RunState
 from sktem.models.contract import has_nan, maximized, nan_message
+from sktem.rows.held import count_rows
 from sktem.samplers.compatibility import check_compatible
 
 __all__ = ["Stream", "StreamState"]
@@ -100,7 +101,7 @@ class Stream:
         """Return how many steps a chunk makes, at most; None if it is not known."""
         if self.settings.solver.remembers_rows:
             return None
-        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        mass = float(count_rows(X) if sample_weight is None else sample_weight.sum())
         return int((state.pending_mass + mass) / self.settings.batch_size * (1 + 1e-9))
 
     def update(
@@ -115,7 +116,7 @@ class Stream:
             self._update_population(state, X, sample_weight, on_step)
         else:
             self._update_batches(state, X, sample_weight, on_step)
-        state.n_rows += len(X)
+        state.n_rows += count_rows(X)
 
     def _step(self, state: StreamState, mass: float) -> float:
         """Step for rows of weight ``mass`` that come next."""
@@ -164,16 +165,16 @@ class Stream:
             settings.model, settings.sampler, X, None, state.generators, state.n_rows
         )
         expectation.chains = self._chains(state, X)
-        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        weights = np.ones(count_rows(X)) if sample_weight is None else sample_weight
         expectation.checked = state.n_steps > 0
         ends = np.cumsum(weights)
         start = 0
-        while start < len(X):
+        while start < count_rows(X):
             room = settings.batch_size - state.pending_mass
             before = ends[start - 1] if start else 0.0
             # A row whose weight overfills the batch still enters it whole.
             stop = int(np.searchsorted(ends, before + room * (1 - 1e-12))) + 1
-            stop = min(stop, len(X))
+            stop = min(stop, count_rows(X))
             batch = Batch(np.arange(start, stop), weights[start:stop])
             expectation.start_chains_of(batch.rows, state.params)
             total = expectation.statistics(batch, state.params, state.n_steps + 1)
@@ -193,16 +194,16 @@ class Stream:
     def _chains(self, state, X):
         """Return where the chains of a chunk are kept, None for exact samplers."""
         markov = self.settings.sampler.markov
-        return ChainTable(len(X), state.learned) if markov else None
+        return ChainTable(count_rows(X), state.learned) if markov else None
 
     def _update_population(self, state, X, sample_weight, on_step):
-        mass = float(len(X) if sample_weight is None else sample_weight.sum())
+        mass = float(count_rows(X) if sample_weight is None else sample_weight.sum())
         gamma = self._step(state, mass)
         settings = self.settings
         chunk = replace(
             settings,
             step_size=settings.solver.default_step_size(settings.sampler),
-            batch_size=max(1, min(settings.batch_size, len(X) // 10)),
+            batch_size=max(1, min(settings.batch_size, count_rows(X) // 10)),
             max_passes=max(1, settings.max_passes),
             tol=0.0,
             average=False,

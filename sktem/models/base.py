@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ from sklearn.base import BaseEstimator
 from sktem.rows import repeat_rows
 from sktem.rows.repeat import can_repeat
 
-__all__ = ["LatentModel", "average_statistics"]
+__all__ = ["KINDS_OF_ROWS", "LatentModel", "average_statistics"]
+
+#: Rows that a model may accept beyond dense matrices of finite numbers.
+KINDS_OF_ROWS = ("nan", "sparse", "3d", "ragged")
 
 
 class LatentModel(BaseEstimator, ABC):
@@ -61,6 +65,12 @@ class LatentModel(BaseEstimator, ABC):
         latents, as where missing values are completed. True:
         :meth:`mean_statistics` gets these parameters as a fourth argument, and solvers
         that remember rows remember them too. Only with ``averages_draws``.
+    accepts : set of str
+        Which rows the model takes beyond those of a dense matrix of finite numbers.
+        "nan": NaN, for missing values. "sparse": a CSR matrix or array of SciPy, whose
+        rows it gets as one, too. "3d": an array of more than two axes. "ragged": a list
+        of arrays of different lengths, one for each row; it gets an array of objects,
+        of shape ``(n,)``, whose entries are the arrays. Default: none of these.
     reads_blocks : bool
         Whether ``expected_statistics`` takes rows that do not fit in memory as they
         are, by their method ``blocks``. False (default): it gets one block at a time.
@@ -76,6 +86,7 @@ class LatentModel(BaseEstimator, ABC):
     """
 
     averages_draws: bool = False
+    accepts: Collection[str] = frozenset()
     reads_blocks: bool = False
 
     @abstractmethod

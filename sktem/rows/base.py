@@ -298,6 +298,10 @@ class Carrier(Protocol):
         """Number of rows, and of columns where there are some."""
 
     @property
+    def row_size(self) -> int:
+        """Numbers of a row, on average where rows differ."""
+
+    @property
     def dtype(self) -> Any:
         """Type of the numbers."""
 

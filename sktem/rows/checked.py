@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import reduce
+from math import prod
 from operator import add
 
 import numpy as np
@@ -82,6 +83,11 @@ class CheckedRows:
 
     def __len__(self):
         return self.shape[0]
+
+    @property
+    def row_size(self) -> int:
+        """Numbers of a row."""
+        return prod(self.shape[1:])
 
     def place(self, row: int) -> str:
         """Return how errors call a row."""

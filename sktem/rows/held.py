@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sktem.arrays import TensorRows, arrays_of
 from sktem.rows.base import Carrier, rows_per_block
 from sktem.rows.checked import CheckedRows, results_of_blocks, summed_blocks
 
-__all__ = ["HeldRows", "carrier_of"]
+__all__ = ["HeldRows", "carrier_of", "count_rows"]
 
 
 class HeldRows:
@@ -44,6 +45,15 @@ class HeldRows:
     def shape(self) -> tuple[int, ...]:
         """Number of rows, and of columns where there are some."""
         return tuple(getattr(self.values, "shape", (len(self),)))
+
+    @property
+    def row_size(self) -> int:
+        """Numbers of a row, on average where rows differ."""
+        if issparse(self.values):
+            return -(-self.values.nnz // max(len(self), 1))
+        if self.array is not None and self.dtype == object:
+            return -(-sum(row.size for row in self.values) // max(len(self), 1))
+        return prod(self.shape[1:])
 
     @property
     def dtype(self):
@@ -93,7 +103,7 @@ class HeldRows:
     def blocks(self, size: int | None = None) -> Iterator[tuple[int, Any]]:
         """Yield the row index of the first row and the rows, in aligned blocks."""
         if size is None:
-            size = rows_per_block(self.shape[1] if len(self.shape) > 1 else 1)
+            size = rows_per_block(self.row_size)
         for first in range(0, len(self), size):
             yield first, self.values[first : first + size]
 
@@ -125,3 +135,19 @@ def carrier_of(X) -> Carrier:
         The carrier.
     """
     return X if isinstance(X, (HeldRows, CheckedRows)) else HeldRows(X)
+
+
+def count_rows(X) -> int:
+    """Return the number of rows; a sparse matrix has no ``len``.
+
+    Parameters
+    ----------
+    X : array-like or Carrier
+        The rows.
+
+    Returns
+    -------
+    int
+        Their number.
+    """
+    return len(carrier_of(X))

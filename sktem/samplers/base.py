@@ -65,6 +65,23 @@ class Sampler(BaseEstimator, ABC):
         """Draws with which new chains begin, before anything is learned from them."""
         return 0
 
+    def is_warm(self, chains, n_draws: int) -> bool:
+        """Return whether new chains have had enough draws.
+
+        Parameters
+        ----------
+        chains : ChainState or ndarray
+            Their states.
+        n_draws : int
+            Draws so far.
+
+        Returns
+        -------
+        bool
+            Whether the first iteration may learn from them.
+        """
+        return n_draws >= self.warm_up
+
     def start(self, model, X, params, rng) -> ChainState | np.ndarray | None:
         """Return initial chain states of the rows, None for exact samplers.
 

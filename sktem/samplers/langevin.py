@@ -263,7 +263,7 @@ class ULA(_Langevin):
         return state, sound, {"ula_restored": restored}
 
     def _bias(self, model, X, params, state, move):
-        if not hasattr(model, "log_joint") or len(X) == 0:
+        if not hasattr(model, "log_joint") or len(state[0]) == 0:
             return float("nan")
         Z, proposed, gradient, noise, step = state[3]
         with np.errstate(over="ignore", invalid="ignore"):

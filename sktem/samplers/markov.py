@@ -12,7 +12,7 @@ from sktem.e_step.chains import ChainState
 from sktem.models.contract import check_each_row
 from sktem.rows.repeat import can_repeat
 from sktem.samplers.base import Sampler, SamplerInfo
-from sktem.samplers.tuning import is_auto
+from sktem.samplers.tuning import LONGEST_WARM_UP, Tuning, is_auto
 
 __all__ = ["MarkovSampler", "check_counts"]
 
@@ -55,6 +55,14 @@ class MarkovSampler(Sampler):
             [model.initial_latents(X, params, rng) for _ in range(self.n_chains)],
             axis=1,
         )
+
+    def is_warm(self, chains, n_draws):
+        """Return whether draws were enough, and a learned length is found."""
+        if n_draws < self.warm_up:
+            return False
+        shared = ChainState.of(chains).shared
+        found = not isinstance(shared, Tuning) or shared.found
+        return not self.warm_up or found or n_draws >= LONGEST_WARM_UP
 
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""

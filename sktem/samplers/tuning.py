@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.e_step.chains import ChainState
 
-__all__ = ["WARM_UP", "Tuning", "is_auto", "tuned"]
+__all__ = ["LONGEST_WARM_UP", "WARM_UP", "Tuning", "is_auto", "tuned"]
 
 #: Rows whose latents count as much as all rows before them.
 MEMORY = 5000.0
@@ -16,6 +16,12 @@ MEMORY = 5000.0
 #: Draws of new chains at the starting parameters, before the first M-step: the length
 #: is found, and the chains forget where they began.
 WARM_UP = 10
+
+#: Such draws at most, where the length has to grow or fall by orders of magnitude.
+LONGEST_WARM_UP = 60
+
+#: Spread of latents below which it is zero, as a share of their mean.
+ROUNDING = 1e-12
 
 #: Exponent of the steps by which the logarithm of a length changes.
 EXPONENT = 0.6
@@ -56,10 +62,17 @@ class Tuning(NamedTuple):
         mean = self.mean + share * (here - self.mean)
         spread = rows.var(axis=0) + (here - self.mean) * (here - mean)
         variance = self.variance + share * (spread - self.variance)
+        # Chains that start at one point have a spread by rounding.
+        variance = np.where(variance > (ROUNDING * mean) ** 2, variance, 0.0)
         found = self._replace(mass=mass, mean=mean, variance=variance)
         if found.length:
             return found
         return found._replace(length=_typical(np.sqrt(variance)) or 1.0)
+
+    @property
+    def found(self) -> bool:
+        """Whether the rate has crossed its target, or is not known."""
+        return self.turns > 0 or self.sign == 0
 
     @property
     def units(self) -> np.ndarray:

@@ -8,10 +8,36 @@ from scipy.stats import norm, truncnorm
 from sktem import StochasticEM
 from sktem.e_step.random import spawn_generators
 from sktem.exceptions import FitWarning
-from sktem.models import LatentModel
+from sktem.models import LatentModel, RandomInterceptModel
 from sktem.samplers import MALA, positions
 from sktem.samplers import langevin as langevin_module
 from tests.oracles import LIMIT
+
+
+class OnePoint(RandomInterceptModel):
+    """All chains start at one point."""
+
+    posterior = draw_posterior = property()
+
+    def initial_latents(self, X, params, rng):
+        return np.full((len(X), 1), self.here)
+
+
+@pytest.mark.parametrize("here", [3.0, 3.0123456789])
+@pytest.mark.parametrize("sampler", ["rwm", "mala"])
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 1e6])
+def test_chains_that_start_at_one_point_find_a_length(here, sampler, scale):
+    """Rounding is no spread of latents, and new chains move until they can."""
+    rng = np.random.default_rng(0)
+    X = here + rng.normal(size=(300, 1)) + rng.normal(size=(300, 4))
+    model = OnePoint()
+    model.here = here * scale
+    start = model.initial_params(X * scale, rng)._replace(mean=model.here)
+    model.initial_params = lambda X, rng: start
+    options = {"solver": "saem", "sampler": sampler, "max_iter": 1, "tol": 0}
+    em = StochasticEM(model, random_state=0, **options).fit(X * scale)
+    assert 0.5 < em.params_.variance / scale**2 < 2
+    assert 0.2 < em.history_.acceptance_rate[-1] < 0.8
 
 
 class Tobit(LatentModel):
