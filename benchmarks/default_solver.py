@@ -19,15 +19,16 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
+from sktem.solvers import FITTEM, VRTTEM
 
 SOLVERS = {
     "default": {},
     "em, tol 1e-6": dict(solver="em", tol=1e-6, max_iter=3000),
     "squarem": dict(solver="squarem", tol=1e-6, max_iter=3000),
     "daarem": dict(solver="daarem", tol=1e-6, max_iter=3000),
-    "vrttem, rho 0.1": dict(solver="vrttem", rho=0.1, max_iter=300),
+    "vrttem, rho 0.1": dict(solver=VRTTEM(rho=0.1), max_iter=300),
     "vrttem": dict(solver="vrttem", max_iter=300),
-    "fittem, rho 0.1": dict(solver="fittem", rho=0.1, max_iter=60),
+    "fittem, rho 0.1": dict(solver=FITTEM(rho=0.1), max_iter=60),
     "iem": dict(solver="iem", max_iter=60),
     "online, averaged": dict(solver="online", average=1, max_iter=20),
 }

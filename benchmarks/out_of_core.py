@@ -33,12 +33,13 @@ from machine import describe
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
+from sktem.solvers import VRTTEM
 
 N_FEATURES, N_COMPONENTS, CHUNK, GROUP, JUDGED = 16, 32, 1 << 20, 1 << 18, 500_000
 KINDS = ("memory", "memory map", "npy", "parquet")
 SOLVERS = {
     "em": {"solver": "em", "tol": 1e-6, "max_iter": 300},
-    "vrttem": {"solver": "vrttem", "rho": 0.2, "batch_size": 4096, "tol": 0},
+    "vrttem": {"solver": VRTTEM(rho=0.2), "batch_size": 4096, "tol": 0},
 }
 SHORT_OF_END = 1e-3
 

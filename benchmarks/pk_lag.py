@@ -36,6 +36,7 @@ from machine import describe
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.models import STRUCTURAL_MODELS
 from sktem.samplers import ComponentWalk
+from sktem.solvers import FITTEM, VRTTEM
 
 DOC = Path(__file__).resolve().parents[1] / "doc"
 TIMES = np.array([0.5, 1.25, 1.75, 2.5, 4.0, 6.0, 9.0, 12.0, 18.0, 24.0])
@@ -116,9 +117,10 @@ def path(data, solver, rho, seed):
     """Return ka after each epoch, and the visits of each subject until then."""
     X, y, groups = data
     options = {} if solver == "saem" else {"batch_size": (groups.max() + 1) // 2}
-    per_epoch = 2 if solver in ("vrttem", "fittem") else 1
+    reduced = {"vrttem": VRTTEM(rho=rho), "fittem": FITTEM(rho=rho)}
+    per_epoch = 2 if solver in reduced else 1
     fit = estimator(
-        InTurn if solver == "isaem" else Regressor, solver=solver, rho=rho,
+        InTurn if solver == "isaem" else Regressor, solver=reduced.get(solver, solver),
         sampler=SettledWalk(n_prior=2, n_component=2, n_block=2), annealing=False,
         n_burn_in=3 * N_EPOCHS, step_size=1.0, max_iter=per_epoch * N_EPOCHS + 1,
         random_state=seed, **options,

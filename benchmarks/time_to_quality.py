@@ -20,12 +20,13 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
+from sktem.solvers import VRTTEM
 
 SOLVERS = {
     "em": dict(solver="em", max_iter=3000, tol=1e-9),
-    "vrttem 1024 0.1": dict(solver="vrttem", batch_size=1024, rho=0.1, max_iter=300),
-    "vrttem 2048 0.2": dict(solver="vrttem", batch_size=2048, rho=0.2, max_iter=300),
-    "vrttem 4096 0.2": dict(solver="vrttem", batch_size=4096, rho=0.2, max_iter=300),
+    "vrttem 1024 0.1": dict(solver=VRTTEM(rho=0.1), batch_size=1024, max_iter=300),
+    "vrttem 2048 0.2": dict(solver=VRTTEM(rho=0.2), batch_size=2048, max_iter=300),
+    "vrttem 4096 0.2": dict(solver=VRTTEM(rho=0.2), batch_size=4096, max_iter=300),
 }
 
 

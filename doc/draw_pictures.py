@@ -38,6 +38,7 @@ from sktem.plotting import (
     VisualPredictiveCheckDisplay,
 )
 from sktem.samplers import MALA
+from sktem.solvers import VRTTEM
 
 IMAGES = Path(__file__).resolve().parent / "images"
 CARD = (4.8, 2.6)
@@ -233,7 +234,7 @@ def card_own_model():
     settings = {
         "em, exact": {"solver": "em"},
         "saem, mala": {"solver": "saem", "sampler": MALA(step=0.3, n_steps=3)},
-        "vrttem, exact": {"solver": "vrttem", "rho": 0.1},
+        "vrttem, exact": {"solver": VRTTEM(rho=0.1)},
     }
     figure, ax = plt.subplots(figsize=CARD, layout="constrained")
     for name, values in settings.items():
@@ -263,7 +264,7 @@ def mixture_guide():
     em = StochasticEMGaussianMixture(4, max_iter=1500, **common).fit(X)
     runs = {"em": em}
     runs["vrttem"] = StochasticEMGaussianMixture(
-        4, solver="vrttem", rho=0.3, max_iter=150, **common
+        4, solver=VRTTEM(rho=0.3), max_iter=150, **common
     ).fit(X)
     best = max(run.score(X) for run in runs.values())
     figure, ax = plt.subplots(figsize=(6, 3.4), layout="constrained")

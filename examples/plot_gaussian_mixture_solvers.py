@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import StochasticEMGaussianMixture
+from sktem.solvers import FITTEM, VRTTEM
 
 rng = np.random.default_rng(1)
 n_samples, n_features, n_components = 15_000, 4, 4
@@ -55,16 +56,16 @@ print(f"EM reached {maximum:.6f} nats per row after {limit.n_iter_} passes")
 # it pays to the rows of a batch, and the second batch of "fittem" are all included.
 
 solvers = {
-    "em": {},
-    "online": {},
-    "iem": {},
-    "vrttem": {"rho": 0.3},
-    "fittem": {"rho": 0.3},
+    "em": "em",
+    "online": "online",
+    "iem": "iem",
+    "vrttem": VRTTEM(rho=0.3),
+    "fittem": FITTEM(rho=0.3),
 }
 lengths = [2, 4, 8, 16, 32, 64]
 
 
-def fit(solver, settings, passes):
+def fit(solver, passes):
     mixture = StochasticEMGaussianMixture(
         n_components,
         solver=solver,
@@ -72,18 +73,17 @@ def fit(solver, settings, passes):
         tol=0,  # do not stop before max_iter
         max_iter=passes,
         random_state=1,
-        **settings,
         **given,
     )
     return mixture.fit(X)
 
 
 curves = {}
-for solver, settings in solvers.items():
-    fit(solver, settings, 2)  # compiles, so that no run below pays for it
-    more = [128, 256] if solver == "em" else []
-    runs = [fit(solver, settings, passes) for passes in lengths + more]
-    curves[solver] = {
+for name, solver in solvers.items():
+    fit(solver, 2)  # compiles, so that no run below pays for it
+    more = [128, 256] if name == "em" else []
+    runs = [fit(solver, passes) for passes in lengths + more]
+    curves[name] = {
         "passes": [run.history_.passes[-1] for run in runs],
         "seconds": [run.history_.cpu_time[-1] for run in runs],
         "gap": [maximum - run.score(X) for run in runs],
@@ -127,14 +127,14 @@ plt.show()
 # maximum.
 
 print("solver    tol     passes   gap (nats per row)")
-for solver, settings in (("em", {}), ("vrttem", {"rho": 0.3})):
+for name in ("em", "vrttem"):
     for tol in (1e-4, 1e-5, 1e-6):
         mixture = StochasticEMGaussianMixture(
-            n_components, solver=solver, tol=tol, random_state=1, **settings, **given
+            n_components, solver=solvers[name], tol=tol, random_state=1, **given
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             mixture.fit(X)
         gap = maximum - mixture.score(X)
-        print(f"{solver:8s}  {tol:.0e}  {mixture.n_iter_:6d}   {gap:.1e}")
+        print(f"{name:8s}  {tol:.0e}  {mixture.n_iter_:6d}   {gap:.1e}")
 # sphinx_gallery_thumbnail_path = "images/guide_mixture_solvers.png"

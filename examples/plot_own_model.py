@@ -27,6 +27,7 @@ from sktem import StochasticEM
 from sktem.models import LatentModel
 from sktem.samplers import MALA, ULA, RandomWalk
 from sktem.schedules import BurnInThenDecay
+from sktem.solvers import FITTEM, VRTTEM
 
 
 class Params(NamedTuple):
@@ -105,8 +106,8 @@ samplers = {
 solvers = {
     "saem": {"step_size": BurnInThenDecay(n_burn_in=20)},
     "isaem": {"batch_size": 100},
-    "vrttem": {"batch_size": 100, "rho": 0.1},
-    "fittem": {"batch_size": 100, "rho": 0.1},
+    "vrttem": {"batch_size": 100, "solver": VRTTEM(rho=0.1)},
+    "fittem": {"batch_size": 100, "solver": FITTEM(rho=0.1)},
 }
 
 fits = {}
@@ -114,12 +115,11 @@ for sampler_name, sampler in samplers.items():
     for solver, settings in solvers.items():
         em = StochasticEM(
             RandomRateModel(),
-            solver=solver,
             sampler=sampler,
             max_iter=50,
             tol=0,
             random_state=len(fits),
-            **settings,
+            **{"solver": solver, **settings},
         ).fit(X)
         fits[sampler_name, solver] = em
         print(

@@ -19,6 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from sktem import StochasticEMGaussianMixture
+from sktem.solvers import VRTTEM
 
 n_samples, n_sets = 100_000, 2
 start = {"weights_init": [0.5, 0.5], "means_init": [[1.0], [-0.2]]}
@@ -34,7 +35,7 @@ data = [simulate(seed) for seed in range(n_sets)]
 maxima = []
 for X in data:
     mixture = StochasticEMGaussianMixture(
-        2, covariance_type="unit", solver="vrttem", rho=0.3, tol=1e-10, **start
+        2, covariance_type="unit", solver=VRTTEM(rho=0.3), tol=1e-10, **start
     )
     maxima.append(mixture.fit(X).means_)
 
@@ -60,7 +61,6 @@ def squared_error(seed, solver, sampler, max_iter):
         covariance_type="unit",
         solver=solver,
         sampler=sampler,
-        n_draws=10 if sampler == "mc" else None,
         batch_size=1,
         sampling="fixed",
         tol=0,

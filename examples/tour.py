@@ -37,6 +37,7 @@ from sktem.models import RandomInterceptModel, RandomInterceptParams
 from sktem.plotting import IndividualFitDisplay
 from sktem.samplers import MALA
 from sktem.schedules import BurnInThenDecay
+from sktem.solvers import FITTEM, VRTTEM
 
 
 def timed(function):
@@ -132,7 +133,7 @@ def solvers(folder, saved):
     }
     em = StochasticEMGaussianMixture(4, max_iter=300, **common).fit(X)
     reduced = StochasticEMGaussianMixture(
-        4, solver="vrttem", rho=0.3, max_iter=90, **common
+        4, solver=VRTTEM(rho=0.3), max_iter=90, **common
     ).fit(X)
     maximum = max(em.score(X), reduced.score(X))
     figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
@@ -354,8 +355,8 @@ def own_model(folder, saved):
             "sampler": MALA(step=0.3, n_steps=3),
             "step_size": BurnInThenDecay(n_burn_in=30),
         },
-        "vrttem, exact": {"solver": "vrttem", "rho": 0.1},
-        "fittem, mc": {"solver": "fittem", "rho": 0.1, "sampler": "mc"},
+        "vrttem, exact": {"solver": VRTTEM(rho=0.1)},
+        "fittem, mc": {"solver": FITTEM(rho=0.1), "sampler": "mc"},
     }
     print("   solver, sampler      mean   variance   noise variance")
     print(

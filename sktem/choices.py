@@ -135,7 +135,7 @@ def check_number(name: str, value, kind: type, low: float, *, strict=False) -> N
 class KnownParametersMixin(BaseEstimator):
     """Suggests a known name of a parameter for an unknown one."""
 
-    #: Parameters of an object that is itself a parameter, by name, with that object.
+    #: Names of parameters that objects given as parameters have, with how to give them.
     _moved_parameters: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls, **kwargs):
@@ -158,7 +158,7 @@ class KnownParametersMixin(BaseEstimator):
     def _advice(cls, name, known):
         """Return where an unknown parameter is, or a known name that is close to it."""
         if name in cls._moved_parameters:
-            return f": give it as {cls._moved_parameters[name]}({name}=...)"
+            return f": give it as {cls._moved_parameters[name]}"
         return did_you_mean(name, known)
 
     def set_params(self, **params):

@@ -11,7 +11,7 @@ import pytest
 
 from sktem import StochasticEM
 from sktem.models import RandomInterceptModel
-from sktem.samplers import HMC, MALA, SAMPLERS, ULA, RandomWalk
+from sktem.samplers import HMC, MALA, SAMPLERS, ULA, ExactDraws, RandomWalk
 from sktem.solvers import FITTEM, ISAEM, SOLVERS, VRTTEM
 from tests.oracles import (
     START,
@@ -68,8 +68,7 @@ def unmonitored(monkeypatch):
 def estimates(solver, sampler, seed, **options):
     """Return the estimates of several seeds."""
     options = {"batch_size": 50, "max_iter": 24, "average": 5, "tol": 0, **options}
-    if sampler == "mc":
-        options["n_draws"] = 3
+    sampler = ExactDraws(n_draws=3) if sampler == "mc" else sampler
     em = StochasticEM(Model(), solver=solver, sampler=sampler, **options)
     seeds = range(100 * seed, 100 * seed + N_SEEDS)
     return np.array([em.set_params(random_state=s).fit(X).params_ for s in seeds])

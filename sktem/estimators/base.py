@@ -23,7 +23,7 @@ from sktem.loop.iterates import check_average
 from sktem.loop.loop import run
 from sktem.loop.state import RunSettings
 from sktem.rows.held import carrier_of
-from sktem.samplers import SAMPLERS, ExactDraws, ExactExpectation, Sampler
+from sktem.samplers import SAMPLERS, ExactExpectation, Sampler
 from sktem.samplers.compatibility import (
     check_compatible,
     check_implied_sampler,
@@ -32,7 +32,6 @@ from sktem.samplers.compatibility import (
 )
 from sktem.schedules import check_schedule
 from sktem.solvers import SOLVERS, Solver
-from sktem.solvers.base import VarianceReducedSolver
 
 __all__ = [
     "CallbackSupportMixin",
@@ -49,10 +48,8 @@ LARGEST_BATCH = 1024
 
 #: Settings of the loop that a face may leave out, with their values then.
 WITHOUT = {
-    "n_draws": None,
     "batch_size": 1,
     "sampling": "fixed",
-    "rho": "auto",
     "average": False,
     "tol": 0.0,
     "n_iter_no_change": 1,
@@ -67,6 +64,10 @@ class LoopEstimator(EpochEstimator):
     verbose_interval``, and those of :data:`WITHOUT` that they offer to the user.
     """
 
+    _moved_parameters: ClassVar[Mapping[str, str]] = {
+        "n_draws": "sampler=ExactDraws(n_draws=...)",
+        "rho": "solver=VRTTEM(rho=...) or solver=FITTEM(rho=...)",
+    }
     #: Samplers by name.
     _samplers: ClassVar[Mapping[str, type]] = SAMPLERS
 
@@ -93,23 +94,18 @@ class LoopEstimator(EpochEstimator):
         implied_sampler, known = None, self._samplers
         if isinstance(found, tuple):
             solver_class, implied_sampler, implied_step = found
-            varies = issubclass(solver_class, VarianceReducedSolver)
-            solver = solver_class(rho=self._option("rho")) if varies else solver_class()
+            solver = solver_class()
             if implied_step is not None and _is_auto(step_size):
                 step_size = implied_step
         else:
             solver = found
-            if not _is_auto(self._option("rho")):
-                raise ValueError(
-                    "rho is a parameter of the solver: set it there, not on the "
-                    "estimator, when solver is an instance"
-                )
         if _is_auto(sampler):
             sampler = implied_sampler or self._best_sampler(model, name)
         if implied_sampler is not None:
             check_implied_sampler(self, implied_sampler, sampler, SOLVERS)
-        sampler = resolve_part(sampler, known, Sampler, "sampler")
-        sampler = self._with_settings(sampler, model)
+        sampler = self._with_settings(
+            resolve_part(sampler, known, Sampler, "sampler"), model
+        )
         if _is_auto(step_size):
             step_size = solver.default_step_size(sampler)
         return sampler, solver, check_schedule(step_size)
@@ -152,16 +148,7 @@ class LoopEstimator(EpochEstimator):
 
     def _with_settings(self, sampler, model):
         """Return an instance with the estimator's settings for a class of samplers."""
-        n_draws = self._option("n_draws")
-        if isinstance(sampler, type):
-            draws = issubclass(sampler, ExactDraws) and n_draws is not None
-            return sampler(n_draws=n_draws) if draws else sampler()
-        if n_draws is not None:
-            raise ValueError(
-                "n_draws is a parameter of the sampler: set it there, not on the "
-                "estimator, when sampler is an instance"
-            )
-        return sampler
+        return sampler() if isinstance(sampler, type) else sampler
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         """Return checked settings of a run over rows, or with batches of a stream."""

@@ -10,8 +10,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.exceptions import FitWarning
-from sktem.samplers import ExactDraws
-from sktem.solvers.base import VarianceReducedSolver
 
 __all__ = [
     "event_message",
@@ -56,27 +54,14 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 
 def warn_of_unused(estimator, settings, *, on_stream=False) -> None:
-    """Warn of parameters that were set and have no effect with this solver."""
-    solver, sampler = settings.solver, settings.sampler
-    unused = []
-    if not isinstance(solver, VarianceReducedSolver):
-        unused.append("rho")
-    if not isinstance(sampler, ExactDraws):
-        unused.append("n_draws")
-    if solver.n_index_sets == 0 and not on_stream:
-        unused.append("batch_size")
-    defaults = inspect.signature(type(estimator).__init__).parameters
-    found = [
-        name
-        for name in unused
-        if name in defaults
-        and not _same(getattr(estimator, name), defaults[name].default)
-    ]
-    if found:
-        how = f"solver={estimator.solver!r} (sampler {type(sampler).__name__})"
+    """Warn if a size of batches was set and the solver visits all rows."""
+    default = inspect.signature(type(estimator).__init__).parameters.get("batch_size")
+    if default is None or on_stream or settings.solver.n_index_sets:
+        return
+    if not _same(estimator.batch_size, default.default):
         warn_user(
-            f"{how} does not use {' and '.join(found)}, which therefore has no effect. "
-            "Leave it at its default, or choose another solver.",
+            f"solver={estimator.solver!r} does not use batch_size, which therefore has "
+            "no effect. Leave it at its default, or choose another solver.",
             FitWarning,
         )
 

@@ -111,9 +111,6 @@ class StochasticEM(LoopEstimator):
         or exact draws.
         By name, Markov samplers learn the length of their moves; chains begin with
         some draws at the starting parameters, which do not count as passes.
-    n_draws : int, callable or None, default=None
-        Draws per visit for ``sampler="mc"``, or a function of the iteration index;
-        None means 10. Used by that sampler only.
     batch_size : int or "auto", default="auto"
         Rows per iteration. "auto" is a twentieth of the rows, at most 1024 (a million
         on Dask); 1 is the papers' setting. Not used by solvers that visit all rows.
@@ -125,9 +122,6 @@ class StochasticEM(LoopEstimator):
         Step gamma of the stochastic approximation. "auto": 1 with exact expectations,
         ``k ** -0.5`` with draws, ``(k + 2) ** -0.6`` for "online" and on a stream, and
         for "saem" with Markov chains 1 for half of the passes, then ``k ** -0.6``.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction, used by "vrttem" and "fittem"; "auto" is ``(n /
-        batch_size) ** (-2 / 3)``.
     average : bool, int, "tail" or "random", default=False
         Returned iterate: False is the last, an integer the average of the statistics
         from that epoch on (True means 1; on a stream it counts batches), "tail" a
@@ -201,11 +195,9 @@ class StochasticEM(LoopEstimator):
         *,
         solver="auto",
         sampler="auto",
-        n_draws=None,
         batch_size="auto",
         sampling="fixed",
         step_size="auto",
-        rho="auto",
         average=False,
         max_iter=100,
         tol=1e-4,
@@ -219,11 +211,9 @@ class StochasticEM(LoopEstimator):
         self.model = model
         self.solver = solver
         self.sampler = sampler
-        self.n_draws = n_draws
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.tol = tol

@@ -84,9 +84,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         sequences.
     sampler : str or Sampler, default="auto"
         "exact" (smoothed probabilities) or "mc" (states drawn backward after a forward
-        filter); "auto" is what the solver implies.
-    n_draws : int, callable or None, default=None
-        Draws per visit for ``sampler="mc"``; None means 10.
+        filter); "auto" is what the solver implies. ``ExactDraws(n_draws=...)`` takes
+        another number of draws than 10 a visit.
     batch_size : int or "auto", default="auto"
         Sequences per iteration, for solvers that do not visit all. "auto" is a
         twentieth of them, at most 1024.
@@ -94,8 +93,6 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         How batches are drawn, see :class:`sktem.StochasticEM`.
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem".
     average : bool, int, "tail" or "random", default=False
         Which iterate is returned, see :class:`sktem.StochasticEM`.
     max_iter : int, default=1000
@@ -204,11 +201,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         n_init=1,
         solver="em",
         sampler="auto",
-        n_draws=None,
         batch_size="auto",
         sampling="shuffle",
         step_size="auto",
-        rho="auto",
         average=False,
         max_iter=1000,
         tol=1e-6,
@@ -232,11 +227,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self.n_init = n_init
         self.solver = solver
         self.sampler = sampler
-        self.n_draws = n_draws
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.tol = tol

@@ -144,8 +144,6 @@ default="constant"
     batch_size : int or "auto", default="auto"
         Subjects per iteration, for solvers that do not visit all. "auto" is a twentieth
         of the subjects.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem".
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation. "auto" is 1 for ``n_burn_in`` epochs and
         ``k ** -0.7`` after. Others do not look at the burn-in.
@@ -265,7 +263,6 @@ default="constant"
         sampler="auto",
         n_chains="auto",
         batch_size="auto",
-        rho="auto",
         step_size="auto",
         n_burn_in=50,
         annealing=True,
@@ -292,7 +289,6 @@ default="constant"
         self.sampler = sampler
         self.n_chains = n_chains
         self.batch_size = batch_size
-        self.rho = rho
         self.step_size = step_size
         self.n_burn_in = n_burn_in
         self.annealing = annealing

@@ -79,9 +79,8 @@ class StochasticEMMixture(MixtureEstimator):
         or "saem" with ``sampler="mc"``.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
         Latents: "exact" posterior probabilities, or "mc", draws from them. "auto" is
-        the one implied by the solver's name, else "exact".
-    n_draws : int, callable or None, default=None
-        Draws per visit for ``sampler="mc"``; None means 10.
+        the one implied by the solver's name, else "exact". ``ExactDraws(n_draws=...)``
+        takes another number of draws than 10 a visit.
     batch_size : int or "auto", default="auto"
         Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
         rows, at most 1024.
@@ -92,9 +91,6 @@ class StochasticEMMixture(MixtureEstimator):
         probabilities, ``k ** -0.5`` with draws ("saem": 1 for 50 passes or half of
         ``max_iter``, then ``k ** -0.6``), ``(k + 2) ** -0.6`` for "online", and
         ``(k + 2) ** -0.5`` in ``partial_fit``.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n_samples
-        / batch_size) ** (-2 / 3)``.
     average : bool, int, "tail", "random" or "auto", default="auto"
         Returned iterate; "auto" is the last one in ``fit``, and on a stream "tail" if
         ``step_size="auto"``, else the last.
@@ -191,11 +187,9 @@ class StochasticEMMixture(MixtureEstimator):
         n_init=1,
         solver="em",
         sampler="auto",
-        n_draws=None,
         batch_size="auto",
         sampling="shuffle",
         step_size="auto",
-        rho="auto",
         average="auto",
         max_iter=1000,
         tol=1e-6,
@@ -215,11 +209,9 @@ class StochasticEMMixture(MixtureEstimator):
         self.n_init = n_init
         self.solver = solver
         self.sampler = sampler
-        self.n_draws = n_draws
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.tol = tol

@@ -127,16 +127,14 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         or "saem" with ``sampler="mc"``. The default is the compiled EM: on all the
         data sets of ``benchmarks/default_solver.py`` it alone is never below
         scikit-learn's result, because it follows the same path.
-        "vrttem" with ``rho=0.1`` needs several times fewer passes where EM converges
-        slowly (overlapping components, many rows), and can end in another optimum,
+        ``VRTTEM(rho=0.1)`` needs several times fewer passes where EM converges slowly
+        (overlapping components, many rows), and can end in another optimum,
         better or worse.
     sampler : {"auto", "exact", "mc"} or Sampler, default="auto"
         Latents: "exact" posterior probabilities, or "mc", draws from them (the setting
         of the papers). "auto" is the one implied by the solver's name ("mc" for
-        "mcem" and "saem"), else "exact".
-    n_draws : int, callable or None, default=None
-        Draws per visit for ``sampler="mc"``, or a function of the iteration; None
-        means 10. Used by that sampler only.
+        "mcem" and "saem"), else "exact". ``ExactDraws(n_draws=...)`` takes another
+        number of draws than 10 a visit.
     batch_size : int or "auto", default="auto"
         Rows per iteration of the stochastic solvers. "auto" is a twentieth of the
         rows, at most 1024 (a million on Dask); 1 is the papers' setting.
@@ -151,10 +149,6 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         "online" (with small batches ``(k + k_0) ** -0.6``, so that the first step is not above
         ``batch_size`` over the number of parameters), and ``(k + 2) ** -0.5`` in
         ``partial_fit``. A constant forgets the past.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n_samples
-        / batch_size) ** (-2 / 3)``. Larger is faster until the noise of small
-        components stops it; 0.1 is a good value with batches of a thousand.
     average : bool, int, "tail", "random" or "auto", default="auto"
         Returned iterate: False is the last; an integer is the average of the statistics
         from that epoch on (True means 1; on a stream it counts batches); "tail" is a
@@ -270,9 +264,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     """
 
     _parameter_names = PARAMETER_ATTRIBUTES
-    _moved_parameters: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        inspect.signature(GaussianMixturePrior).parameters, "prior=GaussianMixturePrior"
-    )
+    _moved_parameters: ClassVar[Mapping[str, str]] = {
+        **MixtureEstimator._moved_parameters,
+        **{
+            name: f"prior=GaussianMixturePrior({name}=...)"
+            for name in inspect.signature(GaussianMixturePrior).parameters
+        },
+    }
 
     def __init__(
         self,
@@ -288,11 +286,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         n_init=1,
         solver="em",
         sampler="auto",
-        n_draws=None,
         batch_size="auto",
         sampling="shuffle",
         step_size="auto",
-        rho="auto",
         average="auto",
         max_iter=1000,
         tol=1e-6,
@@ -316,11 +312,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         self.n_init = n_init
         self.solver = solver
         self.sampler = sampler
-        self.n_draws = n_draws
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.tol = tol

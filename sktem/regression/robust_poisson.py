@@ -76,8 +76,6 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         the rows, at most 1024.
     step_size : float, Schedule, callable or "auto", default="auto"
         Steps of the stochastic approximation: 1 with exact moments, else ``k ** -0.5``.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem".
     average : bool, int or "random", default=False
         Returned iterate, see :class:`sktem.StochasticEM`.
     max_iter : int, default=500
@@ -138,7 +136,6 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         sampler="auto",
         batch_size="auto",
         step_size="auto",
-        rho="auto",
         average=False,
         max_iter=500,
         tol=1e-6,
@@ -151,7 +148,6 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         self.sampler = sampler
         self.batch_size = batch_size
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.tol = tol

@@ -201,9 +201,6 @@ class DeformableTemplateEstimator(
     step_size : float, Schedule, callable or "auto", default="auto"
         Step gamma of the stochastic approximation; "auto" is 1 for half of the
         iterations, then ``k ** -0.6``, and ``(k + 2) ** -0.6`` on a stream.
-    rho : float or "auto", default="auto"
-        Step of the variance reduction of "vrttem" and "fittem"; "auto" is ``(n /
-        batch_size) ** (-2 / 3)``.
     average : bool, int, "tail" or "random", default=False
         Returned iterate: the last, an average from an epoch on, an average over about
         the last quarter, or a random one.
@@ -327,7 +324,6 @@ class DeformableTemplateEstimator(
         batch_size="auto",
         sampling="shuffle",
         step_size="auto",
-        rho="auto",
         average=False,
         max_iter=80,
         random_state=None,
@@ -360,7 +356,6 @@ class DeformableTemplateEstimator(
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
-        self.rho = rho
         self.average = average
         self.max_iter = max_iter
         self.random_state = random_state

@@ -314,8 +314,7 @@ def test_random_iterates_reach_the_result():
         ("isaem", {"solver": ISAEM()}),
         ("vrttem", {"solver": VRTTEM()}),
         ("fittem", {"solver": FITTEM(), "step_size": lambda k: 1.0}),
-        ("fittem", {"solver": "fittem", "rho": (200 / 10) ** (-2 / 3)}),
-        ("mcem", {"solver": "mcem", "n_draws": 10}),
+        ("fittem", {"solver": FITTEM(rho=(200 / 10) ** (-2 / 3))}),
         ("mcem", {"solver": "mcem", "sampler": ExactDraws(n_draws=10)}),
     ],
 )
@@ -329,10 +328,10 @@ def test_names_stand_for_parts(name, settings):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"rho": 0.9},
+        {"solver": FITTEM(rho=0.9)},
         {"step_size": 0.5},
         {"sampler": "mc"},
-        {"sampler": "mc", "n_draws": 2},
+        {"sampler": ExactDraws(n_draws=2)},
         {"batch_size": 3},
         {"sampling": "fixed"},
         {"sampling": "inclusion"},
@@ -343,7 +342,7 @@ def test_names_stand_for_parts(name, settings):
 def test_settings_reach_the_solver(settings):
     X = two_clusters()
     base = {"solver": "fittem", "max_iter": 5}
-    if "n_draws" in settings:
+    if isinstance(settings.get("sampler"), ExactDraws):
         base["sampler"] = "mc"
     plain = mixture(**base).fit(X)
     assert_different(mixture(**{**base, **settings}).fit(X), plain)

@@ -206,8 +206,8 @@ def test_html_repr():
 
 
 def test_repr_shows_what_was_changed():
-    mixture = StochasticEMGaussianMixture(3, solver="fittem", rho=0.1)
-    text = "StochasticEMGaussianMixture(n_components=3, rho=0.1, solver='fittem')"
+    mixture = StochasticEMGaussianMixture(3, tol=0.1, solver="fittem")
+    text = "StochasticEMGaussianMixture(n_components=3, solver='fittem', tol=0.1)"
     assert " ".join(repr(mixture).split()) == text
 
 

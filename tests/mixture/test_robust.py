@@ -341,10 +341,14 @@ def prior(**settings):
     return {"prior": GaussianMixturePrior(**settings)}
 
 
-def test_parameters_of_the_prior_are_named_where_they_are():
+def test_parameters_of_parts_are_named_where_they_are():
     message = r"mean_penalty'?: give it as prior=GaussianMixturePrior\(mean_penalty="
     with pytest.raises(TypeError, match=message):
         StochasticEMGaussianMixture(2, mean_penalty=1.0)
+    with pytest.raises(TypeError, match=r"give it as solver=VRTTEM\(rho="):
+        StochasticEMGaussianMixture(2, rho=0.1)
+    with pytest.raises(TypeError, match=r"give it as sampler=ExactDraws\(n_draws="):
+        StochasticEMGaussianMixture(2, n_draws=3)
     mixture = StochasticEMGaussianMixture(2, prior=GaussianMixturePrior())
     with pytest.raises(ValueError, match="give it as prior=GaussianMixturePrior"):
         mixture.set_params(mean_penalty=1.0)
@@ -374,14 +378,9 @@ def test_parameters_of_the_prior_are_named_where_they_are():
         (prior(weight_concentration=-1.0), "weight_concentration must be a number"),
         ({"step_size": 0.0}, r"in \(0, 1\]"),
         ({"step_size": 1.5}, r"in \(0, 1\]"),
-        ({"rho": 0.0, "solver": "vrttem"}, r"rho must be .*\(0, 1\]"),
-        ({"rho": 0.5, "solver": FITTEM()}, "rho is a parameter of the solver"),
+        ({"solver": FITTEM(rho=0.0)}, r"rho must be .*\(0, 1\]"),
         (
-            {"n_draws": 3, "solver": "saem", "sampler": ExactDraws()},
-            "n_draws is a parameter of the",
-        ),
-        (
-            {"n_draws": 0, "solver": "saem", "sampler": "mc"},
+            {"solver": "saem", "sampler": ExactDraws(n_draws=0)},
             "n_draws must be a positive integer",
         ),
         ({"solver": "mcem", "sampler": "exact"}, "means the sampler 'mc'"),
