@@ -386,12 +386,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def _of_columns(self, emission, params, columns):
         """Return a fitted mixture of some columns, without a start or priors."""
         twin = self._twin_of_columns(columns).set_params(
-            weights_init=None,
-            means_init=None,
-            precisions_init=None,
-            mean_prior=None,
-            covariance_prior=None,
-            covariance_prior_strength=0.0,
+            weights_init=None, means_init=None, precisions_init=None, prior=None
         )
         own, centre = params.emission, np.zeros(len(columns))
         matrices = own.covariances, own.precisions_cholesky

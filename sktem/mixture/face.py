@@ -408,7 +408,9 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             batches = model.n_parameters(self.n_features_in_) / settings.batch_size
             step_size.offset = max(step_size.offset, batches ** (1 / step_size.alpha))
             settings = replace(settings, step_size=step_size)
-        draws = self._solver_name(model) == "saem" and not settings.sampler.deterministic
+        draws = (
+            self._solver_name(model) == "saem" and not settings.sampler.deterministic
+        )
         if draws and model.completes_rows and isinstance(self.step_size, str):
             # What was completed at the first parameters has to be forgotten first.
             passes = min(FORGETTING.most_passes, self.max_iter // 2)

@@ -312,7 +312,7 @@ def test_ran_out_is_still_told():
     "estimator",
     [
         fitted(solver="em", batch_size=9, tol=0.0, max_iter=3),
-        StochasticEM(RandomInterceptModel(), solver="em", batch_size=9, max_iter=3),
+        StochasticEM(RandomInterceptModel(), solver="em", batch_size=9, tol=0),
     ],
     ids=lambda part: type(part).__name__,
 )
