@@ -21,6 +21,8 @@ _PUBLIC = {
     "Gaussian": "sktem.emissions.gaussian",
     "GaussianParams": "sktem.emissions.gaussian",
     "LogNormal": "sktem.emissions.log_normal",
+    "Mixture": "sktem.emissions.mixture",
+    "MixtureParams": "sktem.emissions.mixture",
     "NegativeBinomial": "sktem.emissions.negative_binomial",
     "NegativeBinomialParams": "sktem.emissions.negative_binomial",
     "Poisson": "sktem.emissions.poisson",
@@ -57,6 +59,8 @@ if TYPE_CHECKING:
     from sktem.emissions.gaussian import Gaussian as Gaussian
     from sktem.emissions.gaussian import GaussianParams as GaussianParams
     from sktem.emissions.log_normal import LogNormal as LogNormal
+    from sktem.emissions.mixture import Mixture as Mixture
+    from sktem.emissions.mixture import MixtureParams as MixtureParams
     from sktem.emissions.negative_binomial import NegativeBinomial as NegativeBinomial
     from sktem.emissions.negative_binomial import (
         NegativeBinomialParams as NegativeBinomialParams,

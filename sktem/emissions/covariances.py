@@ -135,7 +135,8 @@ class Full:
 
     def precisions_cholesky(self, covariances):
         """Return P with ``P P' = inverse covariance``; raises LinAlgError."""
-        stack = covariances.reshape(-1, self.d, self.d)
+        count = int(np.prod(covariances.shape[:-2]))  # there may be no columns
+        stack = covariances.reshape(count, self.d, self.d)
         return inverse_cholesky(stack).reshape(covariances.shape)
 
     def cholesky_of_precisions(self, precisions):

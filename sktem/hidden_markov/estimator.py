@@ -20,7 +20,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.fit_warnings import warn_of_run
-from sktem.hidden_markov.fit_warnings import warn_of_states
+from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
     chain_of,
@@ -294,6 +294,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         warm = self.warm_start and hasattr(self, "emission_params_")
         seed = seed_sequence(self.random_state)
+        searched = []
 
         def new_run(progress):
             own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
@@ -301,7 +302,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             if warm:
                 params = self._fitted().params
             else:
-                params = self._start(model, X, generators.initialisation)
+                searched.append(self._start(model, X, generators.initialisation))
+                params = searched[-1].params
             model.set_params(start=params)
             return RunState(params, generators)
 
@@ -312,6 +314,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         options = {"n_init": n_init, "finish": finish}
         state = self._fit(settings, X, weights, new_run, **options)
         warn_of_run(state, settings)
+        if len(searched) == 1:
+            warn_of_search(searched[0])
         warn_of_states(model, state.params, state)
         return self
 
@@ -385,7 +389,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         return all(part is not None for part in parts)
 
     def _start(self, model, X, rng):
-        """Return starting parameters."""
+        """Return where a fit starts."""
 
         def given(params):
             return with_given_values(self, model, params)

@@ -9,7 +9,7 @@ import numpy as np
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
-__all__ = ["Suspicion", "warn_of_states"]
+__all__ = ["Suspicion", "short_of_rows", "warn_of_search", "warn_of_states"]
 
 
 class Suspicion(NamedTuple):
@@ -20,34 +20,69 @@ class Suspicion(NamedTuple):
     least_rows : float
         Rows that a state should account for.
     likeness : float
-        Correlation of two columns of posterior probabilities, and difference of
-        parameters over their size, from which on states are copies.
+        Difference of parameters over their size, up to which states are copies.
+    narrow : float
+        A variance below this many times ``reg_covar`` is mostly that.
     """
 
     least_rows: float = 1.0
     likeness: float = 1e-3
+    narrow: float = 2.0
 
 
-def warn_of_states(model, params, state, suspicion: Suspicion | None = None) -> None:
-    """Warn of states that are not used or are copies of each other."""
-    suspicion = Suspicion() if suspicion is None else suspicion
-    s = state.returned
-    if s is None or model.chain.n_states == 1:
-        return
+SUSPICION = Suspicion()
+#: Structures in which each state has a covariance of its own.
+OWN = ("full", "diag", "spherical")
+
+
+def rows_of_states(model, s, n_sequences) -> np.ndarray:
+    """Return the expected rows of each state, of statistics."""
     K = model.chain.n_states
-    n_rows = model.rows_per_sequence * state.n_rows
     # Every row but the first of a sequence is the end of a transition.
     share = s[:K] + s[K : K + K * K].reshape(K, K).sum(axis=0)
-    unused = np.flatnonzero(share * n_rows < suspicion.least_rows)
-    if len(unused):
+    return share * model.rows_per_sequence * n_sequences
+
+
+def short_of_rows(model, params, s, n_sequences) -> np.ndarray:
+    """Return the states that have no more rows than a covariance takes to collapse."""
+    rows = rows_of_states(model, s, n_sequences)
+    least = SUSPICION.least_rows
+    kind = getattr(model.emission, "covariance_type", None)
+    if kind in OWN and model.emission_of_state is None and not model.fixed_emission:
+        least = (params.means.shape[1] if kind == "full" else 1) + 1.5
+    return np.flatnonzero(rows < least)
+
+
+def warn_of_search(start) -> None:
+    """Warn of a start that only one of the runs that were compared has found."""
+    if start.lead > 0:
         warn_user(
-            f"State(s) {unused.tolist()} account for less than "
-            f"{suspicion.least_rows:g} row: take fewer states, another start "
-            "(random_state, n_init), or priors (transitions_prior above 1).",
+            f"Only one of {start.n_runs} short runs from different starts has come to "
+            f"the optimum that was taken, {start.lead:.2g} per row above the next: "
+            "there may be better ones. Search more often (n_init), or give a start.",
             FitWarning,
         )
+
+
+def warn_of_states(model, params, state) -> None:
+    """Warn of states that are not used, have collapsed or are copies of each other."""
+    s = state.returned
+    if s is None:
         return
-    copies = _copies(model, params, suspicion.likeness)
+    if model.chain.n_states > 1:
+        short = short_of_rows(model, params.emission, s, state.n_rows)
+        if len(short):
+            rows = rows_of_states(model, s, state.n_rows)[short].max()
+            warn_user(
+                f"State(s) {short.tolist()} account for no more than {rows:.2g} rows: "
+                "take fewer states, another start (random_state, n_init), or priors "
+                "(transitions_prior above 1).",
+                FitWarning,
+            )
+            return
+    if not model.fixed_emission and _warn_of_narrow(model, params.emission):
+        return
+    copies = _copies(model, params, SUSPICION.likeness)
     if copies:
         warn_user(
             f"States {copies[0][0]} and {copies[0][1]} have nearly the same emission "
@@ -57,17 +92,44 @@ def warn_of_states(model, params, state, suspicion: Suspicion | None = None) -> 
         )
 
 
+def _structure(model, params):
+    """Return the structure of covariances, None of emissions without any."""
+    known = hasattr(model.emission, "structure") and hasattr(params, "covariances")
+    return model.emission.structure(*params.means.shape) if known else None
+
+
+def _warn_of_narrow(model, params):
+    """Warn of states whose variances are mostly what is added to them."""
+    structure = _structure(model, params)
+    floor = getattr(model.emission, "reg_covar", 0.0)
+    if structure is None or structure.known or not floor:
+        return False
+    narrow = np.atleast_1d(structure.least_variances(params.covariances))
+    states = np.flatnonzero(narrow < SUSPICION.narrow * floor)
+    if not len(states):
+        return False
+    which = f"state(s) {states.tolist()}" if len(narrow) > 1 else "the states"
+    warn_user(
+        f"reg_covar={floor:g} is most of a variance of {which}: rows there hardly "
+        "vary, or a state has collapsed on a few, and the likelihood is what reg_covar "
+        "makes it. Divide columns by their standard deviations, choose another "
+        "reg_covar, or a covariance_prior.",
+        FitWarning,
+    )
+    return True
+
+
 def _copies(model, params, likeness):
     """Return pairs of states that have the same parameters."""
     K = model.chain.n_states
-    fields = []
-    for name, value in zip(params.emission._fields, params.emission, strict=True):
-        array = np.asarray(value, dtype=np.float64)
-        if array.ndim and len(array) == K and name != "centre":
-            fields.append(array.reshape(K, -1))
+    fields = [
+        array.reshape(K, -1)
+        for array in _arrays(params.emission)
+        if array.ndim and len(array) and len(array) % K == 0
+    ]
     if model.emission_of_state is not None or not fields:
         return []
-    fields.append(_exits(params.chain.transitions))
+    fields.append(np.array(params.chain.transitions))
     found = []
     for i in range(K):
         for j in range(i):
@@ -84,5 +146,13 @@ def _copies(model, params, likeness):
     return found
 
 
-def _exits(transitions):
-    return np.array(transitions)
+def _arrays(params):
+    """Return the arrays of nested parameters, without fixed points of statistics."""
+    names = getattr(params, "_fields", [""] * len(params))
+    found = []
+    for name, value in zip(names, params, strict=True):
+        if isinstance(value, tuple):
+            found += _arrays(value)
+        elif name != "centre" and np.asarray(value).dtype.kind == "f":
+            found.append(np.asarray(value, dtype=np.float64))
+    return found

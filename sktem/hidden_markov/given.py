@@ -178,7 +178,11 @@ def _with_emission_values(emission, params, values):
     check_names("emission_init", values, params._fields, "parameters")
     fields = {}
     for name, value in values.items():
-        before = np.asarray(getattr(params, name))
+        before = getattr(params, name)
+        if isinstance(value, dict) and hasattr(before, "_fields"):
+            fields[name] = _with_emission_values(emission.emission, before, value)
+            continue
+        before = np.asarray(before)
         fields[name] = np.array(value, dtype=before.dtype)
         if fields[name].shape != before.shape:
             raise ValueError(

@@ -10,6 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.hidden_markov.chain import ChainParams
+from sktem.hidden_markov.fit_warnings import short_of_rows
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
 
@@ -27,18 +28,65 @@ class Search(NamedTuple):
         Further starts, from clusters about random rows.
     most_rows : int
         Rows of the sequences on which starts are compared, about.
-    passes, more_passes : int
-        EM passes of each start, and of those that are left after them.
-    left : int
-        Starts that are left.
+    stages : tuple of (int, int)
+        EM passes of each run of a stage, at most, and runs that go on to it.
+    settled : float
+        Gain of a pass, per row, below which a run is at its end.
+    same, apart : float
+        Log-likelihoods per row that differ by less are those of one optimum; the best
+        is in doubt if no other run has come as near.
     """
 
     windows: tuple[int, ...] = (1, 3, 7, 21)
-    random: int = 4
+    random: int = 8
     most_rows: int = 20_000
-    passes: int = 12
-    more_passes: int = 40
-    left: int = 3
+    stages: tuple[tuple[int, int], ...] = ((12, 99), (40, 6), (150, 3))
+    settled: float = 1e-7
+    same: float = 1e-5
+    apart: float = 1e-4
+
+
+class Run(NamedTuple):
+    """A short run of EM.
+
+    Attributes
+    ----------
+    objective : float
+        Log-likelihood per row, less the penalty, before the last pass.
+    params : HiddenMarkovParams
+        Where it is.
+    ended : bool
+        Whether a pass gains nothing.
+    sound : bool
+        Whether all states have rows enough not to collapse on them.
+    count : int
+        Runs that have come here.
+    """
+
+    objective: float
+    params: HiddenMarkovParams
+    ended: bool = False
+    sound: bool = True
+    count: int = 1
+
+
+class Start(NamedTuple):
+    """Where a fit starts.
+
+    Attributes
+    ----------
+    params : HiddenMarkovParams
+        The start.
+    lead : float
+        By how much, per row, the best run is above the next one where only one has
+        come there and the lead is not small; 0 otherwise.
+    n_runs : int
+        Runs that were compared.
+    """
+
+    params: HiddenMarkovParams
+    lead: float = 0.0
+    n_runs: int = 1
 
 
 def plain_chain(n_states, persistence=10.0) -> ChainParams:
@@ -52,6 +100,8 @@ def plain_chain(n_states, persistence=10.0) -> ChainParams:
 
 def best_start(model, X, given, rng, search=None, complete=False):
     """Return the start from which short runs of EM have got furthest.
+
+    Runs that are behind are given up at each stage, and runs that have met are one.
 
     Parameters
     ----------
@@ -70,22 +120,26 @@ def best_start(model, X, given, rng, search=None, complete=False):
 
     Returns
     -------
-    HiddenMarkovParams
-        The start.
+    Start
+        The start, and how sure it is.
     """
     search = Search() if search is None else search
     if complete:
         # Clusters only give the parameters their shapes.
         labels = np.arange(X.n_rows) * model.chain.n_states // max(X.n_rows, 1)
-        return given(_from_clusters(model, X, labels))
+        return Start(given(_from_clusters(model, X, labels)))
     few = _few_sequences(X, search.most_rows, rng)
-    starts = [given(one) for one in _starts(model, few, search, rng)]
-    if len(starts) == 1:
-        return starts[0]
-    runs = [_run(model, few, one, search.passes) for one in starts]
-    runs.sort(key=lambda run: -run[0])
-    runs = [_run(model, few, one, search.more_passes) for _, one in runs[: search.left]]
-    return max(runs, key=lambda run: run[0])[1]
+    runs = [Run(-np.inf, given(one)) for one in _starts(model, few, search, rng)]
+    n_runs = len(runs)
+    if n_runs == 1:
+        return Start(runs[0].params)
+    for passes, left in search.stages:
+        runs = [_continued(model, few, one, passes, search) for one in runs[:left]]
+        runs = _distinct(runs, search)
+    best = runs[0]
+    lead = best.objective - runs[1].objective if len(runs) > 1 else 0.0
+    doubtful = best.count == 1 and search.apart < lead < np.inf
+    return Start(best.params, lead if doubtful else 0.0, n_runs)
 
 
 def _few_sequences(X, most, rng):
@@ -110,18 +164,36 @@ def _few_sequences(X, most, rng):
     return ObservedSequences(offsets, few.X[rows], labels, covariates)
 
 
-def _run(model, X, params, passes):
-    """Return the objective and the parameters after passes of EM."""
-    objective = -np.inf
-    for _ in range(passes):
+def _continued(model, X, run, passes, search):
+    """Continue a run by passes of EM, until they gain nothing."""
+    objective, params, ended, sound, count = run
+    for _ in range(0 if ended else passes):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             s, value = model.expected_statistics(X, params)
-            objective = value - model.penalty(params)
+            before, objective = objective, value - model.penalty(params)
             if not np.isfinite(objective):
-                return -np.inf, params
+                return Run(-np.inf, run.params, True, False)
             params = model.maximize(s, params)
-    return objective, params
+            sound = not len(short_of_rows(model, params.emission, s, len(X)))
+        ended = objective - before < search.settled
+        if ended:
+            break
+    return Run(objective, params, ended, sound, count)
+
+
+def _distinct(runs, search):
+    """Return runs from the best on, those that have met as one.
+
+    A state on a few rows can have any likelihood: such runs come last.
+    """
+    found: list[Run] = []
+    for run in sorted(runs, key=lambda run: (not run.sound, -run.objective)):
+        if found and abs(found[-1].objective - run.objective) < search.same:
+            found[-1] = found[-1]._replace(count=found[-1].count + run.count)
+        else:
+            found.append(run)
+    return found
 
 
 def _starts(model, X, search, rng):

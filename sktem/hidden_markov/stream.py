@@ -49,7 +49,8 @@ class SequenceStream(StreamRunner):
         if fitted:
             params = estimator._fitted().params
         else:
-            params = estimator._start(self.model, X, generators.initialisation)
+            start = estimator._start(self.model, X, generators.initialisation)
+            params = start.params
         self.model.set_params(start=params)
         s = None
         mass = 0.0

@@ -52,15 +52,20 @@ def check_change(state, settings, objective, mean_field, exact) -> None:
     state.converged = state.stale_epochs >= (1 if exact else settings.patience)
 
 
-def check_gap(state, settings, monotone: bool, rule: GapRule = GAP_RULE) -> None:
+def check_gap(
+    state, settings, monotone: bool, rule: GapRule = GAP_RULE, *, whole: bool = False
+) -> None:
     """Set ``converged`` when the remaining gain is estimated to be below ``tol``.
 
     A small change from epoch to epoch can mean slow progress. For EM, whose changes
-    fall geometrically in the end, the rest of the series is extrapolated (Aitken).
+    fall geometrically in the end, the rest of the series is extrapolated (Aitken), and
+    must be below ``tol`` for a window of epochs: where fast directions have just died
+    out and slow ones are left, two changes alone look as if all had.
     Solvers with batches whose expectations are exact and whose steps are constant
     approach their limit geometrically too, but by jumps: the largest changes of the
     last two windows of epochs take the place of the last two changes, so that a run
-    whose last epochs jump has not converged.
+    whose last epochs jump has not converged. Schemes that extrapolate EM steps, of the
+    ``whole`` data, do so too, and are as easily deceived as EM.
     Otherwise the means of the objective over the last third of the epochs and over
     the third before are compared. Their difference, which small steps make small, is
     divided by the steps between and multiplied by all steps so far: the gain of
@@ -76,13 +81,15 @@ def check_gap(state, settings, monotone: bool, rule: GapRule = GAP_RULE) -> None
     values = np.array(state.history.objective[state.judged_from :])
     steps = np.array(state.history.step_size[state.judged_from :])
     if monotone:
-        state.converged = len(values) > 2 and _left_to_gain(values) < settings.tol
+        window = max(rule.exact_window, isqrt(len(values)))
+        left = _left_to_gain(values) if len(values) > 2 else np.inf
+        _settle(state, left < settings.tol, window)
         return
     averages = float(settings.step_size(10**9)) < 1
     if settings.sampler.deterministic and not averages:
         window = max(rule.exact_window, settings.patience, isqrt(len(values)))
         left = _left_of_jumps(values, window)
-        state.converged = left < settings.tol
+        _settle(state, left < settings.tol, window if whole else 1)
         return
     total = steps.sum()
     epochs = values, np.cumsum(steps)
@@ -107,6 +114,12 @@ def check_gap(state, settings, monotone: bool, rule: GapRule = GAP_RULE) -> None
     state.stale_epochs = state.stale_epochs + 1 if stale else 0
     patience = settings.patience if settings.sampler.markov else 1
     state.converged = state.stale_epochs >= patience
+
+
+def _settle(state, settled, window) -> None:
+    """Set ``converged`` where a run has been settled for a window of epochs."""
+    state.stale_epochs = state.stale_epochs + 1 if settled else 0
+    state.converged = state.stale_epochs >= window
 
 
 def _left_of_approach(values, steps, paces):

@@ -335,7 +335,7 @@ class _Loop:
             steady = settings.solver.is_monotone
             em = self.full_batch and settings.sampler.deterministic and steady
             if settings.stopping == "gap" and not np.isnan(objective):
-                check_gap(state, settings, em)
+                check_gap(state, settings, em, whole=self.full_batch)
             else:
                 check_change(
                     state, settings, objective, mean_field, steady and (exact or em)

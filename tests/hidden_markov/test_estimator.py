@@ -137,7 +137,9 @@ def test_fixed_and_tied_parts():
     np.testing.assert_array_equal(fit.transitions_, A)
     np.testing.assert_array_equal(fit.emission_params_.means, 0.5 * MEANS + 0.3)
     assert np.abs(fit.start_ - START).max() > 1e-3
-    fit = model(tied_transitions=[0, 0, 1]).fit(X, groups=GROUPS)
+    # Which states are tied makes optima of what would be permutations.
+    with pytest.warns(FitWarning, match="Only one of 12 short runs"):
+        fit = model(tied_transitions=[0, 0, 1]).fit(X, groups=GROUPS)
     np.testing.assert_array_equal(fit.transitions_[0], fit.transitions_[1])
     tied = HiddenMarkovModel(4, tied_emissions=[0, 1, 2, 2], random_state=0)
     with warnings.catch_warnings():
@@ -296,7 +298,7 @@ def test_states_that_are_copies_are_told():
             emission_init=far,
         ).fit(rows)  # fmt: skip
     messages = [str(one.message) for one in caught]
-    assert any("State(s) [1] account for less than 1 row" in one for one in messages)
+    assert any("State(s) [1] account for no more than" in one for one in messages)
 
 
 def test_errors():

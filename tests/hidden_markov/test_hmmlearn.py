@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sktem import HiddenMarkovModel
-from sktem.emissions import Gaussian
+from sktem.emissions import Gaussian, Mixture
 
 hmm = pytest.importorskip("hmmlearn.hmm")
 
@@ -110,3 +110,58 @@ def test_dirichlet_priors():
     options = {"start_prior": 2.5, "transitions_prior": priors}
     ours = fitted("poisson", X, {"rates": rates}, **options)
     compare(ours, peer, X)
+
+
+def mixtures(kind, distance):
+    """Return rows of states with two bumps each, and values to start from."""
+    rng = np.random.default_rng(3)
+    means = distance * np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [2, 0], [2, 1]])
+    X = means[rng.integers(6, size=sum(LENGTHS))]
+    X = X + rng.normal(size=X.shape)
+    shapes = {"full": np.stack([np.eye(2)] * 6), "diag": np.ones((6, 2)),
+              "spherical": np.ones(6), "unit": np.ones(6)}  # fmt: skip
+    weights = rng.dirichlet(np.full(2, 5.0), size=3)
+    components = {"means": means + 0.3 * rng.normal(size=means.shape)}
+    components["covariances"] = shapes[kind]
+    return X, {"weights": weights, "components": components}
+
+
+def test_mixtures_of_known_covariances():
+    X, values = mixtures("spherical", 2.0)
+    peer = hmm.GMMHMM(3, 2, covariance_type="spherical", params="stmw", **FIXED)
+    components = values["components"]
+    fitted_peer(
+        peer, X, weights_=values["weights"],
+        means_=components["means"].reshape(3, 2, 2), covars_=np.ones((3, 2)),
+    )  # fmt: skip
+    ours = fitted(Mixture(Gaussian("unit"), 2), X, values)
+    compare(ours, peer, X)
+    params = ours.emission_params_
+    np.testing.assert_allclose(params.weights, peer.weights_, atol=1e-10)
+    found = params.components.means.reshape(3, 2, 2)
+    np.testing.assert_allclose(found, peer.means_, atol=1e-9)
+    fewer = fitted(Mixture(Gaussian("unit"), 2), X, values, max_iter=PASSES - 1)
+    assert np.abs(fewer.transitions_ - peer.transmat_).max() > 1e-6
+
+
+@pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
+def test_mixtures_end_where_hmmlearn_stays(kind):
+    # Its covariances are about the means of the pass before, which is not EM, so that
+    # only the ends are the same.
+    X, values = mixtures(kind, 5.0)
+    emission = Mixture(Gaussian(kind, reg_covar=0), 2)
+    ours = fitted(emission, X, values, max_iter=200)
+    params = ours.emission_params_
+    peer = hmm.GMMHMM(3, 2, covariance_type=kind, min_covar=0, **{**FIXED, "n_iter": 1})
+    covariances = params.components.covariances
+    fitted_peer(
+        peer, X, startprob_=ours.start_, transmat_=ours.transitions_,
+        weights_=params.weights, means_=params.components.means.reshape(3, 2, 2),
+        covars_=covariances.reshape(3, 2, *covariances.shape[1:]),
+    )  # fmt: skip
+    compare(ours, peer, X)
+    np.testing.assert_allclose(
+        peer.covars_.ravel(), covariances.ravel(), rtol=1e-7, atol=1e-8
+    )
+    begun = fitted(emission, X, values, max_iter=1)
+    assert np.abs(begun.transitions_ - peer.transmat_).max() > 1e-4

@@ -9,7 +9,7 @@ import pytest
 from sktem import StochasticEM
 from sktem.exceptions import FitWarning
 from sktem.history import History
-from sktem.loop.convergence import check_gap
+from sktem.loop.convergence import GAP_RULE, _left_to_gain, check_gap
 from sktem.models import RandomInterceptModel
 from sktem.models.random_intercept import RandomInterceptParams
 from sktem.samplers import ExactExpectation, RandomWalk
@@ -120,7 +120,20 @@ def test_em_stops_when_no_more_than_tol_is_left(pace):
     """A small change says little: at a pace of 30 epochs it is a 30th of the rest."""
     gaps = 3.0 * np.exp(-np.arange(20 * pace) / pace)
     left = gap_at_the_stop(gaps, monotone=True)
-    assert 0.1 < left <= 1.0
+    # No more than a few epochs too late.
+    assert 0.1 * np.exp(-GAP_RULE.exact_window / pace) < left <= 1.0
+
+
+@pytest.mark.parametrize("slow", [1e-5, 1e-4, 1e-3])
+def test_fast_directions_that_die_out_are_no_end(slow):
+    """Two changes of a run that begins near a ridge look as if there were no more."""
+    epochs = np.arange(3000)
+    for fast in (1e-3, 1e-2, 1e-1, 1.0):
+        gaps = fast * np.exp(-2.3 * epochs) + slow * np.exp(-epochs / 100)
+        assert gap_at_the_stop(gaps, monotone=True) <= 1.0
+        ends = [n for n in range(3, 60) if _left_to_gain(-gaps[:n]) < EXACT.tol]
+        if fast == 1e-1 and slow == 1e-5:  # two changes alone are deceived
+            assert gaps[ends[0] - 1] > 3 * EXACT.tol
 
 
 def test_slowest_of_two_rates_counts():

@@ -1,0 +1,238 @@
+"""Mixtures of an emission as an emission."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.emissions.base import Emission, left_alive, something_observed
+
+__all__ = ["Mixture", "MixtureParams"]
+
+
+class MixtureParams(NamedTuple):
+    """Parameters of a mixture in each state.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (K, M)
+        Weights of the components of each state.
+    components : NamedTuple
+        Parameters of the components, those of the first state first: K * M in all.
+    degenerate : int
+        States that were kept because they had lost all their data, and components that
+        were floored or kept, in the last M-step.
+    """
+
+    weights: np.ndarray
+    components: Any
+    degenerate: int = 0
+
+
+class Mixture(Emission):
+    """Rows with a mixture of distributions in each state.
+
+    With Gaussian components this makes a hidden Markov model whose states have
+    densities of any shape (GMM-HMM).
+
+    Parameters
+    ----------
+    emission : Emission
+        Distribution of a row given its component.
+    n_components : int, default=2
+        Components of each state.
+    random_state : int, default=0
+        Seed of the clusters from which components start.
+
+    See Also
+    --------
+    sktem.HiddenMarkovModel : Sequences of rows.
+
+    References
+    ----------
+    B.-H. Juang, S. E. Levinson and M. M. Sondhi, Maximum likelihood estimation for
+    multivariate mixture observations of Markov chains, IEEE Transactions on Information
+    Theory 32, 1986.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem.emissions import Gaussian, Mixture
+    >>> X = np.array([[0.0], [0.2], [5.0], [5.2], [20.0], [20.2], [30.0], [30.2]])
+    >>> R = np.repeat(np.eye(2), 4, axis=0)
+    >>> emission = Mixture(Gaussian("tied"), 2)
+    >>> params = emission.start(X, R)
+    >>> np.sort(params.components.means.ravel()).round(1)
+    array([ 0.1,  5.1, 20.1, 30.1])
+    """
+
+    def __init__(self, emission, n_components=2, random_state=0):
+        self.emission = emission
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def check(self, X):
+        """Raise for values, or settings, that are out of range."""
+        if not isinstance(self.emission, Emission):
+            raise TypeError(
+                f"Mixture takes an emission of components, got {self.emission!r}"
+            )
+        if not (isinstance(self.n_components, (int, np.integer))) or (
+            self.n_components < 1
+        ):
+            raise ValueError(
+                f"n_components of Mixture must be a positive integer, got "
+                f"{self.n_components!r}"
+            )
+        self.emission.check(X)
+
+    def start(self, X, R):
+        """Return components from clusters of the rows of each state."""
+        K, M = R.shape[1], self.n_components
+        X, R = something_observed(np.asarray(X, dtype=np.float64), R)
+        values = _scaled(X)
+        W = np.zeros((len(X), K, M))
+        for k in range(K):
+            labels = self._clusters(values, R[:, k])
+            # A little of every component, so that none begins without data.
+            W[:, k] = R[:, k, None] * (0.02 / M)
+            W[np.arange(len(X)), k, labels] += 0.98 * R[:, k]
+        components = self.emission.start(X, W.reshape(len(X), K * M))
+        weights = _shares(W.sum(axis=0), np.full((K, M), 1.0 / M))[0]
+        return MixtureParams(weights, components)
+
+    def _clusters(self, values, weights):
+        """Return the cluster of each row, by rows that have weights."""
+        M = self.n_components
+        used = np.flatnonzero(weights > 0)
+        distinct = len(np.unique(values[used], axis=0)) if len(used) else 0
+        if distinct < M or M == 1:
+            return np.arange(len(values)) % M
+        kmeans = KMeans(M, n_init=3, random_state=self.random_state)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            kmeans.fit(values[used], sample_weight=weights[used])
+        return kmeans.predict(values)
+
+    def _joint(self, X, params):
+        """Return log-densities of rows and components, (n, K, M)."""
+        K, M = params.weights.shape
+        L = self.emission.log_density(X, params.components).reshape(len(X), K, M)
+        with np.errstate(divide="ignore"):
+            return L + np.log(params.weights)
+
+    def log_density(self, X, params):
+        """Return the log-density of each row in each state."""
+        X = np.asarray(X, dtype=np.float64)
+        found = logsumexp(self._joint(X, params), axis=2)
+        # Weights sum to 1 up to rounding.
+        found[np.isnan(X).all(axis=1)] = 0.0
+        return found
+
+    def _by_component(self, X, R, params):
+        """Return the weights of rows for each component, (n, K * M)."""
+        joint = self._joint(X, params)
+        largest = joint.max(axis=2, keepdims=True)
+        joint -= np.where(np.isfinite(largest), largest, 0.0)
+        shares = np.exp(joint)
+        total = shares.sum(axis=2, keepdims=True)
+        impossible = ~(total > 0)
+        shares = np.where(impossible, params.weights, shares)
+        shares /= np.where(impossible, 1.0, total)
+        return (R[:, :, None] * shares).reshape(len(X), R.shape[1] * self.n_components)
+
+    def statistics(self, X, R, params):
+        """Return the expected masses and statistics of the components."""
+        X, R = something_observed(np.asarray(X, dtype=np.float64), R)
+        W = self._by_component(X, R, params)
+        components = self.emission.statistics(X, W, params.components)
+        return np.concatenate([W.sum(axis=0), components])
+
+    def maximize(self, s, params):
+        """Return shares of the masses, and the M-step of the components."""
+        K, M = params.weights.shape
+        weights, lost = _shares(s[: K * M].reshape(K, M), params.weights)
+        components = self.emission.maximize(s[K * M :], params.components)
+        lost += self.emission.degeneracies(components)
+        return MixtureParams(weights, components, lost)
+
+    def project(self, s, params=None):
+        """Return masses that are not negative, and projected statistics."""
+        if params is None:
+            raise ValueError("statistics of Mixture are projected given params")
+        count = params.weights.size
+        components, left = self.emission.project(s[count:], params.components)
+        negative = bool((s[:count] < 0).any())
+        if not (left or negative):
+            return s, False
+        return np.concatenate([np.maximum(s[:count], 0.0), components]), True
+
+    def penalty(self, params):
+        """Return the penalty of the components."""
+        return self.emission.penalty(params.components)
+
+    def expected(self, X, R, params):
+        """Return rows with conditional means where nothing is observed."""
+        W = self._by_component(np.asarray(X, dtype=np.float64), R, params)
+        return self.emission.expected(X, W, params.components)
+
+    def draw(self, X, states, params, rng):
+        """Return rows with draws where nothing is observed."""
+        X = np.asarray(X, dtype=np.float64)
+        M = self.n_components
+        R = np.eye(len(params.weights))[states]
+        shares = self._by_component(X, R, params)
+        shares = shares.reshape(len(X), len(params.weights), M)
+        chosen = _chosen(shares[np.arange(len(X)), states], rng)
+        return self.emission.draw(X, states * M + chosen, params.components, rng)
+
+    def sample(self, params, states, rng):
+        """Draw a row for each of the given states."""
+        chosen = _chosen(params.weights[states], rng)
+        states = states * self.n_components + chosen
+        return self.emission.sample(params.components, states, rng)
+
+    def mean(self, params):
+        """Return the mean of each state."""
+        K, M = params.weights.shape
+        means = self.emission.mean(params.components).reshape(K, M, -1)
+        return (params.weights[:, :, None] * means).sum(axis=1)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of weights and parameters of components."""
+        M = self.n_components
+        components = None if params is None else params.components
+        return K * (M - 1) + self.emission.n_parameters(K * M, d, components)
+
+    def marginal(self, params, columns):
+        """Return the same weights with components of some columns."""
+        components = self.emission.marginal(params.components, columns)
+        return params._replace(components=components)
+
+
+def _shares(masses, before):
+    """Return shares of the masses of each state, and how many states have none."""
+    masses = np.maximum(masses, 0.0)
+    alive, lost = left_alive(masses.sum(axis=1))
+    totals = masses.sum(axis=1, keepdims=True)
+    shares = masses / np.where(alive[:, None], totals, 1.0)
+    return np.where(alive[:, None], shares, before), lost
+
+
+def _scaled(X):
+    """Return columns of equal spread, with means where nothing is observed."""
+    mean = np.nanmean(np.where(np.isnan(X).all(axis=0), 0.0, X), axis=0)
+    values = np.where(np.isnan(X), 0.0, X - mean)
+    spread = values.std(axis=0)
+    return values / np.where(spread > 0, spread, 1.0)
+
+
+def _chosen(weights, rng):
+    """Draw a component for each row of weights."""
+    limits = weights.cumsum(axis=1)
+    return (rng.random(len(limits))[:, None] * limits[:, -1:] >= limits).sum(axis=1)
