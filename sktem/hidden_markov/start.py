@@ -59,7 +59,7 @@ class Run(NamedTuple):
         Whether a pass gains nothing.
     sound : bool
         Whether all states have rows enough not to collapse on them.
-    count : int
+    n_met : int
         Runs that have come here.
     """
 
@@ -67,7 +67,7 @@ class Run(NamedTuple):
     params: HiddenMarkovParams
     ended: bool = False
     sound: bool = True
-    count: int = 1
+    n_met: int = 1
 
 
 class Start(NamedTuple):
@@ -138,7 +138,7 @@ def best_start(model, X, given, rng, search=None, complete=False):
         runs = _distinct(runs, search)
     best = runs[0]
     lead = best.objective - runs[1].objective if len(runs) > 1 else 0.0
-    doubtful = best.count == 1 and search.apart < lead < np.inf
+    doubtful = best.n_met == 1 and search.apart < lead < np.inf
     return Start(best.params, lead if doubtful else 0.0, n_runs)
 
 
@@ -166,7 +166,7 @@ def _few_sequences(X, most, rng):
 
 def _continued(model, X, run, passes, search):
     """Continue a run by passes of EM, until they gain nothing."""
-    objective, params, ended, sound, count = run
+    objective, params, ended, sound, n_met = run
     for _ in range(0 if ended else passes):
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -179,7 +179,7 @@ def _continued(model, X, run, passes, search):
         ended = objective - before < search.settled
         if ended:
             break
-    return Run(objective, params, ended, sound, count)
+    return Run(objective, params, ended, sound, n_met)
 
 
 def _distinct(runs, search):
@@ -190,7 +190,8 @@ def _distinct(runs, search):
     found: list[Run] = []
     for run in sorted(runs, key=lambda run: (not run.sound, -run.objective)):
         if found and abs(found[-1].objective - run.objective) < search.same:
-            found[-1] = found[-1]._replace(count=found[-1].count + run.count)
+            met = found[-1].n_met + run.n_met
+            found[-1] = found[-1]._replace(n_met=met)
         else:
             found.append(run)
     return found
