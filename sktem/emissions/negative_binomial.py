@@ -48,12 +48,12 @@ class NegativeBinomial(Emission):
     The derivative of the log-likelihood in a size r is ``A(r) - log(1 + mu / r)``, with
     the mean A of ``digamma(x + r) - digamma(r)``. The statistics are A and its slope at
     the current size, and the logarithm of that size: of rows that were visited at
-    different sizes, the mean of A is that at their mean, to first order. A lies above the hyperbola with this value and slope, and below
-    the linear function of ``1 / r`` with this value and slope; the M-step takes A for
-    the first one where it has to increase r, and for the second one where it has to
-    decrease it. Thus no step decreases the likelihood, and steps end as fast as
-    Newton's. Where counts vary less than their mean, sizes go to 1e7, which is a
-    Poisson distribution.
+    different sizes, the mean of A is that at their mean, to first order. A lies above
+    the hyperbola with this value and slope, and below the linear function of ``1 / r``
+    with this value and slope; the M-step takes A for the first one where it has to
+    increase r, and for the second one where it has to decrease it. Thus no step
+    decreases the likelihood, and steps end as fast as Newton's. Where counts vary less
+    than their mean, sizes go to 1e7, which is a Poisson distribution.
 
     See Also
     --------

@@ -146,9 +146,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         Step gamma of the stochastic approximation. "auto": 1 with exact posterior
         probabilities, ``k ** -0.5`` with draws ("saem" on rows with holes: 1 for 50
         passes or half of ``max_iter``, then ``k ** -0.6``), ``(k + 2) ** -0.6`` for
-        "online" (with small batches ``(k + k_0) ** -0.6``, so that the first step is not above
-        ``batch_size`` over the number of parameters), and ``(k + 2) ** -0.5`` in
-        ``partial_fit``. A constant forgets the past.
+        "online" (with small batches ``(k + k_0) ** -0.6``, so that the first step is
+        not above ``batch_size`` over the number of parameters), and ``(k + 2) ** -0.5``
+        in ``partial_fit``. A constant forgets the past.
     average : bool, int, "tail", "random" or "auto", default="auto"
         Returned iterate: False is the last; an integer is the average of the statistics
         from that epoch on (True means 1; on a stream it counts batches); "tail" is a
@@ -164,8 +164,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         The other solvers stop when it has not risen by ``tol`` for
         ``n_iter_no_change`` epochs on a fixed sample of rows; "online" and solvers with
         draws then go on with passes of "em", unless ``average`` is set, as their last
-        steps leave noise in the parameters. 0 means never. The default is smaller than scikit-learn's 1e-3,
-        which stops up to 0.02 nats per row short.
+        steps leave noise in the parameters. 0 means never. The default is smaller than
+        scikit-learn's 1e-3, which stops up to 0.02 nats per row short.
     n_iter_no_change : int, default=3
         See ``tol``.
     prior : GaussianMixturePrior or None, default=None
