@@ -16,6 +16,7 @@ _PUBLIC = {
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
     "GaussianMixturePrior": "sktem.mixture.prior",
+    "GaussianMixtureRegressor": "sktem.mixture.regressor",
     "HiddenMarkovModel": "sktem.hidden_markov.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
@@ -60,6 +61,9 @@ if TYPE_CHECKING:
     )
     from sktem.mixture.imputer import MixtureImputer as MixtureImputer
     from sktem.mixture.prior import GaussianMixturePrior as GaussianMixturePrior
+    from sktem.mixture.regressor import (
+        GaussianMixtureRegressor as GaussianMixtureRegressor,
+    )
     from sktem.progress import show_progress as show_progress
     from sktem.regression.ard_logistic import (
         ARDLogisticClassifier as ARDLogisticClassifier,

@@ -15,6 +15,7 @@ from sktem import (
     ARDLogisticClassifier,
     BoltzmannMachineClassifier,
     BoltzmannMachineRegressor,
+    GaussianMixtureRegressor,
     NonlinearMixedEffectsRegressor,
     RobustPoissonRegressor,
 )
@@ -34,6 +35,7 @@ REGRESSORS = [
 ]
 CLASSIFIER = ARDLogisticClassifier(max_iter=25, n_posterior_draws=100)
 MACHINE = BoltzmannMachineClassifier(n_hidden=4)
+CONDITIONED = GaussianMixtureRegressor(2, n_init=1)
 OUTPUTS = BoltzmannMachineRegressor(n_hidden=2, tol=0.01, random_state=0)
 STRICT = (
     {"xfail_strict": True}
@@ -48,14 +50,14 @@ def names_of(estimator):
 
 
 @parametrize_with_checks(
-    [*REGRESSORS, CLASSIFIER, MACHINE, OUTPUTS],
+    [*REGRESSORS, CLASSIFIER, MACHINE, OUTPUTS, CONDITIONED],
     expected_failed_checks=lambda estimator: {},
     **STRICT,
 )
 def test_estimator_check(estimator, check):
     with warnings.catch_warnings():
         # Outputs of some checks are functions of the inputs, and rows few.
-        if estimator is OUTPUTS:
+        if estimator in (OUTPUTS, CONDITIONED):
             warnings.simplefilter("ignore", FitWarning)
         check(estimator)
 

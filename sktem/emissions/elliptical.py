@@ -273,10 +273,14 @@ def conditional_moments(covariance_type, params, columns, values, others):
         return params.means[:, others], covariances
     fill = Completion(params, columns, others)
     shifts = (values - params.means[:, columns])[:, None, :] @ fill.slopes
-    spreads = (fill.spreads + np.swapaxes(fill.spreads, 1, 2)) / 2
+    # What is known exactly has no variance but rounding, whatever the units.
+    widths = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))
+    units = np.broadcast_to(
+        widths[..., :, None] * widths[..., None, :], fill.spreads.shape
+    )
+    spreads = (fill.spreads + np.swapaxes(fill.spreads, 1, 2)) / (2 * units)
     structure = COVARIANCES["full"](len(spreads), len(others))
-    # What is known exactly has no variance but rounding.
-    spreads, _ = structure.repair(spreads, 0.0, 1e-13)
+    spreads = structure.repair(spreads, 0.0, 1e-13)[0] * units
     spreads = spreads if covariance_type == "full" else spreads[0]
     return params.means[:, others] + shifts[:, 0], spreads
 

@@ -18,6 +18,7 @@ def chosen_columns(columns, n_features, names=None) -> np.ndarray:
     ValueError
         If a column is unknown or there twice, or there are none.
     """
+    columns = list(columns) if isinstance(columns, (range, tuple)) else columns
     if names is not None and not callable(columns):
         asked = np.ravel(np.asarray(columns, dtype=object)).tolist()
         if asked and all(isinstance(name, str) for name in asked):

@@ -1,0 +1,488 @@
+"""Regression by a Gaussian mixture of inputs and outputs together."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.emissions.base import bisected
+from sktem.emissions.elliptical import Completion
+from sktem.emissions.patterns import Pattern, patterns_of
+from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.runs import unchanged_by_errors
+from sktem.exceptions import FitWarning
+from sktem.links import DocumentationLinkMixin
+from sktem.mixture.emission_model import drawing_generator, drawn_states
+from sktem.mixture.scaled import ScaledMixture
+from sktem.validation import validate_data
+
+__all__ = ["GaussianMixtureRegressor"]
+
+#: Numbers of a temporary array of a block of rows.
+VALUES_PER_BLOCK = 1 << 18
+
+
+class RegressionPrior(NamedTuple):
+    """How strongly covariances are drawn towards that of all rows.
+
+    Attributes
+    ----------
+    per_column : float
+        Rows for each column beyond an input and an output, which few rows can
+        correlate by chance.
+    least : float
+        Rows whatever the columns: no component shrinks to a point.
+    """
+
+    per_column: float = 0.5
+    least: float = 0.01
+
+    def rows(self, n_columns):
+        """Return the weight of the prior, in rows."""
+        return self.per_column * max(n_columns - 2, 0) + self.least
+
+
+PRIOR = RegressionPrior()
+
+
+class _Outputs(NamedTuple):
+    """Mixtures of the outputs given inputs: of rows in which the same are known."""
+
+    rows: np.ndarray
+    weights: np.ndarray
+    means: np.ndarray
+    covariances: np.ndarray
+
+    def mean(self):
+        """Return the means, (n, m)."""
+        return np.einsum("nk,nkm->nm", self.weights, self.means)
+
+    def std(self):
+        """Return the standard deviations, (n, m)."""
+        within = np.diagonal(self.covariances, axis1=1, axis2=2)
+        between = (self.means - self.mean()[:, None]) ** 2
+        variances = np.einsum("nk,nkm->nm", self.weights, within + between)
+        return np.sqrt(np.maximum(variances, 0.0))
+
+    def quantiles(self, shares):
+        """Return quantiles, (n, m, q)."""
+        within = np.diagonal(self.covariances, axis1=1, axis2=2)
+        widths = np.sqrt(np.maximum(within, 0.0))[None, :, :, None]
+        means, weights = self.means[..., None], self.weights[:, :, None, None]
+        # That of a mixture is between those of its components.
+        own = means + widths * ndtri(shares)
+        safe = np.where(widths > 0, widths, 1.0)
+
+        def short(values):
+            z = (values[:, None] - means) / safe
+            reached = np.where(widths > 0, ndtr(z), z >= 0)
+            return shares - (weights * reached).sum(axis=1)
+
+        return bisected(short, own.min(axis=1), own.max(axis=1))
+
+    def draws(self, n_samples, rng):
+        """Return draws, (n, n_samples, m)."""
+        n, _, m = self.means.shape
+        values, vectors = np.linalg.eigh(self.covariances)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
+        rows = np.repeat(np.arange(n), n_samples)
+        states = drawn_states(self.weights[rows], rng)
+        found = self.means[rows, states]
+        noise = rng.standard_normal(found.shape)
+        for k in np.unique(states):
+            own = states == k
+            found[own] += noise[own] @ roots[k].T
+        return found.reshape(n, n_samples, m)
+
+
+class GaussianMixtureRegressor(
+    RegressorMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
+):
+    """Regression by conditioning a Gaussian mixture of inputs and outputs.
+
+    A Gaussian mixture is fitted to the columns of X and y together. Given inputs, the
+    distribution of the outputs is again a mixture, of linear regressions whose weights
+    depend on the inputs: it may bend, be wider in some places than in others, and have
+    several modes. All answers are exact for it. Inputs that are NaN have not been
+    observed and are integrated out, in `fit` and in every answer; so are outputs in
+    `fit`. Neither scales nor offsets of columns and outputs matter.
+
+    Parameters
+    ----------
+    n_components : int, default=5
+        Number of components.
+    covariance_type : {"full", "tied", "diag"}, default="full"
+        One matrix each, one matrix for all, or no correlations: then means are
+        averages of a constant for each component.
+    prior_rows : float or "auto", default="auto"
+        Weight, in rows, of a prior on the covariances of components, towards that of
+        all rows, so that few rows are drawn towards one linear regression. "auto" is
+        half a row for each column beyond two, outputs included, plus 0.01; 0 is none.
+    init_params : str or callable, default="k-means++"
+        The start, see :class:`StochasticEMGaussianMixture`; distances are those of
+        standardised columns and outputs.
+    n_init : int, default=5
+        Number of starts; the run with the best lower bound is kept.
+    max_iter : int, default=1000
+        Passes over the data, at most.
+    tol : float, default=1e-5
+        Threshold of convergence, in nats per row.
+    n_jobs : int or None, default=None
+        Threads of the E-step.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the starts and of draws.
+
+    Attributes
+    ----------
+    mixture_ : StochasticEMGaussianMixture
+        The mixture of inputs and outputs, in this order and in their units.
+    n_outputs_ : int
+        Number of outputs.
+    converged_ : bool
+        Whether the fit stopped by itself; set by `fit`.
+    n_iter_ : int
+        Passes over the data; set by `fit`.
+    n_features_in_ : int
+        Number of inputs.
+    feature_names_in_ : ndarray of str
+        Names of the inputs, if X is a data frame.
+
+    See Also
+    --------
+    StochasticEMGaussianMixture.condition : The mixture of some columns given others.
+    BoltzmannMachineRegressor : Outputs given inputs, which are not modelled.
+
+    References
+    ----------
+    Z. Ghahramani and M. I. Jordan, Supervised learning from incomplete data via an EM
+    approach, NIPS 6, 1994.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import GaussianMixtureRegressor
+    >>> X = np.linspace(-5, 5, 200)[:, None]
+    >>> y = np.abs(X[:, 0])
+    >>> regressor = GaussianMixtureRegressor(2, random_state=0).fit(X, y)
+    >>> regressor.predict([[-4.0], [4.0]]).round(1)
+    array([4., 4.])
+    """
+
+    def __init__(
+        self,
+        n_components=5,
+        *,
+        covariance_type="full",
+        prior_rows="auto",
+        init_params="k-means++",
+        n_init=5,
+        max_iter=1000,
+        tol=1e-5,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.prior_rows = prior_rows
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: several outputs, and NaN in X."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+    # Learning -------------------------------------------------------------------
+
+    @unchanged_by_errors
+    def fit(self, X, y, sample_weight=None):
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not observed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs; NaN is not observed.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Non-negative weights; a weight means repetition.
+
+        Returns
+        -------
+        GaussianMixtureRegressor
+            The fitted estimator.
+        """
+        rows, weights = self._rows(X, y, sample_weight, reset=True)
+        self._scaled = self._new_mixture(rows, weights).fit(rows, weights)
+        learner = self._scaled.learner
+        self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
+        return self
+
+    @unchanged_by_errors
+    def partial_fit(self, X, y, sample_weight=None):
+        """Learn from a chunk of a stream, with constant memory.
+
+        Units are those of the first rows, which are kept until there are enough for a
+        start: see :meth:`StochasticEMGaussianMixture.partial_fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not observed.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Outputs; NaN is not observed.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Non-negative weights.
+
+        Returns
+        -------
+        GaussianMixtureRegressor
+            The estimator, ready to predict.
+        """
+        first = not hasattr(self, "_scaled")
+        rows, weights = self._rows(X, y, sample_weight, reset=first)
+        if first:
+            self._scaled = self._new_mixture(None, None)
+        self._scaled.partial_fit(rows, weights)
+        return self
+
+    def _rows(self, X, y, sample_weight, reset):
+        """Return inputs and outputs side by side, and weights."""
+        self._check_parameters()
+        if y is None:
+            raise ValueError(
+                "This GaussianMixtureRegressor estimator requires y to be passed, but "
+                "the target y is None"
+            )
+        X = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        y = check_array(
+            y,
+            dtype=np.float64,
+            ensure_2d=False,
+            ensure_all_finite="allow-nan",
+            input_name="y",
+        )
+        check_consistent_length(X, y)
+        Y = y.reshape(len(y), -1)
+        if reset:
+            self.n_outputs_, self._is_flat = Y.shape[1], y.ndim == 1
+        elif Y.shape[1] != self.n_outputs_:
+            raise ValueError(
+                f"y has {Y.shape[1]} outputs, but the fit has seen {self.n_outputs_}"
+            )
+        rows = np.column_stack([X, Y])
+        if sample_weight is None:
+            return rows, None
+        weights = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, ensure_non_negative=True
+        )
+        return rows[weights > 0], weights[weights > 0]
+
+    def _check_parameters(self):
+        check_number("n_components", self.n_components, Integral, 1)
+        check_number("n_init", self.n_init, Integral, 1)
+        check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
+        if self.prior_rows != "auto":
+            check_number("prior_rows", self.prior_rows, Real, 0)
+
+    def _new_mixture(self, rows, weights):
+        """Return what learns; a fit warns if its rows are few."""
+        K, p = self.n_components, self.n_features_in_ + self.n_outputs_
+        if rows is not None:
+            total = len(rows) if weights is None else weights.sum()
+            distinct = len(np.unique(rows, axis=0)) if len(rows) <= 10 * K else K
+            if distinct < K:
+                warn_user(
+                    f"n_components={K} is more than the {distinct} distinct rows: "
+                    f"{distinct} components are fitted.",
+                    FitWarning,
+                )
+                K = distinct
+            elif total < K * (p + 1):
+                warn_user(
+                    f"{total:g} rows are few for {K} components of {p} columns and "
+                    "outputs: take fewer components, or a larger prior_rows.",
+                    FitWarning,
+                )
+        settings = {
+            "n_components": K,
+            "covariance_type": self.covariance_type,
+            "init_params": self.init_params,
+            "n_init": self.n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
+        prior = PRIOR.rows(p) if self.prior_rows == "auto" else self.prior_rows
+        # An input that has not varied says nothing, an output is what it was.
+        constant = np.repeat([1e6, 1e-9], [self.n_features_in_, self.n_outputs_])
+        return ScaledMixture(settings, prior_rows=prior, constant=constant)
+
+    # Answers --------------------------------------------------------------------
+
+    @property
+    def mixture_(self):
+        """The mixture of inputs and outputs, in this order and in their units."""
+        check_is_fitted(self, "n_outputs_")
+        return self._scaled.mixture
+
+    def _outputs(self, X):
+        """Yield the mixtures of the outputs of blocks of rows."""
+        mixture = self.mixture_
+        X = validate_data(
+            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        d, m = self.n_features_in_, self.n_outputs_
+        model, params = mixture._as_emissions()
+        own = params.emission
+        K = len(own.means)
+        full = model.emission.structure(K, d + m).full(own.covariances)
+        own = own._replace(covariances=full)
+        inputs, outputs = mixture.marginal(np.arange(d)), np.arange(d, d + m)
+        size = max(1, VALUES_PER_BLOCK // (K * max(m, d)))
+        nothing = np.empty(0, dtype=np.intp)
+        for start in range(0, len(X), size):
+            block = X[start : start + size]
+            empty = np.flatnonzero(np.isnan(block).all(axis=1))
+            patterns = list(patterns_of(block))
+            if len(empty):
+                patterns.append(Pattern(empty, nothing, nothing))
+            for pattern in patterns:
+                rows = np.arange(len(block))[pattern.rows]
+                known = block[rows]
+                fill = Completion(own, pattern.observed, outputs)
+                means = [fill.expected(known, own.means[k], k) for k in range(K)]
+                yield _Outputs(
+                    start + rows,
+                    inputs.predict_proba(known),
+                    np.stack(means, axis=1),
+                    fill.spreads,
+                )
+
+    def _collected(self, X, answer):
+        """Return answers to all rows, in order; of one output without its axis."""
+        parts = [(part.rows, answer(part)) for part in self._outputs(X)]
+        rows = np.concatenate([rows for rows, _ in parts])
+        return np.concatenate([values for _, values in parts])[np.argsort(rows)]
+
+    def predict(self, X):
+        """Return the means of the outputs given inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not known.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Means.
+        """
+        found = self._collected(X, _Outputs.mean)
+        return found[:, 0] if self._is_flat else found
+
+    def predict_std(self, X):
+        """Return the standard deviations of the outputs given inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not known.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Standard deviations of new outputs: those of noise are included.
+        """
+        found = self._collected(X, _Outputs.std)
+        return found[:, 0] if self._is_flat else found
+
+    def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
+        """Return quantiles of each output given inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not known.
+        quantiles : float or array-like of shape (n_quantiles,), \
+                default=(0.05, 0.5, 0.95)
+            Probabilities between 0 and 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples[, n_outputs][, n_quantiles])
+            Quantiles: without the axis of the outputs if y had one dimension, and
+            without that of the quantiles if one number is given.
+        """
+        shares = np.asarray(quantiles, dtype=np.float64)
+        if shares.ndim > 1 or not ((shares > 0) & (shares < 1)).all():
+            raise ValueError(
+                f"quantiles must be numbers between 0 and 1, got {quantiles!r}"
+            )
+        flat = np.atleast_1d(shares)
+        found = self._collected(X, lambda part: part.quantiles(flat))
+        found = found[:, 0] if self._is_flat else found
+        return found[..., 0] if shares.ndim == 0 else found
+
+    def sample(self, X, n_samples=1):
+        """Draw outputs given inputs.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Inputs; NaN is not known.
+        n_samples : int, default=1
+            Draws for each row.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_samples) or (n_rows, n_samples, n_outputs)
+            Draws.
+        """
+        check_number("n_samples", n_samples, Integral, 1)
+        rng = drawing_generator(self.random_state)
+        found = self._collected(X, lambda part: part.draws(n_samples, rng))
+        return found[..., 0] if self._is_flat else found
+
+    def score_samples(self, X, y=None):
+        """Return log-densities of outputs given inputs, or of inputs alone.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Inputs; NaN is not known.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs) or None, \
+                default=None
+            Outputs; NaN is not known. None asks for the density of the inputs, which
+            is low where predictions extrapolate.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities.
+        """
+        inputs = self.mixture_.marginal(np.arange(self.n_features_in_))
+        if y is None:
+            X = validate_data(
+                self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+            )
+            return inputs.score_samples(X)
+        rows, _ = self._rows(X, y, None, reset=False)
+        joint = self.mixture_.score_samples(rows)
+        return joint - inputs.score_samples(rows[:, : self.n_features_in_])

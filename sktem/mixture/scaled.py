@@ -1,0 +1,153 @@
+"""A Gaussian mixture whose result does not depend on the units of the columns."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.exceptions import FitWarning
+from sktem.mixture.emission_model import EmissionMixtureParams
+from sktem.mixture.estimator import StochasticEMGaussianMixture
+from sktem.mixture.stream import FIRST_ROWS
+
+__all__ = ["ScaledMixture"]
+
+
+class PooledFit(NamedTuple):
+    """How exactly the covariance of all rows is known: rows with holes take passes."""
+
+    tol: float = 1e-4
+    max_iter: int = 50
+
+
+POOLED = PooledFit()
+
+#: A standard deviation below this share of the mean is a rounding error.
+ROUNDING = 1e-12
+
+
+class ScaledMixture:
+    """Mixture of columns that are divided by their standard deviations.
+
+    On a stream, these are those of the first rows, which are kept until there are
+    enough for a start.
+
+    Parameters
+    ----------
+    settings : dict
+        Parameters of the mixture.
+    prior_share : float
+        Weight of a prior on covariances, towards that of all rows, as a share of the
+        data.
+    prior_rows : float
+        The same, in rows.
+    constant : float or ndarray of shape (n_columns,)
+        What columns without variance are divided by, times the size of their value if
+        that is above 1.
+    """
+
+    def __init__(self, settings, *, prior_share=0.0, prior_rows=0.0, constant=1.0):
+        self.settings = settings
+        self.prior_share, self.prior_rows = prior_share, prior_rows
+        self.constant = constant
+        self.learner: Any = None
+        self.kept: list[tuple[np.ndarray, np.ndarray]] = []
+        self._found: Any = None
+
+    def fit(self, rows, weights=None):
+        """Learn from rows, whatever has been learned before."""
+        self.kept, self.learner, self._found = [], None, None
+        weights = np.ones(len(rows)) if weights is None else weights
+        self.learner = self._fitted(rows, weights)
+        return self
+
+    def partial_fit(self, rows, weights=None):
+        """Learn from a chunk of a stream."""
+        self._found = None
+        weights = np.ones(len(rows)) if weights is None else weights
+        if self.learner is None:
+            self.kept.append((rows, weights))
+            needed = FIRST_ROWS.needed(self.settings["n_components"], rows.shape[1])
+            if sum(len(kept) for kept, _ in self.kept) < needed:
+                return self
+            rows, weights = self._joined()
+            self.kept = []
+            self.learner = self._new_learner(rows, weights)
+        self.learner.partial_fit(self._scaled(rows), sample_weight=weights)
+        return self
+
+    @property
+    def mixture(self):
+        """The fitted mixture, in the units of the data."""
+        if self._found is None:
+            learner = self.learner
+            if learner is None:  # what `fit` would learn from the rows so far
+                learner = self._fitted(*self._joined())
+            self._found = self._in_units(learner)
+        return self._found
+
+    def _joined(self):
+        """Return the rows that are kept, and their weights."""
+        rows, weights = zip(*self.kept, strict=True)
+        return np.concatenate(rows), np.concatenate(weights)
+
+    def _scaled(self, rows):
+        """Return rows in standard deviations from the mean."""
+        return (rows - self.shift) / self.scale
+
+    def _fitted(self, rows, weights):
+        """Return a mixture that is fitted to scaled rows."""
+        learner = self._new_learner(rows, weights)
+        with warnings.catch_warnings():
+            # Only constant columns have no variance but reg_covar in these units.
+            warnings.filterwarnings("ignore", "reg_covar=", FitWarning)
+            return learner.fit(self._scaled(rows), sample_weight=weights)
+
+    def _new_learner(self, rows, weights):
+        """Return a mixture for rows like these, which give the units."""
+        W = np.where(np.isnan(rows), 0.0, weights[:, None])
+        total = np.maximum(W.sum(axis=0), 1e-300)
+        values = np.nan_to_num(rows)
+        self.shift = (W * values).sum(axis=0) / total
+        variances = (W * (values - self.shift) ** 2).sum(axis=0) / total
+        scale = np.sqrt(variances)
+        flat = scale <= ROUNDING * np.abs(self.shift)
+        size = np.maximum(np.abs(self.shift), 1.0)
+        self.scale = np.where(flat, self.constant * size, scale)
+        share = self.prior_share + self.prior_rows / max(weights.sum(), 1e-300)
+        learner = StochasticEMGaussianMixture(**self.settings)
+        if share:
+            # A component that the prior leaves without rows stays, as a background.
+            learner.weight_concentration = 1 / max(weights.sum(), 1.0)
+            learner.covariance_prior = self._pooled(rows, weights)
+            learner.covariance_prior_strength = share
+        return learner
+
+    def _pooled(self, rows, weights):
+        """Return the covariance of all rows, in the units of the mixture."""
+        one = StochasticEMGaussianMixture(tol=POOLED.tol, max_iter=POOLED.max_iter)
+        with warnings.catch_warnings():
+            # A prior need not be exact, and columns may depend on each other.
+            warnings.simplefilter("ignore", (FitWarning, ConvergenceWarning))
+            one.fit(self._scaled(rows), sample_weight=weights)
+        # Without reg_covar, which would make small components wider.
+        return one.covariances_[0] - one.reg_covar * np.eye(rows.shape[1])
+
+    def _in_units(self, learner):
+        """Return a mixture of unscaled rows."""
+        _, params = learner._as_emissions()
+        own, scale = params.emission, self.scale
+        means = self.shift + scale * own.means
+        if own.covariances.ndim > 1 and learner.covariance_type == "diag":
+            matrices = own.covariances * scale**2, own.precisions_cholesky / scale
+        else:
+            covariances = own.covariances * scale[:, None] * scale
+            matrices = covariances, own.precisions_cholesky / scale[:, None]
+        found = GaussianParams(means, *matrices, self.shift)
+        params = EmissionMixtureParams(params.weights, found)
+        emission = Gaussian(learner.covariance_type)
+        return learner._of_columns(emission, params, np.arange(len(scale)))

@@ -1,0 +1,171 @@
+"""Regression by conditioning a Gaussian mixture."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from sktem import GaussianMixtureRegressor
+from sktem.exceptions import FitWarning
+
+
+def waves(n=400, seed=0, n_features=2):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-4, 4, size=(n, n_features))
+    return X, np.sin(X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = waves()
+    return GaussianMixtureRegressor(6, random_state=0).fit(X, y), X, y
+
+
+def test_answers_are_those_of_the_conditional_mixture(fitted):
+    regressor, X, y = fitted
+    grid = np.linspace(-4, 4, 4001)[:, None]
+    for row, output in zip(X[:3], y[:3], strict=True):
+        given = regressor.mixture_.condition([0, 1], row)
+        mean = given.weights_ @ given.means_[:, 0]
+        square = given.weights_ @ (given.means_**2 + given.covariances_[:, :, 0])[:, 0]
+        np.testing.assert_allclose(regressor.predict([row]), mean)
+        std = np.sqrt(square - mean**2)
+        np.testing.assert_allclose(regressor.predict_std([row]), std)
+        density = given.score_samples([[output]])
+        np.testing.assert_allclose(regressor.score_samples([row], [output]), density)
+        widths = np.sqrt(given.covariances_[:, 0, 0])
+        found = regressor.predict_quantiles([row], [0.1, 0.6])[0]
+        reached = norm.cdf(found[:, None], given.means_[:, 0], widths) @ given.weights_
+        np.testing.assert_allclose(reached, [0.1, 0.6], atol=1e-12)
+        mass = np.exp(regressor.score_samples(np.tile(row, (4001, 1)), grid))
+        np.testing.assert_allclose(np.trapezoid(mass, grid[:, 0]), 1, atol=1e-6)
+
+
+def test_unknown_inputs_are_integrated_out(fitted):
+    regressor, X, _ = fitted
+    row = [X[0, 0], np.nan]
+    given = regressor.mixture_.condition([0], row[:1]).marginal([1])
+    expected = given.weights_ @ given.means_[:, 0]
+    both = regressor.predict([X[1], row, [np.nan, np.nan]])
+    np.testing.assert_allclose(both[0], regressor.predict(X[1:2])[0])
+    np.testing.assert_allclose(both[1], expected)
+    mixture = regressor.mixture_
+    np.testing.assert_allclose(both[2], mixture.weights_ @ mixture.means_[:, 2])
+    X, y = waves(600)
+    holes = np.where(np.random.default_rng(9).random(X.shape) < 0.2, np.nan, X)
+    learned = GaussianMixtureRegressor(6, random_state=0).fit(holes, y)
+    assert learned.score(X, y) > 0.9
+
+
+def test_draws_have_the_moments(fitted):
+    regressor, X, _ = fitted
+    draws = clone(regressor).fit(*waves()).sample(X[:4], 20_000)
+    error = draws.std(axis=1) / np.sqrt(20_000)
+    assert (np.abs(draws.mean(axis=1) - regressor.predict(X[:4])) < 5 * error).all()
+    assert (np.abs(draws.mean(axis=1) - regressor.predict(X[4:8])) > 5 * error).any()
+    np.testing.assert_allclose(
+        draws.std(axis=1), regressor.predict_std(X[:4]), rtol=0.03
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_bend_without_noise_is_found(seed, scale):
+    X = np.random.default_rng(seed).uniform(-5, 5, size=(200, 1))
+    y = scale * (np.abs(X[:, 0]) + 7)
+    regressor = GaussianMixtureRegressor(2, random_state=seed).fit(X, y)
+    found = regressor.predict([[-5.0], [0.0], [5.0]]) / scale - 7
+    np.testing.assert_allclose(found, [5, 0, 5], atol=0.02)
+    assert regressor.converged_ and regressor.n_iter_ >= 1
+
+
+def test_units_do_not_matter(fitted):
+    regressor, X, y = fitted
+    other = clone(regressor).fit(X * [1e6, 1e-6] + [1e8, 0], 1e5 * y - 3)
+    found = other.predict(X * [1e6, 1e-6] + [1e8, 0])
+    np.testing.assert_allclose((found + 3) / 1e5, regressor.predict(X), atol=1e-5)
+
+
+def test_one_component_is_linear_regression():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    Y = X @ rng.normal(size=(3, 2)) + rng.normal(size=(100, 2))
+    found = GaussianMixtureRegressor(1, prior_rows=0).fit(X, Y)
+    expected = LinearRegression().fit(X, Y).predict(X)
+    np.testing.assert_allclose(found.predict(X), expected, atol=1e-4)
+    drawn = GaussianMixtureRegressor(1).fit(X, Y).predict(X)
+    np.testing.assert_allclose(drawn, expected, atol=1e-4)
+
+
+def test_outputs_keep_their_shape():
+    X, y = waves(200)
+    Y = np.column_stack([y, 1e6 * X[:, 1]])
+    regressor = GaussianMixtureRegressor(4, random_state=0).fit(X, Y)
+    assert regressor.predict(X[:5]).shape == (5, 2)
+    assert regressor.predict_std(X[:5]).shape == (5, 2)
+    assert regressor.predict_quantiles(X[:5]).shape == (5, 2, 3)
+    assert regressor.predict_quantiles(X[:5], 0.5).shape == (5, 2)
+    assert regressor.sample(X[:5], 7).shape == (5, 7, 2)
+    assert regressor.score_samples(X[:5], Y[:5]).shape == (5,)
+    assert regressor.score_samples(X[:5]).shape == (5,)
+    column = GaussianMixtureRegressor(4, random_state=0).fit(X, Y[:, :1])
+    assert column.predict(X[:5]).shape == (5, 1)
+    with pytest.raises(ValueError, match="1 outputs"):
+        regressor.partial_fit(X, y)
+
+
+def test_streams_learn_what_fits_do():
+    X, y = waves(3000)
+    stream = GaussianMixtureRegressor(6, random_state=0)
+    for start in range(0, 3000, 250):
+        stream.partial_fit(X[start : start + 250], y[start : start + 250])
+        assert np.isfinite(stream.predict(X[:2])).all()
+    assert stream.score(X, y) > 0.9
+    again = pickle.loads(pickle.dumps(stream))
+    np.testing.assert_array_equal(again.predict(X[:9]), stream.predict(X[:9]))
+    whole = GaussianMixtureRegressor(6, random_state=0).fit(X[:500], y[:500])
+    first = GaussianMixtureRegressor(6, random_state=0).partial_fit(X[:500], y[:500])
+    np.testing.assert_array_equal(first.predict(X[:9]), whole.predict(X[:9]))
+
+
+def test_constants_and_few_rows():
+    X, y = waves(100)
+    constant = GaussianMixtureRegressor(2, random_state=0).fit(X, np.full(100, 7.0))
+    np.testing.assert_allclose(constant.predict(X), 7)
+    assert (constant.predict_std(X) < 1e-6).all()
+    wide = np.column_stack([X, np.full(100, 1e6)])
+    regressor = GaussianMixtureRegressor(3, random_state=0).fit(wide, y)
+    moved = regressor.predict(wide + [0, 0, 5.0])
+    np.testing.assert_allclose(moved, regressor.predict(wide), atol=1e-6)
+    with pytest.warns(FitWarning, match="3 distinct rows"):
+        few = GaussianMixtureRegressor(5).fit(X[:3], y[:3])
+    assert np.isfinite(few.predict(X)).all()
+    with pytest.warns(FitWarning, match="rows are few"):
+        GaussianMixtureRegressor(5).fit(X[:10], y[:10])
+
+
+def test_many_columns_are_drawn_towards_one_regression():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(60, 40)), rng.normal(size=(500, 40))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        y = X[:, 0] + 0.1 * rng.normal(size=60)
+        prior = GaussianMixtureRegressor(random_state=0).fit(X, y)
+        none = GaussianMixtureRegressor(prior_rows=0, random_state=0).fit(X, y)
+    assert prior.score(new, new[:, 0]) > none.score(new, new[:, 0])
+
+
+def test_errors(fitted):
+    regressor, X, y = fitted
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        regressor.predict_quantiles(X, [0, 0.5])
+    with pytest.raises(ValueError, match="covariance_type"):
+        GaussianMixtureRegressor(covariance_type="spherical").fit(X, y)
+    with pytest.raises(ValueError, match="prior_rows"):
+        GaussianMixtureRegressor(prior_rows=-1).fit(X, y)
+    with pytest.raises(AttributeError):
+        GaussianMixtureRegressor().mixture_  # noqa: B018
