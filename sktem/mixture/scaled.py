@@ -12,6 +12,7 @@ from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_model import EmissionMixtureParams
 from sktem.mixture.estimator import StochasticEMGaussianMixture
+from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 
 __all__ = ["ScaledMixture"]
@@ -121,10 +122,12 @@ class ScaledMixture:
         share = self.prior_share + self.prior_rows / max(weights.sum(), 1e-300)
         learner = StochasticEMGaussianMixture(**self.settings)
         if share:
-            # A component that the prior leaves without rows stays, as a background.
-            learner.weight_concentration = 1 / max(weights.sum(), 1.0)
-            learner.covariance_prior = self._pooled(rows, weights)
-            learner.covariance_prior_strength = share
+            learner.prior = GaussianMixturePrior(
+                # A component that is left without rows stays, as a background.
+                weight_concentration=1 / max(weights.sum(), 1.0),
+                covariance_prior=self._pooled(rows, weights),
+                covariance_prior_strength=share,
+            )
         return learner
 
     def _pooled(self, rows, weights):
