@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 
 import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from sktem.choices import check_number
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.base import (
     LARGEST_BATCH,
@@ -26,6 +28,8 @@ from sktem.estimators.by_blocks import (
     weighted_sum,
 )
 from sktem.estimators.fit_warnings import warn_of_unused, warn_user
+from sktem.estimators.latents import diagnostics, latent_draws, warn_of_mixing
+from sktem.estimators.louis import covariance_of, louis_information
 from sktem.estimators.own_rows import validated_rows
 from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
@@ -34,6 +38,7 @@ from sktem.loop.state import RunState
 from sktem.loop.stream import Stream, StreamState
 from sktem.models.accepted import accepted_kinds, given_rows
 from sktem.models.base import LatentModel
+from sktem.models.entries import ParamsVector
 from sktem.rows.held import carrier_of, count_rows
 from sktem.rows.sources import found_rows, is_stream
 from sktem.schedules import BurnInThenDecay
@@ -405,6 +410,159 @@ class StochasticEM(LoopEstimator):
         terms = partial(_likelihood, model=self.model, params=self.params_)
         total, mass = total_over(self, X, sample_weight, terms)
         return total / mass
+
+    # ------------------------------------------------------------------------- latents
+
+    def draw_latents(self, X, n_draws=100, *, random_state=None):
+        """Draw the latents of rows from their posterior at the fitted parameters.
+
+        By ``draw_posterior`` if the model has it; else by four Markov chains for each
+        row, of the sampler of the fit, which start anew, and of which a first third is
+        left out. Where they have not mixed, a warning says so.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, in memory.
+        n_draws : int, default=100
+            Draws for each row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_draws, ...)
+            Draws.
+        """
+        X, _ = self._rows_of_latents(X)
+        draws = self._latents(X, n_draws, random_state)
+        warn_of_mixing(draws)
+        return draws.joined(n_draws)
+
+    def posterior_mean(self, X, n_draws=100, *, random_state=None):
+        """Return the posterior means of the latents of rows.
+
+        From ``posterior`` if the model has it (whose points average to the mean), else
+        from draws, see :meth:`draw_latents`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, in memory.
+        n_draws : int, default=100
+            Draws for each row, where they are needed.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed, where draws are needed.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, ...)
+            Means.
+        """
+        X, _ = self._rows_of_latents(X)
+        if callable(getattr(self.model, "posterior", None)):
+            Z = self.model.posterior(X, self.params_)
+            return Z if self.model.averages_draws else Z.mean(axis=1)
+        draws = self._latents(X, n_draws, random_state)
+        warn_of_mixing(draws)
+        return draws.values.mean(axis=(1, 2))
+
+    @available_if(_model_has("log_joint"))
+    def diagnose_chains(self, X, n_draws=400, *, random_state=None):
+        """Run Markov chains at the fitted parameters, and say how they mix.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows, in memory; some are enough.
+        n_draws : int, default=400
+            Draws for each row, of four chains together.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed.
+
+        Returns
+        -------
+        ChainDiagnostics
+            A named tuple: ``r_hat`` and ``effective_sample_size`` of each latent, the
+            share of rows that ``never_moved``, and the ``acceptance_rate``. Of a model
+            whose posterior is known, they are those of a random walk.
+        """
+        X, _ = self._rows_of_latents(X)
+        return diagnostics(self._latents(X, n_draws, random_state, chains=True))
+
+    @available_if(_model_has("log_joint"))
+    def standard_errors(
+        self,
+        X,
+        sample_weight=None,
+        *,
+        n_draws=200,
+        random_state=None,
+        return_covariance=False,
+    ):
+        """Return standard errors of the parameters by Louis' formula.
+
+        The observed information is that of the complete data less what the latents
+        hide, both from draws of the latents and differences of ``log_joint`` in the
+        parameters. These are all real-valued entries of ``params_``; a model whose
+        parameters are constrained (weights that sum to one, covariances) has two
+        methods instead: ``to_vector(params)`` returns the free ones as a vector, and
+        ``from_vector(vector, params)`` returns parameters.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The rows of the fit, in memory.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Their weights; a weight means repetition.
+        n_draws : int, default=200
+            Draws of the latents of each row.
+        random_state : int, RandomState, Generator or None, default=None
+            Seed.
+        return_covariance : bool, default=False
+            Whether the covariance matrix of the entries is returned, too.
+
+        Returns
+        -------
+        errors : object like ``params_``, or ndarray
+            Standard errors in the places of the parameters; a vector where the model
+            has ``to_vector``. NaN, with a warning, where the information is not
+            positive definite.
+        covariance : ndarray of shape (p, p)
+            With ``return_covariance``.
+
+        References
+        ----------
+        T. A. Louis, Finding the observed information matrix when using the EM
+        algorithm, Journal of the Royal Statistical Society B, 1982.
+        """
+        check_number("n_draws", n_draws, Integral, 2)
+        X, weights = self._rows_of_latents(X, sample_weight)
+        draws = self._latents(X, n_draws, random_state)
+        warn_of_mixing(draws)
+        vector = ParamsVector.of(self.model, self.params_)
+        weights = np.ones(count_rows(X)) if weights is None else weights
+        found = louis_information(self.model, X, draws.joined(n_draws), vector, weights)
+        covariance = covariance_of(found)
+        errors = vector.like_params(np.sqrt(np.diag(covariance)))
+        return (errors, covariance) if return_covariance else errors
+
+    def _rows_of_latents(self, X, sample_weight=None):
+        """Return checked rows, which have to be in memory, and their weights."""
+        check_is_fitted(self)
+        X = given_rows(X, self.model)
+        if is_stream(X) or found_rows(X) is not None:
+            raise TypeError(
+                "the latents of rows that are read by blocks would not fit in memory: "
+                "pass some of the rows as an array"
+            )
+        return self._validate(X, sample_weight, reset=False)
+
+    def _latents(self, X, n_draws, random_state, chains=False):
+        check_number("n_draws", n_draws, Integral, 1)
+        sampler = self._parts(self.model)[0]
+        given = (self.model, sampler, X, self.params_, n_draws, random_state)
+        return latent_draws(*given, chains=chains)
 
 
 def _row_likelihoods(X, model, params):

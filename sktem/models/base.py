@@ -42,6 +42,8 @@ class LatentModel(BaseEstimator, ABC):
     ``annotate(Z, params) -> Z``                   the latents, with those parts of the
                                                    visit the statistics need; default:
                                                    nothing
+    ``to_vector(params) -> (p,)``                  optional: free parameters, where not
+    ``from_vector(vector, params)``                all entries are, for standard errors
     ``prior_moments(X, params)``                   optional: means (n, d) and Cholesky
                                                    factor (d, d) of a Gaussian prior,
                                                    for ``ComponentWalk`` and
