@@ -23,7 +23,7 @@ from sktem.mixture.emission_model import (
     EmissionMixtureParams,
     completed_rows,
     drawing_generator,
-    drawn_states,
+    drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.emission_warnings import warn_of_components
@@ -526,10 +526,7 @@ class StochasticEMMixture(MixtureEstimator):
             X = model.emission.sample(params.emission, labels, rng)
         else:
             rows, _ = self._validate(given, reset=False)
-            R = np.repeat(model.posterior(rows, params), n_samples, axis=0)
-            labels = drawn_states(R, rng)
-            rows = np.repeat(rows, n_samples, axis=0)
-            X = model.emission.draw(rows, labels, params.emission, rng)
+            X, labels = drawn_completions(model, params, rows, n_samples, rng)
         names = getattr(self, "feature_names_in_", None)
         return self._table.decode(X, names if self._table.has_labels else None), labels
 

@@ -18,6 +18,7 @@ __all__ = [
     "EmissionMixtureParams",
     "completed_rows",
     "drawing_generator",
+    "drawn_completions",
     "drawn_states",
 ]
 
@@ -268,6 +269,15 @@ def drawing_generator(random_state) -> np.random.Generator:
         random_state = None
     seeds = check_random_state(random_state).randint(2**31, size=4)
     return np.random.default_rng(seeds)
+
+
+def drawn_completions(model, params, rows, n_draws, rng):
+    """Return draws of rows without holes, those of a row one after the other."""
+    R = np.repeat(model.posterior(rows, params), n_draws, axis=0)
+    states = drawn_states(R, rng)
+    X = np.repeat(np.asarray(rows, dtype=np.float64), n_draws, axis=0)
+    drawn = model.emission.draw(X, states, params.emission, rng)
+    return drawn.astype(rows.dtype, copy=False), states
 
 
 def completed_rows(emission, params, R, rows, method, rng) -> np.ndarray:

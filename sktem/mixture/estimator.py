@@ -10,6 +10,7 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
@@ -29,6 +30,7 @@ from sktem.mixture.emission_model import (
     EmissionMixtureParams,
     completed_rows,
     drawing_generator,
+    drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
@@ -517,19 +519,22 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             return filled
         return type(X)(filled, index=X.index, columns=X.columns)
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1, *, given=None):
         """Draw rows from the fitted mixture.
 
         Parameters
         ----------
         n_samples : int, default=1
-            Number of rows.
+            Number of rows; with ``given``, of completions of each of its rows.
+        given : array-like of shape (m, n_features) or None, default=None
+            Rows with holes: what is missing is drawn given what is observed.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows, sorted by component.
-        y : ndarray of shape (n_samples,)
+        X : ndarray of shape (n_samples, n_features) or (m * n_samples, n_features)
+            Rows, sorted by component; with ``given`` the completions of its first row,
+            then of the second, and so on.
+        y : ndarray of shape (n_samples,) or (m * n_samples,)
             Their components.
 
         Raises
@@ -542,6 +547,14 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             raise ValueError(
                 f"Invalid value for 'n_samples': {n_samples}. The sampling requires at "
                 "least one sample."
+            )
+        if given is not None:
+            rows, _ = self._validate(given, reset=False)
+            return drawn_completions(
+                *self._as_emissions(),
+                rows,
+                n_samples,
+                drawing_generator(self.random_state),
             )
         K, d = params.means.shape
         rng = check_random_state(self.random_state)
@@ -656,6 +669,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             incomplete=not carrier_of(X).holds_tensors and has_holes(X),
         )
 
+    def _model_for(self, model, X):
+        """Return a model that completes rows from the first chunk with holes on."""
+        if model.incomplete or carrier_of(X).holds_tensors or not has_holes(X):
+            return model
+        return clone(model).set_params(incomplete=True)
+
     def _check_same(self, model, n_features):
         """Check that the fitted mixture is of the same kind."""
         then = (model.n_components, model.covariance_type, len(model.centre))
@@ -693,10 +712,14 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             # On the host: k-means of scikit-learn knows NumPy only.
             rows = np.asarray(rows)
             if model.incomplete:
-                return self._start_with_holes(model, rows, weights, random_state)
-            s = start_statistics(model, rows, self.init_params, random_state, weights)
-            params = model.maximize(s, None)
+                start = self._start_with_holes
+                params, s = start(model, rows, weights, random_state)
+            else:
+                method = self.init_params
+                s = start_statistics(model, rows, method, random_state, weights)
+                params = model.maximize(s, None)
             points = isinstance(self.init_params, str) and self.init_params != "random"
+            points = points and not model.incomplete
             if self.init_size == "auto" and len(rows) < len(X) and points:
                 s = assigned_statistics(model, X, params, sample_weight)
                 params = model.maximize(s, None)

@@ -408,9 +408,8 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             batches = model.n_parameters(self.n_features_in_) / settings.batch_size
             step_size.offset = max(step_size.offset, batches ** (1 / step_size.alpha))
             settings = replace(settings, step_size=step_size)
-        draws = (
-            self._solver_name(model) == "saem" and not settings.sampler.deterministic
-        )
+        draws = not settings.sampler.deterministic
+        draws = draws and self._solver_name(model) == "saem"
         if draws and model.completes_rows and isinstance(self.step_size, str):
             # What was completed at the first parameters has to be forgotten first.
             passes = min(FORGETTING.most_passes, self.max_iter // 2)
@@ -457,6 +456,10 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
     def _given(self, n_features):
         """Return the parameters that the user gave for the start, checked."""
         return ()
+
+    def _model_for(self, model, X):
+        """Return the model for the next rows of a stream."""
+        return model
 
     def _start_is_given(self):
         """Return whether the user gave all parameters of the start."""

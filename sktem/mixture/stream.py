@@ -99,6 +99,9 @@ class MixtureStream(StreamRunner):
         """Learn from a chunk."""
         if self.state is not None:
             estimator._check_same(self.model, X.shape[1])
+            model = estimator._model_for(self.model, X)
+            if model is not self.model:
+                self.model, self.settled = model, None
         self.like = no_rows(X)
         # The start is made on the host.
         X = np.asarray(X) if self.state is None else X

@@ -59,3 +59,49 @@ def test_streams_and_frames():
     assert not filled.isna().any().any() and list(filled.columns) == list("abc")
     with pytest.raises(ValueError, match="nothing has been observed.*'b'"):
         StochasticEMGaussianMixture(2).fit(frame.assign(b=np.nan))
+
+
+def test_a_start_that_is_given_is_taken():
+    X = rows(seed=3)
+    given = {
+        "weights_init": [0.9, 0.1],
+        "means_init": np.array([[0.0, 0, 0], [5, 5, 5]]),
+        "precisions_init": np.array([np.eye(3), 2 * np.eye(3)]),
+    }
+    for name, value in given.items():
+        mixture = StochasticEMGaussianMixture(2, random_state=0, **{name: value})
+        mixture.max_iter = 0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mixture.fit(X)
+        found = getattr(mixture, name.replace("init", ""))
+        assert_allclose(found, value, atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["em", "isaem", "mcem"])
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_holes_come_after_the_first_rows(solver, first):
+    X, holes = np.nan_to_num(rows(n=1500, seed=4)), rows(n=1500, seed=4)
+    stream = StochasticEMGaussianMixture(2, solver=solver, random_state=0)
+    getattr(stream, first)(X)
+    before = stream.means_.copy()
+    stream.partial_fit(holes)
+    assert np.isfinite(stream.score(holes))
+    assert not np.array_equal(stream.means_, before)
+
+
+def test_completions_are_drawn_given_what_is_observed():
+    rng = np.random.default_rng(0)
+    X = rng.multivariate_normal([0, 0], [[1.0, 0.8], [0.8, 1.0]], size=2000)
+    mixture = StochasticEMGaussianMixture(1, random_state=0).fit(X.astype(np.float32))
+    given = np.array([[2.0, np.nan], [-1.0, 3.0]], dtype=np.float32)
+    drawn, labels = mixture.sample(4000, given=given)
+    assert drawn.shape == (8000, 2) and drawn.dtype == np.float32
+    assert_array_equal(labels, 0)
+    assert_array_equal(drawn[:4000, 0], 2.0)
+    assert_array_equal(drawn[4000:], np.repeat(given[1:], 4000, axis=0))
+    error = 0.6 / np.sqrt(4000)
+    slope = mixture.covariances_[0, 0, 1] / mixture.covariances_[0, 0, 0]
+    mean = mixture.means_[0, 1] + slope * (2.0 - mixture.means_[0, 0])
+    assert abs(drawn[:4000, 1].mean() - mean) < 4 * error
+    assert drawn[:4000, 1].std() == pytest.approx(0.6, rel=0.1)
