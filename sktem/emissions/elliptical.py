@@ -11,7 +11,8 @@ from importlib import import_module
 import numpy as np
 
 from sktem.emissions.covariances import COVARIANCES
-from sktem.emissions.patterns import patterns_of
+from sktem.emissions.marginals import Marginal
+from sktem.emissions.patterns import grouped
 
 __all__ = [
     "completed_moments",
@@ -27,6 +28,10 @@ __all__ = [
 
 #: Structures with products of different columns.
 DENSE = ("full", "tied")
+
+#: Rows with the same columns that are computed together, at least: of fewer, the
+#: factorisation costs more than what is done with it.
+ROWS_OF_GROUP = 32
 
 
 def _as_columns(covariance_type, values, d):
@@ -52,26 +57,45 @@ def distances(covariance_type, X, params):
     if covariance_type not in DENSE:
         factors = _as_columns(covariance_type, params.precisions_cholesky, d)
         log_dets[:] = observed.astype(np.float64) @ np.log(factors).T
-        for k, mean in enumerate(params.means):
-            y = np.where(observed, X - mean, 0.0) * factors[k]
-            squares[:, k] = np.einsum("nd,nd->n", y, y)
+        means = params.means - params.centre
+        _kernels().diagonal_distances(X, params.centre, means, factors, squares)
         return squares, log_dets, counts
-    for pattern in patterns_of(X):
-        columns, factors = pattern.observed, params.precisions_cholesky
-        rows = X[pattern.rows]
-        if len(pattern.missing):
-            rows = rows[:, columns]
-            block = params.covariances[..., columns[:, None], columns]
-            structure = COVARIANCES[covariance_type](K, len(columns))
-            factors = structure.precisions_cholesky(block)
-        stack = np.broadcast_to(factors, (K, len(columns), len(columns)))
-        log_dets[pattern.rows] = np.log(np.diagonal(stack, axis1=1, axis2=2)).sum(
-            axis=1
-        )
+    groups = grouped(X, ROWS_OF_GROUP)
+    for pattern in groups.large:
+        marginal = Marginal(params, pattern.observed, pattern.missing)
+        log_dets[pattern.rows] = marginal.log_dets
         squares[pattern.rows] = _full_distances(
-            rows, params.means[:, columns], params.centre[columns], stack
+            observed_block(X, pattern),
+            params.means[:, pattern.observed],
+            params.centre[pattern.observed],
+            marginal.factors,
+        )
+    if len(groups.rows):
+        _group_kernels().group_distances(
+            X, groups.rows, groups.starts, *by_state(params), squares, log_dets
         )
     return squares, log_dets, counts
+
+
+def observed_block(X, pattern):
+    """Return the observed columns of the rows of a pattern."""
+    whole = isinstance(pattern.rows, slice)
+    rows = X if whole else X.take(pattern.rows, axis=0)
+    return rows.take(pattern.observed, axis=1) if len(pattern.missing) else rows
+
+
+def by_state(params):
+    """Return centre, means and covariances with the state as the last axis."""
+    K, d = params.means.shape
+    stack = np.broadcast_to(params.covariances, (K, d, d))
+    means = np.ascontiguousarray((params.means - params.centre).T)
+    covariances = np.ascontiguousarray(np.moveaxis(stack, 0, 2))
+    return np.ascontiguousarray(params.centre), means, covariances
+
+
+def _group_kernels():
+    """Return the compiled loops over rows with few of their pattern."""
+    return import_module("sktem.emissions.kernels.groups")
 
 
 def _kernels():
@@ -122,7 +146,7 @@ def completed_moments(covariance_type, X, R, params, U=None):
         return first, structure.pack(second)
     missing = np.isnan(X)
     if not missing.any():
-        _, first, second = _weighted_moments("diagonal_moments", X, W, params)
+        _, first, second = _weighted_moments("diagonal_moments", X, W, params.centre)
     else:
         z = X - params.centre
         filled, holes = np.where(missing, 0.0, z), missing.astype(np.float64)
@@ -141,63 +165,43 @@ def _dense_moments(X, R, W, params):
     K, d = params.means.shape
     means = params.means - params.centre
     first, second = np.zeros((K, d)), np.zeros((K, d, d))
-    for pattern in patterns_of(X):
-        weights, holes = W[pattern.rows], pattern.missing
-        if not len(holes):
-            rows = X[pattern.rows]
-            _, one, two = _weighted_moments("full_moments", rows, weights, params)
-            first, second = first + one, second + two
-            continue
-        z = X[pattern.rows] - params.centre
-        fill = Completion(params, pattern.observed, holes)
-        spreads = R[pattern.rows].sum(axis=0)[:, None, None] * fill.spreads
-        second[:, holes[:, None], holes] += spreads
-        for k in range(K):
-            z[:, holes] = fill.expected(z, means[k], k)
-            weighted = z * weights[:, k, None]
-            first[k] += weighted.sum(axis=0)
-            second[k] += weighted.T @ z
+    groups = grouped(X, ROWS_OF_GROUP)
+    for pattern in groups.large:
+        marginal = Marginal(params, pattern.observed, pattern.missing)
+        mass, one, two = _weighted_moments(
+            "full_moments",
+            observed_block(X, pattern),
+            W[pattern.rows],
+            params.centre[pattern.observed],
+        )
+        own = R[pattern.rows].sum(axis=0)
+        one, two = marginal.completed(means, mass, one, two, own)
+        first, second = first + one, second + two
+    if len(groups.rows):
+        one, two = np.zeros((d, K)), np.zeros((d, d, K))
+        weights = np.ascontiguousarray(R), np.ascontiguousarray(W)
+        places = groups.rows, groups.starts
+        X = np.ascontiguousarray(X)
+        _group_kernels().group_moments(
+            X, *weights, *places, *by_state(params), one, two
+        )
+        first, second = first + one.T, second + np.moveaxis(two, 2, 0)
     return first, second
 
 
-def _weighted_moments(name, X, W, params):
+def _weighted_moments(name, X, W, centre):
     """Return masses and moments about the centre of rows without holes."""
-    K, d = params.means.shape
+    K, d = W.shape[1], X.shape[1]
     sums = np.zeros(K), np.zeros((K, d))
     second = np.zeros((K, d, d) if name == "full_moments" else (K, d))
     getattr(_kernels(), name)(
         np.ascontiguousarray(X, dtype=np.float64),
-        params.centre,
+        np.ascontiguousarray(centre),
         np.ascontiguousarray(W, dtype=np.float64),
         *sums,
         second,
     )
     return *sums, second
-
-
-class Completion:
-    """Conditional moments of the missing columns given the observed ones.
-
-    Parameters
-    ----------
-    params : GaussianParams or StudentTParams
-        Parameters with matrices of covariances.
-    seen, holes : ndarray of int
-        Observed and missing columns.
-    """
-
-    def __init__(self, params, seen, holes):
-        K, d = params.means.shape
-        stack = np.broadcast_to(params.covariances, (K, d, d))
-        between = stack[:, seen[:, None], holes]
-        self.seen, self.holes = seen, holes
-        self.slopes = np.linalg.solve(stack[:, seen[:, None], seen], between)
-        explained = np.swapaxes(between, 1, 2) @ self.slopes
-        self.spreads = stack[:, holes[:, None], holes] - explained
-
-    def expected(self, z, mean, k):
-        """Return the conditional means of the holes of rows in a state."""
-        return mean[self.holes] + (z[:, self.seen] - mean[self.seen]) @ self.slopes[k]
 
 
 def fill_means(covariance_type, X, R, params):
@@ -209,16 +213,22 @@ def fill_means(covariance_type, X, R, params):
         return np.where(missing, averages, filled)
     empty = missing.all(axis=1)
     filled[empty] = averages[empty]
-    for pattern in patterns_of(X):
+    groups = grouped(X, ROWS_OF_GROUP)
+    for pattern in groups.large:
         holes = pattern.missing
         if len(holes):
-            fill = Completion(params, pattern.observed, holes)
+            fill = Marginal(params, pattern.observed, holes)
             rows = X[pattern.rows]
             total = 0.0
             for k, mean in enumerate(params.means):
                 shares = R[pattern.rows, k, None]
                 total = total + shares * fill.expected(rows, mean, k)
             filled[np.asarray(pattern.rows)[:, None], holes] = total
+    if len(groups.rows):
+        shares = np.ascontiguousarray(R, dtype=np.float64)
+        places = groups.rows, groups.starts
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        _group_kernels().group_means(X, shares, *places, *by_state(params), filled)
     return filled
 
 
@@ -230,10 +240,10 @@ def conditional_variances(covariance_type, X, params, k):
         return np.broadcast_to(variances, (n, d))
     stack = np.broadcast_to(params.covariances, (len(params.means), d, d))
     result = np.tile(np.diagonal(stack[k]), (n, 1))
-    for pattern in patterns_of(X):
+    for pattern in grouped(X).large:
         holes = pattern.missing
         if len(holes):
-            fill = Completion(params, pattern.observed, holes)
+            fill = Marginal(params, pattern.observed, holes)
             variances = np.diagonal(fill.spreads[k])
             result[np.asarray(pattern.rows)[:, None], holes] = variances
     return result
@@ -253,12 +263,12 @@ def fill_draws(covariance_type, X, states, params, rng, scales):
         own = np.flatnonzero(states == k)
         empty = own[missing[own].all(axis=1)]
         filled[empty] = params.means[k] + noise[empty] @ np.linalg.cholesky(stack[k]).T
-        for pattern in patterns_of(X[own]):
+        for pattern in grouped(X[own]).large:
             holes = pattern.missing
             if not len(holes):
                 continue
             rows = own[pattern.rows]
-            fill = Completion(params, pattern.observed, holes)
+            fill = Marginal(params, pattern.observed, holes)
             centre = fill.expected(X[rows], params.means[k], k)
             values, vectors = np.linalg.eigh(fill.spreads[k])
             root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -271,7 +281,7 @@ def conditional_moments(covariance_type, params, columns, values, others):
     covariances = marginal_covariances(covariance_type, params.covariances, others)
     if covariance_type not in DENSE or not len(columns):
         return params.means[:, others], covariances
-    fill = Completion(params, columns, others)
+    fill = Marginal(params, columns, others)
     shifts = (values - params.means[:, columns])[:, None, :] @ fill.slopes
     # What is known exactly has no variance but rounding, whatever the units.
     widths = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))

@@ -550,12 +550,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             )
         if given is not None:
             rows, _ = self._validate(given, reset=False)
-            return drawn_completions(
-                *self._as_emissions(),
-                rows,
-                n_samples,
-                drawing_generator(self.random_state),
-            )
+            twin, own = self._as_emissions()
+            rng = drawing_generator(self.random_state)
+            return drawn_completions(twin, own, rows, n_samples, rng)
         K, d = params.means.shape
         rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, params.weights / params.weights.sum())

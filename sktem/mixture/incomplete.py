@@ -14,7 +14,20 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
-from sktem.emissions.elliptical import completed_moments, distances
+from sktem.emissions.covariances import COVARIANCES
+from sktem.emissions.elliptical import (
+    DENSE,
+    ROWS_OF_GROUP,
+    by_state,
+    completed_moments,
+    distances,
+    observed_block,
+)
+from sktem.emissions.gaussian_moments import split_moments
+from sktem.emissions.kernels.groups import group_expected
+from sktem.emissions.marginals import DiagonalMarginal, Marginal
+from sktem.emissions.patterns import grouped
+from sktem.mixture.kernels import e_step as kernels
 from sktem.rows.held import carrier_of
 
 __all__ = [
@@ -71,6 +84,10 @@ def _components(params):
         inverses = np.linalg.inv(factors)
         covariances = np.swapaxes(inverses, -1, -2) @ inverses
     else:
+        K, d = params.means.shape
+        if params.covariance_type == "unit":
+            factors = np.ones(K)
+        factors = factors.reshape(K, -1) * np.ones(d)
         covariances = 1 / factors**2
     means = params.means + params.centre
     return _Components(means, covariances, factors, params.centre)
@@ -114,9 +131,68 @@ def _sums(X, R, weights, kind, components):
 
 
 def _expected(X, weights, params, components):
+    """Return sums of a block; each pattern is looked at once.
+
+    Rows of large groups are complete rows of fewer columns to the kernels.
+    """
+    groups = grouped(X, ROWS_OF_GROUP)
+    dense = params.covariance_type in DENSE
+    total, value = _few_alike(X, weights, groups, params, components)
+    for pattern in groups.large:
+        part = None if weights is None else weights[pattern.rows]
+        block, seen = observed_block(X, pattern), pattern.observed
+        marginal = Marginal if dense else DiagonalMarginal
+        found = marginal(components, seen, pattern.missing)
+        own = params._replace(
+            centre=params.centre[seen],
+            means=params.means[:, seen],
+            precisions_cholesky=found.factors,
+            covariance_type="full" if dense else "diag",
+        )
+        s, one = kernels.expected_statistics(block, own, part)
+        mass, first, second = split_moments(s, len(params.means), len(seen))
+        second = COVARIANCES[own.covariance_type](*first.shape).unpack(second)
+        first, second = found.completed(params.means, mass, first, second, mass)
+        total = total[0] + mass, total[1] + first, total[2] + second
+        value += one
+    return _packed(params.covariance_type, *total), value
+
+
+def _packed(kind, mass, first, second):
+    """Return statistics of a kind of covariances from moments of each component."""
+    structure = COVARIANCES[kind](*first.shape)
+    if kind == "tied":
+        second = second.sum(axis=0)
+    elif kind in ("spherical", "unit"):
+        second = second.mean(axis=1)
+    return np.concatenate([mass, first.ravel(), structure.pack(second)])
+
+
+def _few_alike(X, weights, groups, params, components):
+    """Return moments and log-likelihoods of the rows of groups that are not large."""
+    K, d = params.means.shape
+    dense = params.covariance_type in DENSE
+    if not len(groups.rows):
+        second = np.zeros((K, d, d) if dense else (K, d))
+        return (np.zeros(K), np.zeros((K, d)), second), 0.0
+    if dense:
+        sums = np.zeros(K), np.zeros((d, K)), np.zeros((d, d, K))
+        given = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+        value = group_expected(
+            np.ascontiguousarray(X),
+            given,
+            groups.rows,
+            groups.starts,
+            np.ascontiguousarray(params.log_weights),
+            *by_state(components),
+            sums,
+        )
+        return (sums[0], sums[1].T, np.moveaxis(sums[2], 2, 0)), value
+    X, part = X[groups.rows], None if weights is None else weights[groups.rows]
     R, values = _shares(X, None, params, components)
-    total = values.sum() if weights is None else weights @ values
-    return _sums(X, R, weights, params.covariance_type, components), total
+    R, value = (R, values.sum()) if part is None else (R * part[:, None], part @ values)
+    first, second = completed_moments("diag", X, R, components)
+    return (R.sum(axis=0), first, second.reshape(K, d)), value
 
 
 def expected_statistics(X, params, weights=None, n_jobs=None, before=None):

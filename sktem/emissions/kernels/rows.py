@@ -4,6 +4,8 @@ A tile holds columns of rows next to each other, so that the innermost loops run
 rows: they are long, whatever the number of states and columns.
 """
 
+import math
+
 import numpy as np
 from numba import njit
 
@@ -43,7 +45,7 @@ def _load_weights(R, first, n, weights):
 def diagonal_distances(X, centre, means, factors, out):
     """Equal ``out[:] = (((X - centre)[:, None] - means) * factors)**2``.
 
-    The squares are summed over columns.
+    The squares are summed over columns; those of NaN are 0.
 
     Parameters
     ----------
@@ -56,11 +58,17 @@ def diagonal_distances(X, centre, means, factors, out):
     tile, total = np.empty((d, LANES)), np.empty(LANES)
     for first in range(0, X.shape[0], LANES):
         n = _load(X, first, centre, tile)
+        has_holes = math.isnan(tile.sum())
         for k in range(K):
             total[:] = 0.0
             for j in range(d):
                 mean, factor = means[k, j], factors[k, j]
                 row = tile[j]
+                if has_holes:
+                    for lane in range(LANES):
+                        y = (row[lane] - mean) * factor
+                        total[lane] += 0.0 if math.isnan(y) else y * y
+                    continue
                 for lane in range(LANES):
                     y = (row[lane] - mean) * factor
                     total[lane] += y * y

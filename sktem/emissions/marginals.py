@@ -1,0 +1,125 @@
+"""Gaussians of the observed columns, and what they say about the missing ones."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from sktem.emissions.covariances import COVARIANCES
+
+__all__ = ["DiagonalMarginal", "Marginal"]
+
+
+class Marginal:
+    """K Gaussians with matrices of covariances, where some columns are missing.
+
+    The covariances of the observed columns are factored once.
+
+    Parameters
+    ----------
+    params : NamedTuple
+        Means, covariances of shape (K, d, d) or (d, d), and factors of their inverses.
+    seen, holes : ndarray of int
+        Observed and missing columns.
+    """
+
+    def __init__(self, params, seen, holes):
+        self.params, self.seen, self.holes = params, seen, holes
+        K, o = len(params.means), len(seen)
+        factors = params.precisions_cholesky
+        if len(holes):
+            block = params.covariances[..., seen[:, None], seen]
+            kind = "full" if block.ndim == 3 else "tied"
+            factors = COVARIANCES[kind](K, o).precisions_cholesky(block)
+        #: Upper factors P with ``P P'`` the inverse, of shape (K, o, o).
+        self.factors = np.broadcast_to(factors, (K, o, o))
+
+    def of(self, one, other):
+        """Return covariances of two sets of columns, of shape (K, m, n)."""
+        block = self.params.covariances[..., one[:, None], other]
+        return np.broadcast_to(block, (len(self.params.means), *block.shape[-2:]))
+
+    @property
+    def log_dets(self):
+        """Logarithms of the determinants of the factors."""
+        return np.log(np.diagonal(self.factors, axis1=1, axis2=2)).sum(axis=1)
+
+    @cached_property
+    def _explained(self):
+        return np.swapaxes(self.factors, 1, 2) @ self.of(self.seen, self.holes)
+
+    @cached_property
+    def slopes(self):
+        """Slopes of the missing columns in the observed ones, of shape (K, o, m)."""
+        return self.factors @ self._explained
+
+    @cached_property
+    def spreads(self):
+        """Conditional covariances of the missing columns, of shape (K, m, m)."""
+        explained = np.swapaxes(self._explained, 1, 2) @ self._explained
+        return self.of(self.holes, self.holes) - explained
+
+    def expected(self, z, mean, k):
+        """Return the conditional means of the holes of rows in a state."""
+        return mean[self.holes] + (z[:, self.seen] - mean[self.seen]) @ self.slopes[k]
+
+    def completed(self, means, mass, first, second, own):
+        """Return moments of all columns from those of the observed ones.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, d)
+            Means about the point about which the moments are taken.
+        mass, first, second : ndarray of shape (K,), (K, o) and (K, o, o)
+            Weighted sums of the rows.
+        own : ndarray of shape (K,)
+            Masses of the conditional covariances.
+
+        Returns
+        -------
+        first, second : ndarray of shape (K, d) and (K, d, d)
+            Weighted sums of the rows with what is missing completed.
+        """
+        K, d = means.shape
+        seen, holes = self.seen, self.holes
+        if not len(holes):
+            return first, second
+        # A completed row is linear in the observed one.
+        T = np.zeros((K, d, len(seen)))
+        T[:, seen, np.arange(len(seen))] = 1.0
+        T[:, holes] = np.swapaxes(self.slopes, 1, 2)
+        shift = np.zeros((K, d))
+        shift[:, holes] = means[:, holes] - np.einsum(
+            "kom,ko->km", self.slopes, means[:, seen]
+        )
+        moved = np.einsum("kdo,ko->kd", T, first)
+        cross = moved[:, :, None] * shift[:, None, :]
+        cross = cross + np.swapaxes(cross, 1, 2)
+        squares = mass[:, None, None] * shift[:, :, None] * shift[:, None, :]
+        all_second = T @ second @ np.swapaxes(T, 1, 2) + cross + squares
+        all_second[:, holes[:, None], holes] += own[:, None, None] * self.spreads
+        return moved + mass[:, None] * shift, all_second
+
+
+class DiagonalMarginal:
+    """The same of variances of independent columns.
+
+    Parameters
+    ----------
+    params : NamedTuple
+        Means, variances of shape (K, d), and roots of their inverses.
+    seen, holes : ndarray of int
+        Observed and missing columns.
+    """
+
+    def __init__(self, params, seen, holes):
+        self.params, self.seen, self.holes = params, seen, holes
+        self.factors = params.precisions_cholesky[:, seen]
+
+    def completed(self, means, mass, first, second, own):
+        """Return moments of all columns, as :meth:`Marginal.completed` does."""
+        all_first = mass[:, None] * means
+        all_second = all_first * means + own[:, None] * self.params.covariances
+        all_first[:, self.seen], all_second[:, self.seen] = first, second
+        return all_first, all_second
