@@ -28,7 +28,9 @@ class Marginal:
         self.params, self.seen, self.holes = params, seen, holes
         K, o = len(params.means), len(seen)
         factors = params.precisions_cholesky
-        if len(holes):
+        if not o:
+            factors = np.empty((0, 0))
+        elif len(holes):
             block = params.covariances[..., seen[:, None], seen]
             kind = "full" if block.ndim == 3 else "tied"
             factors = COVARIANCES[kind](K, o).precisions_cholesky(block)

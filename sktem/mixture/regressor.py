@@ -13,8 +13,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.base import bisected
-from sktem.emissions.elliptical import Completion
-from sktem.emissions.patterns import Pattern, patterns_of
+from sktem.emissions.marginals import Marginal
+from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
@@ -360,13 +360,13 @@ class GaussianMixtureRegressor(
         for start in range(0, len(X), size):
             block = X[start : start + size]
             empty = np.flatnonzero(np.isnan(block).all(axis=1))
-            patterns = list(patterns_of(block))
+            patterns = grouped(block).large
             if len(empty):
                 patterns.append(Pattern(empty, nothing, nothing))
             for pattern in patterns:
                 rows = np.arange(len(block))[pattern.rows]
                 known = block[rows]
-                fill = Completion(own, pattern.observed, outputs)
+                fill = Marginal(own, pattern.observed, outputs)
                 means = [fill.expected(known, own.means[k], k) for k in range(K)]
                 yield _Outputs(
                     start + rows,
