@@ -23,6 +23,7 @@ _PUBLIC = {
     "NonlinearMixedEffectsRegressor": "sktem.mixed_effects.estimator",
     "RobustPoissonRegressor": "sktem.regression.robust_poisson",
     "MixtureImputer": "sktem.mixture.imputer",
+    "MixtureOutlierDetector": "sktem.mixture.outliers",
     "StochasticEM": "sktem.estimators.stochastic_em",
     "StochasticEMGaussianMixture": "sktem.mixture.estimator",
     "compartments": "sktem",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         StochasticEMGaussianMixture as StochasticEMGaussianMixture,
     )
     from sktem.mixture.imputer import MixtureImputer as MixtureImputer
+    from sktem.mixture.outliers import MixtureOutlierDetector as MixtureOutlierDetector
     from sktem.mixture.prior import GaussianMixturePrior as GaussianMixturePrior
     from sktem.mixture.regressor import (
         GaussianMixtureRegressor as GaussianMixtureRegressor,

@@ -20,7 +20,7 @@ from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import drawing_generator, drawn_states
-from sktem.mixture.scaled import ScaledMixture
+from sktem.mixture.scaled import ScaledMixture, possible_components
 from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
@@ -305,15 +305,8 @@ class GaussianMixtureRegressor(
         K, p = self.n_components, self.n_features_in_ + self.n_outputs_
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()
-            distinct = len(np.unique(rows, axis=0)) if len(rows) <= 10 * K else K
-            if distinct < K:
-                warn_user(
-                    f"n_components={K} is more than the {distinct} distinct rows: "
-                    f"{distinct} components are fitted.",
-                    FitWarning,
-                )
-                K = distinct
-            elif total < K * (p + 1):
+            K = possible_components(K, rows)
+            if K == self.n_components and total < K * (p + 1):
                 warn_user(
                     f"{total:g} rows are few for {K} components of {p} columns and "
                     "outputs: take fewer components, or a larger prior_rows.",

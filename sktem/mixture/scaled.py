@@ -9,13 +9,14 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.emissions.gaussian import Gaussian, GaussianParams
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_model import EmissionMixtureParams
 from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 
-__all__ = ["ScaledMixture"]
+__all__ = ["ScaledMixture", "possible_components"]
 
 
 class PooledFit(NamedTuple):
@@ -31,6 +32,33 @@ POOLED = PooledFit()
 ROUNDING = 1e-12
 
 
+def possible_components(n_components, rows):
+    """Return the number of components, at most that of distinct rows, with a warning.
+
+    Parameters
+    ----------
+    n_components : int
+        Components that are wanted.
+    rows : ndarray of shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    int
+        Components that are possible.
+    """
+    few = len(rows) <= 10 * n_components
+    distinct = len(np.unique(rows, axis=0)) if few else n_components
+    if distinct >= n_components:
+        return n_components
+    warn_user(
+        f"n_components={n_components} is more than the {distinct} distinct rows: "
+        f"{distinct} are fitted.",
+        FitWarning,
+    )
+    return distinct
+
+
 class ScaledMixture:
     """Mixture of columns that are divided by their standard deviations.
 
@@ -44,6 +72,8 @@ class ScaledMixture:
     prior_share : float
         Weight of a prior on covariances, towards that of all rows, as a share of the
         data.
+    diagonal : bool
+        Whether the prior has no correlations.
     prior_rows : float
         The same, in rows.
     constant : float or ndarray of shape (n_columns,)
@@ -51,24 +81,28 @@ class ScaledMixture:
         that is above 1.
     """
 
-    def __init__(self, settings, *, prior_share=0.0, prior_rows=0.0, constant=1.0):
+    def __init__(
+        self, settings, *, prior_share=0.0, prior_rows=0.0, diagonal=False, constant=1.0
+    ):
         self.settings = settings
         self.prior_share, self.prior_rows = prior_share, prior_rows
-        self.constant = constant
+        self.diagonal, self.constant = diagonal, constant
         self.learner: Any = None
         self.kept: list[tuple[np.ndarray, np.ndarray]] = []
+        self._learned: Any = None
         self._found: Any = None
 
     def fit(self, rows, weights=None):
         """Learn from rows, whatever has been learned before."""
-        self.kept, self.learner, self._found = [], None, None
+        self.kept, self.learner = [], None
+        self._learned = self._found = None
         weights = np.ones(len(rows)) if weights is None else weights
         self.learner = self._fitted(rows, weights)
         return self
 
     def partial_fit(self, rows, weights=None):
         """Learn from a chunk of a stream."""
-        self._found = None
+        self._learned = self._found = None
         weights = np.ones(len(rows)) if weights is None else weights
         if self.learner is None:
             self.kept.append((rows, weights))
@@ -82,13 +116,19 @@ class ScaledMixture:
         return self
 
     @property
+    def standardised(self):
+        """The fitted mixture of standardised columns."""
+        if self._learned is None:
+            # Of few rows of a stream it is what `fit` would learn.
+            learned = self.learner
+            self._learned = learned or self._fitted(*self._joined())
+        return self._learned
+
+    @property
     def mixture(self):
         """The fitted mixture, in the units of the data."""
         if self._found is None:
-            learner = self.learner
-            if learner is None:  # what `fit` would learn from the rows so far
-                learner = self._fitted(*self._joined())
-            self._found = self._in_units(learner)
+            self._found = self._in_units(self.standardised)
         return self._found
 
     def _joined(self):
@@ -132,6 +172,8 @@ class ScaledMixture:
 
     def _pooled(self, rows, weights):
         """Return the covariance of all rows, in the units of the mixture."""
+        if self.diagonal:
+            return 1.0
         one = StochasticEMGaussianMixture(tol=POOLED.tol, max_iter=POOLED.max_iter)
         with warnings.catch_warnings():
             # A prior need not be exact, and columns may depend on each other.

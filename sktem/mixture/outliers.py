@@ -1,0 +1,323 @@
+"""Outliers: rows of low density under a Gaussian mixture."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.estimators.runs import unchanged_by_errors
+from sktem.links import DocumentationLinkMixin
+from sktem.mixture.scaled import ScaledMixture, possible_components
+from sktem.validation import validate_data
+
+__all__ = ["MixtureOutlierDetector"]
+
+
+class Threshold(NamedTuple):
+    """Which level of the density separates outliers.
+
+    Attributes
+    ----------
+    share : float
+        Share of draws from the fitted mixture below the level "auto".
+    least : float
+        Share of the rows below it, at least.
+    draws : int
+        How many of them are made.
+    recent : int
+        Rows of a stream whose scores give the level of a contamination.
+    """
+
+    share: float = 0.02
+    least: float = 0.01
+    draws: int = 10_000
+    recent: int = 4096
+
+
+THRESHOLD = Threshold()
+
+
+class MixtureOutlierDetector(
+    OutlierMixin, KnownParametersMixin, DocumentationLinkMixin, BaseEstimator
+):
+    """Outliers are rows of low density under a Gaussian mixture.
+
+    Columns are standardised inside, and covariances shrunk towards uncorrelated
+    columns, so that few outliers get no narrow component of their own. Values that are
+    NaN have not been observed; they count as what is expected of them.
+
+    Parameters
+    ----------
+    n_components : int, default=3
+        Number of components.
+    contamination : float or "auto", default="auto"
+        Share of outliers in the data, in (0, 0.5], which sets `offset_`. "auto" is the
+        log-density that 98 of 100 rows drawn from the fitted mixture have, moved and
+        scaled so that the quartiles of the draws are those of the data; a hundredth of
+        the rows at least are below it.
+    covariance_type : {"full", "tied", "diag"}, default="full"
+        One matrix each, one matrix for all, or no correlations.
+    shrinkage : float, default=0.2
+        Weight of the prior towards uncorrelated columns with the variances of all
+        rows, as a share of the data.
+    init_params : str or callable, default="k-means++"
+        The start, see :class:`StochasticEMGaussianMixture`.
+    n_init : int, default=1
+        Number of starts.
+    max_iter : int, default=1000
+        Passes over the data, at most.
+    tol : float, default=1e-4
+        Threshold of convergence, in nats per row.
+    n_jobs : int or None, default=None
+        Threads of the E-step.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the start and of the draws behind "auto".
+
+    Attributes
+    ----------
+    mixture_ : StochasticEMGaussianMixture
+        The fitted mixture, in the units of the data.
+    offset_ : float
+        Log-density below which rows are outliers.
+    converged_ : bool
+        Whether the fit stopped by itself; set by `fit`.
+    n_iter_ : int
+        Passes over the data; set by `fit`.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of str
+        Names of the columns, if X is a data frame.
+
+    See Also
+    --------
+    StochasticEMMixture : Mixtures of other distributions, whose ``score_samples`` are
+        log-densities too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import MixtureOutlierDetector
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2)) + np.repeat([[0.0], [9.0]], 100, axis=0)
+    >>> detector = MixtureOutlierDetector(2, random_state=0).fit(X)
+    >>> detector.predict([[0.0, 0.0], [9.0, 9.0], [0.0, 9.0]])
+    array([ 1,  1, -1])
+    """
+
+    def __init__(
+        self,
+        n_components=3,
+        *,
+        contamination="auto",
+        covariance_type="full",
+        shrinkage=0.2,
+        init_params="k-means++",
+        n_init=1,
+        max_iter=1000,
+        tol=1e-4,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.contamination = contamination
+        self.covariance_type = covariance_type
+        self.shrinkage = shrinkage
+        self.init_params = init_params
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        """Return scikit-learn's tags: NaN is welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    @unchanged_by_errors
+    def fit(self, X, y=None):
+        """Learn the mixture and the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is not observed.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        MixtureOutlierDetector
+            The fitted estimator.
+        """
+        X = self._rows(X, reset=True, ensure_min_samples=2)
+        self._scaled = self._new_mixture(possible_components(self.n_components, X))
+        self._scaled.fit(X)
+        learner = self._scaled.learner
+        self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_
+        self._offset, self._recent = self._level(X), X[-THRESHOLD.recent :]
+        return self
+
+    @unchanged_by_errors
+    def partial_fit(self, X, y=None):
+        """Learn from a chunk of a stream, with constant memory.
+
+        Units are those of the first rows, which are kept until there are enough for a
+        start: see :meth:`StochasticEMGaussianMixture.partial_fit`. With a number for
+        `contamination` the threshold is that of the last 4,096 rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is not observed.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        MixtureOutlierDetector
+            The estimator, ready to predict.
+        """
+        first = not hasattr(self, "_scaled")
+        X = self._rows(X, reset=first)
+        if first:
+            self._scaled = self._new_mixture(self.n_components)
+            self._recent = X[:0]
+        self._scaled.partial_fit(X)
+        self._recent = np.concatenate([self._recent, X])[-THRESHOLD.recent :]
+        self._offset = None  # computed when it is read
+        return self
+
+    def _rows(self, X, reset, ensure_min_samples=1):
+        """Return rows of float64."""
+        if reset:
+            self._check_parameters()
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype=np.float64,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=ensure_min_samples,
+        )
+
+    def _check_parameters(self):
+        check_number("n_components", self.n_components, Integral, 1)
+        check_number("n_init", self.n_init, Integral, 1)
+        check_number("shrinkage", self.shrinkage, Real, 0)
+        check_choice("covariance_type", self.covariance_type, ("full", "tied", "diag"))
+        if self.contamination != "auto":
+            check_number("contamination", self.contamination, Real, 0, strict=True)
+            if self.contamination > 0.5:
+                raise ValueError(
+                    "contamination must be in the range (0, 0.5] or 'auto', got "
+                    f"{self.contamination!r}"
+                )
+
+    def _new_mixture(self, n_components):
+        """Return what learns."""
+        settings = {
+            "n_components": n_components,
+            "covariance_type": self.covariance_type,
+            "init_params": self.init_params,
+            "n_init": self.n_init,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "n_jobs": self.n_jobs,
+            "random_state": self.random_state,
+        }
+        # A column that was constant is not expected to change.
+        return ScaledMixture(
+            settings, prior_share=self.shrinkage, diagonal=True, constant=1e-3
+        )
+
+    def _level(self, X):
+        """Return the threshold, by rows or by draws."""
+        if self.contamination != "auto":
+            return float(np.quantile(self._scores(X), self.contamination))
+        mixture = self._scaled.standardised
+        drawn = mixture.score_samples(mixture.sample(THRESHOLD.draws)[0])
+        lowest, *of_draws = np.quantile(drawn, [THRESHOLD.share, 0.25, 0.5, 0.75])
+        own = np.quantile(self._scores(X), [THRESHOLD.least, 0.25, 0.5, 0.75])
+        lowest_own, low, middle, high = own
+        # Shrunk covariances are wider than the rows, which are thus denser than draws.
+        narrower = (high - low) / max(of_draws[2] - of_draws[0], 1e-300)
+        return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))
+
+    def _scores(self, X):
+        """Return log-densities, of what is missing the expected ones.
+
+        Given a Gaussian, the density at the conditional mean is exp(1/2) times the
+        geometric mean, for each missing value.
+        """
+        mixture, missing = self._scaled.mixture, np.isnan(X)
+        if not missing.any():
+            return mixture.score_samples(X)
+        complete = mixture.score_samples(mixture.impute(X, "mode"))
+        return complete - missing.sum(axis=1) / 2
+
+    @property
+    def mixture_(self):
+        """The fitted mixture, in the units of the data."""
+        check_is_fitted(self, "_scaled")
+        return self._scaled.mixture
+
+    @property
+    def offset_(self):
+        """Log-density below which rows are outliers."""
+        check_is_fitted(self, "_scaled")
+        if self._offset is None:
+            self._offset = self._level(self._recent)
+        return self._offset
+
+    def score_samples(self, X):
+        """Return the log-density of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is not known, and counts as what is expected.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-densities; the lower, the more abnormal.
+        """
+        check_is_fitted(self, "_scaled")
+        return self._scores(self._rows(X, reset=False))
+
+    def decision_function(self, X):
+        """Return log-densities less the threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is not known.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Negative for outliers.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def predict(self, X):
+        """Return which rows are outliers.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows; NaN is not known.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            -1 for outliers, 1 for others.
+        """
+        return np.where(self.decision_function(X) < 0, -1, 1)

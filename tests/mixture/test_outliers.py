@@ -1,0 +1,112 @@
+"""Outliers by the density of a mixture."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import multivariate_normal
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sktem import MixtureOutlierDetector
+from sktem.exceptions import FitWarning
+
+
+@parametrize_with_checks([MixtureOutlierDetector(), MixtureOutlierDetector(1)])
+def test_estimator_check(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        check(estimator)
+
+
+def groups(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 3))
+    X[: n // 2] += 8
+    return rng.permutation(X)
+
+
+def test_far_rows_are_outliers():
+    X = groups()
+    detector = MixtureOutlierDetector(2, random_state=0).fit(X)
+    assert 0 < (detector.predict(X) == -1).mean() < 0.05
+    assert (detector.predict(X + [40, -40, 40]) == -1).all()
+    far = np.array([[100.0, 0, 0]])
+    assert detector.predict(far) == [-1]
+    np.testing.assert_allclose(
+        detector.decision_function(far), detector.score_samples(far) - detector.offset_
+    )
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_contamination_is_the_share_of_outliers(share):
+    X = groups()
+    detector = MixtureOutlierDetector(2, contamination=share, random_state=0).fit(X)
+    assert abs((detector.predict(X) == -1).mean() - share) < 2 / len(X)
+
+
+def test_auto_is_exceeded_by_98_of_100_draws():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(3000, 2)), rng.normal(size=(20_000, 2))
+    detector = MixtureOutlierDetector(1, random_state=0).fit(X)
+    assert abs((detector.predict(new) == -1).mean() - 0.02) < 0.006
+
+
+def test_units_do_not_matter():
+    X = groups()
+    scale, shift = [1e6, 1e-6, 1], [0, 0, 1e6]
+    one = MixtureOutlierDetector(2, random_state=0).fit(X)
+    other = MixtureOutlierDetector(2, random_state=0).fit(X * scale + shift)
+    found = other.decision_function(X * scale + shift)
+    np.testing.assert_allclose(found, one.decision_function(X), atol=1e-4)
+
+
+def test_missing_values_count_as_expected():
+    X = groups(3000)[:, :2]
+    detector = MixtureOutlierDetector(1, shrinkage=0, random_state=0).fit(X)
+    mixture = detector.mixture_
+    law = multivariate_normal(mixture.means_[0], mixture.covariances_[0])
+    draws = mixture.condition(0, 1.0).sample(100_000)[0][:, 0]
+    logs = law.logpdf(np.column_stack([np.ones(100_000), draws]))
+    error = logs.std() / np.sqrt(len(logs))
+    found = detector.score_samples([[1.0, np.nan]])[0]
+    assert abs(found - logs.mean()) < 5 * error
+    nothing = detector.score_samples([[np.nan, np.nan]])[0]
+    assert abs(nothing + law.entropy()) < 1e-9
+    holes = np.where(np.random.default_rng(5).random(X.shape) < 0.3, np.nan, X)
+    learned = MixtureOutlierDetector(2, random_state=0).fit(holes)
+    assert (learned.predict(holes) == -1).mean() < 0.05
+    assert learned.predict([[np.nan, 200.0]]) == [-1]
+
+
+def test_streams_forget_no_threshold():
+    X = groups(6000)
+    stream = MixtureOutlierDetector(2, contamination=0.05, random_state=0)
+    for start in range(0, 6000, 500):
+        stream.partial_fit(X[start : start + 500])
+        assert (stream.predict([[300.0, 0, 0]]) == -1).all()
+    assert abs((stream.predict(X) == -1).mean() - 0.05) < 0.02
+    again = pickle.loads(pickle.dumps(stream))
+    assert again.offset_ == stream.offset_
+    fitted = MixtureOutlierDetector(2, random_state=0).fit(X[:700])
+    first = MixtureOutlierDetector(2, random_state=0).partial_fit(X[:700])
+    np.testing.assert_array_equal(first.score_samples(X), fitted.score_samples(X))
+
+
+def test_constant_columns_and_few_rows():
+    X = np.column_stack([groups(), np.full(600, 5.0)])
+    detector = MixtureOutlierDetector(2, random_state=0).fit(X)
+    assert (detector.predict(X + [0, 0, 0, 1.0]) == -1).all()
+    assert (detector.predict(X) == 1).mean() > 0.95
+    with pytest.warns(FitWarning, match="2 distinct rows"):
+        few = MixtureOutlierDetector().fit(X[:2])
+    assert np.isfinite(few.score_samples(X)).all()
+
+
+def test_errors():
+    with pytest.raises(ValueError, match=r"\(0, 0.5\]"):
+        MixtureOutlierDetector(contamination=0.7).fit(groups())
+    with pytest.raises(ValueError, match="contamination"):
+        MixtureOutlierDetector(contamination=0).fit(groups())
+    with pytest.raises(AttributeError):
+        MixtureOutlierDetector().offset_  # noqa: B018
