@@ -20,6 +20,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.routing import warn_of_routing
 from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
@@ -288,6 +289,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             or a column has values that the emission cannot produce.
         """
         self._check_parameters()
+        if groups is None and lengths is None and hasattr(X, "shape"):
+            warn_of_routing("the rows of a fold count as a single sequence")
         X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
         X, weights = checked_sequence_weights(X, sample_weight)
         model = self._new_model(X, weights)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sktem.choices import check_names, did_you_mean
+from sktem.estimators.routing import warn_of_routing
 
 __all__ = ["covariance_pattern", "with_occasions"]
 
@@ -31,6 +32,9 @@ def covariance_pattern(omega, names, grouped):
         pattern = pattern != 0
     random = np.flatnonzero(np.diag(pattern))
     if len(random) and not grouped:
+        warn_of_routing(
+            "without them there are no random effects, and no fold is fitted"
+        )
         raise ValueError(
             f"groups is missing: {[names[r] for r in random]} have random effects. "
             "Pass fit(X, y, groups=...), the subject of each row. Searches and "

@@ -221,6 +221,11 @@ def test_groups_are_routed(whole):
     assert len(scores) == 3 and np.isfinite(scores).all()
 
 
+def test_groups_that_are_not_routed_are_told():
+    with pytest.warns(UserWarning, match="single sequence.*set_fit_request"):
+        cross_val_score(model(tol=1e-2), X, cv=GroupKFold(2), groups=GROUPS)
+
+
 def test_samples_forecasts_and_durations(whole):
     rows, states = whole.sample(lengths=[200, 300])
     assert rows.shape == (500, 2) and states.shape == (500,)
