@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.images.shapes import Layout, resolved_shape, rows_of
+from sktem.validation import validate_data
 
 __all__ = [
     "LabelledImages",

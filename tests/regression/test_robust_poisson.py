@@ -10,6 +10,7 @@ from sktem import RobustPoissonRegressor
 from sktem.exceptions import FitWarning
 from sktem.regression.robust_poisson_ascent import _derivatives
 from sktem.regression.robust_poisson_model import (
+    LEAST_VARIANCE,
     RobustPoissonModel,
     RobustPoissonParams,
 )
@@ -245,3 +246,20 @@ def test_passes_that_are_used_up_are_said():
     with pytest.warns(ConvergenceWarning, match="used up its passes"):
         fit = RobustPoissonRegressor(sampler="mala", max_iter=2).fit(*make_data())
     assert not fit.converged_
+
+
+def test_project_gives_statistics_of_a_positive_variance():
+    """Beyond the floor of the M-step, which would hide a projection that is none."""
+    X, y = make_data()
+    data = np.column_stack([y, np.ones(len(X)), X])
+    model = RobustPoissonModel()
+    s = model.mean_statistics(data, np.log(y + 0.5)[:, None])
+    gram, cross = s[:9].reshape(3, 3), s[9:-1]
+    explained = cross @ np.linalg.solve(gram, cross)
+    for second in (explained - 1.0, explained - LEAST_VARIANCE, 0.0):
+        inside, left = model.project(np.append(s[:-1], second))
+        assert left and inside[-1] - explained > 0.9 * LEAST_VARIANCE
+        np.testing.assert_array_equal(inside[:-1], s[:-1])
+    same, left = model.project(s)
+    assert not left
+    np.testing.assert_array_equal(same, s)

@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.inference.louis import louis_information
-from sktem.mixed_effects.inference.marginal_likelihood import quadrature_draws
+from sktem.mixed_effects.inference.marginal_likelihood import (
+    ImportanceDraws,
+    quadrature_draws,
+)
 from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
     observed_information,
@@ -117,6 +121,31 @@ def test_linear_mixed_model_by_its_marginal_law(global_random_seed):
     parts = louis_information(fit.fitted_.model, fit.fitted_.rows, fit.params_, draws)
     wrong = np.sqrt(np.abs(np.diag(np.linalg.inv(parts.observed))))
     assert (np.abs(wrong - exact) / noise).max() > 2 * LIMIT
+
+
+def test_few_draws_hide_as_much_as_many():
+    """The missing information of three draws is that of all points, in the mean."""
+    fit = bolus(max_iter=20)
+    model, rows, params = fit.fitted_.model, fit.fitted_.rows, fit.params_
+    nodes = quadrature_draws(*fit.fitted_.modes(), 3)
+    terms = nodes.log_joint(model, rows, params) + nodes.log_weights
+    weights = np.exp(terms - logsumexp(terms, axis=0)).T
+    expected = np.diag(louis_information(model, rows, params, nodes).missing)
+    rng, found = np.random.default_rng(0), []
+    subjects = np.arange(len(weights))
+    for _ in range(200):
+        chosen = np.array([rng.choice(len(w), size=3, p=w) for w in weights]).T
+        draws = ImportanceDraws(
+            nodes.points[chosen, subjects], np.zeros(chosen.shape), True
+        )
+        given = (model, rows, params, draws, equal)
+        found.append(np.diag(louis_information(*given).missing))
+    error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
+    mean = np.mean(found, axis=0)
+    assert (np.abs(mean - expected) < LIMIT * error).all()
+    # Neither without a correction for the mean of the draws, nor with its square.
+    for factor in (2 / 3, 3 / 2):
+        assert (np.abs(mean * factor - expected) > LIMIT * error).all()
 
 
 def test_monte_carlo_errors_are_those_of_other_draws():
