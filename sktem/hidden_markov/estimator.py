@@ -289,9 +289,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             or a column has values that the emission cannot produce.
         """
         self._check_parameters()
-        if groups is None and lengths is None and hasattr(X, "shape"):
-            warn_of_routing("the rows of a fold count as a single sequence")
         X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
+        if groups is None and lengths is None and len(X) == 1:
+            warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
         model = self._new_model(X, weights)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
