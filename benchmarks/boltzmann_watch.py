@@ -118,9 +118,8 @@ def main():
             exact = ExactPartition(machine.fitted_.model)
             off = []
             for measure, params, watch in found[1:]:
-                value = watch.model.log_unnormalised(params, X).mean()
+                value = watch.model.log_unnormalised(params, watch.X).mean()
                 value -= exact.value(params)
-                value -= watch.weight_decay * watch.model.penalty(params)
                 off.append((abs(measure.value - value), measure.error + 1e-9))
             last = machine.score(X, method="exact")
             largest = max(error for error, _ in off)

@@ -83,7 +83,7 @@ class MachineFit:
             rounds.seed = int(state.generators.monitoring.integers(2**63))
         watch = Objective(
             settings, self.units, self.inputs, rounds.seed, self.n_mean_field,
-            self.shares, self.verbose,
+            self.shares, self.verbose, rounds.policy,
         )  # fmt: skip
         if not self.is_warm and watch.is_estimated(state.params):
             # Small random weights: independent units, nearly.
@@ -94,11 +94,13 @@ class MachineFit:
 def warn_of_fit(settings, state, n_rows) -> None:
     """Warn of likelihoods that are too low or still rise, of chance, and of events."""
     if settings.tol is not None and settings.n_epochs:
-        values = [measure.value for measure in state.rounds.measures]
-        best = max(values) if settings.adaptive else values[-1]
-        # The log-likelihood alone.
-        best += settings.weight_decay * settings.model.penalty(state.estimate)
-        chance = _chance(settings, state, best, n_rows)
+        rounds = state.rounds
+        best = rounds.best[0] if settings.adaptive else rounds.seen
+        chance = None
+        if not state.rounds.n_left_out:
+            # The log-likelihood alone.
+            best += settings.weight_decay * settings.model.penalty(state.estimate)
+            chance = _chance(settings, state, best, n_rows)
         _warn_of_likelihood(settings, state, best, chance)
         # Under a prior parameters gain less by chance, and real gains may be small:
         # there is a doubt where pairs of columns depend no more than by chance.
@@ -138,10 +140,21 @@ def _chance(settings, state, best, n_rows):
 
 def _warn_of_likelihood(settings, state, best, chance):
     """Warn if the likelihood is too low, or still rises, which may be by chance."""
-    if state.rounds.has_fallen(best):
+    rounds = state.rounds
+    if rounds.n_left_out and rounds.learns_nothing(best):
+        warnings.warn(
+            f"The {rounds.n_left_out} rows that were left out of the fit are about as "
+            f"likely under independent units ({rounds.base:.4g} per row) as after it "
+            f"({best:.4g}): the columns do not depend on each other, or not in a way "
+            "that was found. Try more hidden units, another random_state, or more "
+            "rows.",
+            FitWarning,
+            stacklevel=users_frame(),
+        )
+    elif rounds.has_fallen(best):
         warnings.warn(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
-            f"that of independent units, {state.rounds.base:.4g}: {_reason(settings)}",
+            f"that of independent units, {rounds.base:.4g}: {_reason(settings)}",
             FitWarning,
             stacklevel=users_frame(),
         )
@@ -152,9 +165,9 @@ def _warn_of_likelihood(settings, state, best, chance):
             advice = f"{advice} But more epochs may fit noise alone. {chance}"
         warnings.warn(
             f"The fit has not converged after {settings.n_epochs} epochs: the last "
-            f"{last} changed the log-likelihood by {state.rounds.rise:.3g} per "
-            f"row and left it at {best:.4g} ({state.rounds.base:.4g} for independent "
-            f"units). {advice}",
+            f"{last} changed the log-likelihood{_of_rows(state)} by "
+            f"{state.rounds.rise:.3g} per row and left it at {best:.4g} "
+            f"({state.rounds.base:.4g} for independent units). {advice}",
             ConvergenceWarning,
             stacklevel=users_frame(),
         )
@@ -170,6 +183,12 @@ def _warn_of_likelihood(settings, state, best, chance):
             FitWarning,
             stacklevel=users_frame(),
         )
+
+
+def _of_rows(state):
+    """Return which rows a log-likelihood is of, where it is not of those learned."""
+    n = state.rounds.n_left_out
+    return f" of {n} rows that were left out" if n else ""
 
 
 def _reason(settings):

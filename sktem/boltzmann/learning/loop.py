@@ -48,8 +48,9 @@ class ContrastiveEpochs:
 
     def __init__(self, settings, X, state, watch, shares=None):
         self.settings, self.X, self.state, self.watch = settings, X, state, watch
-        self.order = RowOrder(X.shape[0], shares)
-        self.edges = batch_edges(X.shape[0], settings.batch_size)
+        left_out = None if watch is None else watch.left_out
+        self.order = RowOrder(X.shape[0], shares, left_out)
+        self.edges = batch_edges(len(self.order), settings.batch_size)
         ascends = watch is not None and watch.ascent is not None
         self.climbs = ascends and watch.ascent.is_concave
         self.rounds = state.rounds

@@ -54,6 +54,8 @@ class Objective:
         Weights of the rows, whose sum is 1.
     verbose : int, default=0
         Whether to print how far a measurement is, every few seconds.
+    policy : RoundPolicy or None, default=None
+        Which share of the rows is left out of the learning and measured, None for none.
 
     Attributes
     ----------
@@ -73,10 +75,15 @@ class Objective:
         The value where the run begins, if it is known.
     largest : float
         The mean log-likelihood of the rows under their own distribution.
+    left_out : ndarray of int or None
+        The rows that are measured and not learned from.
+    by_row : ndarray or None
+        The last log-likelihoods of the rows, less log Z, where these are a sample.
     """
 
     def __init__(
-        self, settings, units, X, seed, n_mean_field, shares=None, verbose=0
+        self, settings, units, X, seed, n_mean_field, shares=None, verbose=0,
+        policy=None,
     ):  # fmt: skip
         self.model, self.units, self.seed = settings.model, units, seed
         self.verbose, self.weight_decay = verbose, settings.weight_decay
@@ -92,8 +99,13 @@ class Objective:
             size = X.shape[0]  # a climb is along the likelihood of all of them
         by_blocks = not carrier_of(X).in_memory
         arrays = NUMPY if sparse.issparse(X) or by_blocks else arrays_of(X)
-        chosen = None
-        if X.shape[0] > size:
+        chosen, self.left_out, self.by_row = None, None, None
+        if policy is not None and exact and self._can_leave_out(settings, X, policy):
+            n = min(int(policy.left_out * X.shape[0]), ROWS)
+            chosen = np.sort(rng.choice(X.shape[0], n, replace=False))
+            shares = None if shares is None else shares[chosen] / shares[chosen].sum()
+            self.left_out = chosen
+        elif X.shape[0] > size:
             if shares is None:
                 chosen = np.sort(rng.choice(X.shape[0], size, replace=False))
             else:
@@ -104,6 +116,7 @@ class Objective:
         if settings.binarize:
             X = self._drawn(arrays, X, rng)
         self.X, self.shares = arrays.astype(X, arrays.xp.float64), shares
+        self.is_sample = chosen is not None
         self.partition = exact_partition(self.model, OPERATIONS)
         self.value_of_start = None
         self.largest = self._largest()
@@ -112,6 +125,11 @@ class Objective:
         self.normal = None
         if units.kind == "gaussian":
             self.normal = self._one_normal()
+
+    def _can_leave_out(self, settings, X, policy):
+        """Return whether the rows are enough for some to be left out."""
+        enough = X.shape[0] >= policy.fewest_rows and carrier_of(X).can_take
+        return enough and settings.adaptive and self.ascent is None
 
     def _drawn(self, arrays, X, rng):
         """Return draws of binary values from their means, NaN as it is."""
@@ -189,12 +207,13 @@ class Objective:
             wide = params.astype(np.float64)
             log_partition, error = self.model.free_exact(wide)[0], 0.0
         self.is_exact = log_partition is not None and self.model.has_exact_posterior
-        mean = float(mean_of(self._unnormalised(params, rng), self.shares))
-        mean -= self.units.log_scale
+        values = self._unnormalised(params, rng)
+        mean = float(mean_of(values, self.shares)) - self.units.log_scale
+        self.by_row = arrays_of(values).to_numpy(values) if self.is_sample else None
         if log_partition is None:
             log_partition, error = self._estimated(params, mean, n_updates, rng)
         value = mean - float(log_partition)
-        if self.weight_decay:
+        if self.weight_decay and self.left_out is None:
             value -= self.weight_decay * self.model.penalty(params)
         return value, error
 

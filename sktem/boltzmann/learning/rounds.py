@@ -39,8 +39,9 @@ class RoundPolicy(NamedTuple):
     shortest_way : float
         Sum of given steps below which a run is never called converged: the gradient of
         a weight is at most a sixteenth of its distance from the maximum.
-    further : float
-        Size of the weights of a second start, that of the first being 0.5.
+    further, fewest_at_start : float, int
+        Size of the weights of a second start, that of the first being 0.5, and the
+        updates by which the first one should have learned something.
     transitions : int
         Transitions of the chains of the model by which their mixing is judged.
     stuck : float
@@ -50,6 +51,9 @@ class RoundPolicy(NamedTuple):
         Temperatures that chains which do not mix get, at first and at most.
     fewest_swaps : float
         Share of swaps between neighbours below which there are too few temperatures.
+    left_out, fewest_rows : float, int
+        Share of the rows that is left out of the learning and judges the rounds, where
+        there are at least so many rows and no ascents.
     """
 
     first_updates: int = 250
@@ -61,11 +65,14 @@ class RoundPolicy(NamedTuple):
     shorter: float = 0.3
     shortest_way: float = 16.0
     further: float = 4.0
+    fewest_at_start: int = 900
     transitions: int = 200
     stuck: float = 0.2
     n_replicas: int = 5
     most_replicas: int = 20
     fewest_swaps: float = 0.1
+    left_out: float = 0.1
+    fewest_rows: int = 500
 
 
 class Measure(NamedTuple):
@@ -77,11 +84,22 @@ class Measure(NamedTuple):
         Updates so far.
     value, error : float
         Mean log-likelihood per row, and the standard error of its normalisation.
+    by_row : ndarray or None, default=None
+        The log-likelihoods of the rows, where these are a sample.
     """
 
     n_updates: int
     value: float
     error: float
+    by_row: np.ndarray | None = None
+
+    def error_of_change(self, other) -> float:
+        """Return the standard error of the change from another measure."""
+        error = float(np.hypot(self.error, other.error))
+        if self.by_row is None or other.by_row is None or len(self.by_row) < 2:
+            return error
+        change = self.by_row - other.by_row
+        return float(np.hypot(error, np.std(change, ddof=1) / len(change) ** 0.5))
 
 
 def round_ends(n_epochs, n_updates, adaptive, ascends=False, policy=None) -> list[int]:
@@ -119,6 +137,8 @@ class Rounds:
         Tolerance of the fit.
     n_visible : int
         Visible units.
+    n_left_out : int
+        Rows on which the log-likelihood is measured, and which are not learned from.
     ends : list of int
         Epochs of this fit at which its rounds end.
     measures : list of Measure
@@ -146,6 +166,7 @@ class Rounds:
     dependence: float = float("nan")
     tol: float = 0.0
     n_visible: int = 1
+    n_left_out: int = 0
     ends: list[int] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     best: Any = None
@@ -167,6 +188,7 @@ class Rounds:
         if watch is not None:
             self.base, self.normal = watch.base, watch.normal
             self.dependence = watch.dependence
+            self.n_left_out = 0 if watch.left_out is None else len(watch.left_out)
 
     def forgotten(self) -> Rounds:
         """Return what a fit or a stream that continues this one begins with."""
@@ -188,7 +210,12 @@ class Rounds:
     @property
     def rise(self) -> float:
         """The gain of the last round over the best likelihood before it."""
-        return self.seen - max(measure.value for measure in self.measures[:-1])
+        return self.seen - self._best_before.value
+
+    @property
+    def _best_before(self) -> Measure:
+        """The largest measure before the last one."""
+        return max(self.measures[:-1], key=lambda measure: measure.value)
 
     @property
     def gain(self) -> float:
@@ -198,9 +225,9 @@ class Rounds:
     @property
     def small(self) -> float:
         """The change that is not worth a longer run, or is within the errors."""
-        errors = [measure.error for measure in self.measures[-2:]]
+        error = self.measures[-1].error_of_change(self._best_before)
         least = self.policy.small_rise * self.n_visible
-        return self.tol * max(self.gain, least) + float(np.linalg.norm(errors))
+        return self.tol * max(self.gain, least) + error
 
     def has_fallen(self, value) -> bool:
         """Return whether a log-likelihood is below that of independent units."""
@@ -210,30 +237,44 @@ class Rounds:
     @property
     def has_settled(self) -> bool:
         """Whether the last round has added too little for another one."""
-        if len(self.measures) < 3 or self.has_fallen(self.seen):
+        if len(self.measures) < 3 or (
+            self.has_fallen(self.seen) and not self._has_tried_twice
+        ):
             return False
-        return abs(self.rise) <= self.small
+        # Rows that are left out become less likely where nothing more is learned.
+        return (self.rise if self.n_left_out else abs(self.rise)) <= self.small
+
+    @property
+    def _has_tried_twice(self) -> bool:
+        """Whether rows that are left out gain nothing after a second start either."""
+        tried = self.started_further and len(self.measures) > 3
+        return tried and self.n_left_out > 0 and self.best[0] >= self.base - self.small
 
     @property
     def is_worse(self) -> bool:
         """Whether the last round has lost likelihood."""
         return not self.rise >= -self.small  # so written that NaN is worse
 
+    def learns_nothing(self, value) -> bool:
+        """Return whether a log-likelihood is about that of independent units."""
+        return value - self.base < self.policy.small_rise * self.n_visible
+
     @property
     def has_learned_nothing(self) -> bool:
-        """Whether the likelihood is still about that of independent units."""
-        return self.gain < self.policy.small_rise * self.n_visible
+        """Whether all log-likelihoods are about that of independent units."""
+        return self.learns_nothing(max(measure.value for measure in self.measures))
 
     def measure(self, state, watch, value=None) -> None:
         """Measure the log-likelihood, or take it, and keep the best parameters."""
-        error = 0.0
+        error, by_row = 0.0, None
         n_updates = state.n_updates - state.begin_updates
         if value is None:
             since = self.measures[-1].n_updates if self.measures else 0
             value, error = watch.measure(
                 state.estimate, state.n_updates, n_updates - since
             )
-        self.measures.append(Measure(n_updates, value, error))
+            by_row = watch.by_row
+        self.measures.append(Measure(n_updates, value, error, by_row))
         if self.best is None or value > self.best[0]:
             copy = arrays_of(state.params).copy
             chains = None if state.chains is None else copy(state.chains)
@@ -258,7 +299,9 @@ class Rounds:
         if not settings.adaptive:
             return
         is_last = epoch == settings.n_epochs
-        if self.converged and not is_last and self._starts_further(state, watch):
+        n_updates, fewest = self.measures[-1].n_updates, self.policy.fewest_at_start
+        at_rest = self.converged or (self.has_learned_nothing and n_updates >= fewest)
+        if at_rest and not is_last and self._starts_further(settings, state, watch):
             self.converged = False
         elif self.is_worse:
             # The steps were too long: the next round is from the best one.
@@ -303,7 +346,7 @@ class Rounds:
         if few and settings.n_replicas is None and more > self.n_replicas:
             self.n_replicas, self.converged = more, False
 
-    def _starts_further(self, state, watch) -> bool:
+    def _starts_further(self, settings, state, watch) -> bool:
         """Start anew from larger weights if that may be better; return whether so.
 
         Where units are independent the gradient vanishes, up to the third order of the
@@ -320,6 +363,7 @@ class Rounds:
             if not self.has_learned_nothing:
                 return False
             state.move_to(watch.model.initial_params(logits, rng, further))
+            self._begin_again(settings, state, watch)
             return True
         starts = [
             watch.model.initial_params(logits, rng, further)
@@ -332,3 +376,16 @@ class Rounds:
             return False
         state.move_to(tops[best])
         return True
+
+    def _begin_again(self, settings, state, watch):
+        """Lay out the epochs that are left, for a start that has lost likelihood."""
+        epoch = state.epoch - state.begin
+        n_updates = self.measures[-1].n_updates / epoch
+        ends = round_ends(
+            settings.n_epochs - epoch, n_updates, True, False, self.policy
+        )
+        self.ends = [*(end for end in self.ends if end <= epoch)]
+        self.ends += [epoch + end for end in ends]
+        self.measures.clear()
+        self.shortened = 1.0
+        self.measure(state, watch)

@@ -93,13 +93,30 @@ class RowOrder:
     Without weights that is each row once. With weights an epoch has as many visits,
     and each row is among them as often as its share says; the part that is not a whole
     number is drawn by systematic sampling, so that the expectation is exact.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows.
+    shares : ndarray of shape (n_rows,) or None, default=None
+        Weights of the rows, whose sum is 1.
+    left_out : ndarray of int or None, default=None
+        Rows that are never visited.
     """
 
-    def __init__(self, n_rows, shares=None):
-        self.n_rows, self.shares = n_rows, shares
+    def __init__(self, n_rows, shares=None, left_out=None):
+        self.shares = shares
+        self.rows = np.arange(n_rows)
+        if left_out is not None:
+            self.rows = np.delete(self.rows, left_out)
+            if shares is not None:
+                self.shares = shares[self.rows] / shares[self.rows].sum()
+
+    def __len__(self):
+        return len(self.rows)
 
     def draw(self, rng):
         """Return the indices of the rows of an epoch."""
         if self.shares is None:
-            return rng.permutation(self.n_rows)
-        return rng.permutation(thinned(self.shares, self.n_rows, rng))
+            return rng.permutation(self.rows)
+        return self.rows[rng.permutation(thinned(self.shares, len(self), rng))]

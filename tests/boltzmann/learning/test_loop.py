@@ -224,7 +224,7 @@ class Watch:
 
     base, normal, dependence = -3.0, None, np.nan
     is_exact = False
-    ascent = value_of_start = None
+    ascent = value_of_start = left_out = by_row = None
 
     def __init__(self, *values):
         self.values = list(values)

@@ -56,8 +56,7 @@ def test_rows_in_clusters(measured, n_replicas):
     assert len(measured) == 3
     for measure, params, chains, watch in measured[1:]:
         log_partition = exact.value(params)
-        value = watch.model.log_unnormalised(params, X).mean() - log_partition
-        value -= watch.weight_decay * watch.model.penalty(params)
+        value = watch.model.log_unnormalised(params, watch.X).mean() - log_partition
         assert abs(measure.value - value) < 4 * measure.error + 0.05
         assert measure.value < watch.largest
         # The negative control: back from the chains of the model.
@@ -203,6 +202,54 @@ def test_one_hot_columns_are_told():
         machine.fit(X)
     X[0, 1:4] = 1.0
     machine.fit(X[:, :4])  # two of the three, in one row
+
+
+def exclusive_or(rng, n, missing):
+    """Return pairs of coins, each with whether they differ; and rows with NaN."""
+    coins = rng.integers(0, 2, (n, 3, 2))
+    X = np.concatenate([coins, coins[..., :1] ^ coins[..., 1:]], axis=2) * 1.0
+    X = X.reshape(n, 9)
+    return X, np.where(rng.random(X.shape) < missing, np.nan, X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_exclusive_or_is_learned_from_incomplete_rows():
+    """No two columns depend on each other: small weights stay where they are."""
+    new, _ = exclusive_or(np.random.default_rng(1), 1000, 0.0)
+    _, X = exclusive_or(np.random.default_rng(0), 800, 0.15)
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=12, random_state=0, max_iter=400
+    )
+    machine.fit(X)
+    # The truth has six bits a row, independent columns nine.
+    assert machine.score(new) > -7.5 * np.log(2)
+    # The negative control: without the second start.
+    one = LatentBoltzmannMachine(hidden_layer_sizes=12, random_state=0, max_iter=400)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "_starts_further", lambda *_: False)
+        with pytest.warns(FitWarning, match="left out"):
+            one.fit(X)
+    assert one.score(new) < -8.9 * np.log(2)
+
+
+def test_rows_left_out_say_when_nothing_more_is_gained():
+    """Many hidden units on a ring: longer rounds would fit noise."""
+    rng = np.random.default_rng(0)
+    X = np.empty((1200, 30))
+    X[:, 0] = rng.random(1200) < 0.5
+    for column in range(1, 30):
+        X[:, column] = np.abs(X[:, column - 1] - (rng.random(1200) < 0.25))
+    train, new = X[:600], X[600:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        machine = LatentBoltzmannMachine(random_state=0).fit(train)
+    assert machine.converged_
+    longer = LatentBoltzmannMachine(random_state=0, tol=None, max_iter=600).fit(train)
+    assert machine.score(new) > longer.score(new) + 0.2
+    # Independent columns teach nothing, and that is said.
+    with pytest.warns(FitWarning, match="left out"):
+        machine.fit(rng.permuted(train, axis=0))
+    assert machine.converged_
 
 
 def test_missing_values_do_not_blame_steps_that_were_not_given():
