@@ -153,13 +153,13 @@ class LatentBoltzmannMachine(
     tol : float or None, default=0.02
         The fit has converged when its last round (with given steps, its second half)
         has changed the log-likelihood by less than this share of what it is above that
-        of independent units, up to its standard error. With adapted steps, from 500 rows
-        on and unless there are ascents, a tenth of the rows (at most 1,000) are left
-        out of the learning: the log-likelihood is theirs, a fit stops where they gain
-        nothing more, and the best round by them is the result. Otherwise it is that of
-        up to 1,000 of the rows (all of them where there are ascents), less the penalty.
-        It is exact where that is cheap;
-        elsewhere log Z is estimated where a round ends, by annealed importance sampling
+        of independent units, up to its standard error. With adapted steps, from 500
+        rows on and unless there are ascents, a tenth of the rows (at most 1,000) are
+        left out of the learning: the log-likelihood is theirs, a fit stops where they
+        gain nothing more, and the best round by them is the result. Otherwise it is
+        that of up to 1,000 of the rows (all of them where there are ascents), less the
+        penalty. It is exact where that is cheap; elsewhere log Z is estimated where a
+        round ends, by annealed importance sampling
         from independent units with a twenty-fifth as many temperatures as the round has
         updates (at most 250; four times as many where the runs disagree). None measures
         nothing, without ascents: the fit takes all epochs and says nothing about
