@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 
 import numpy as np
 from sklearn.utils.validation import (
@@ -33,7 +33,7 @@ from sktem.mixture.latent_classes import (
     entropy_r2,
     profiles_of,
 )
-from sktem.mixture.start import START_METHODS, chosen_rows
+from sktem.mixture.start import chosen_rows
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data, without_mask
 
@@ -51,8 +51,13 @@ class StochasticEMMixture(MixtureEstimator):
 
     Parameters
     ----------
-    n_components : int, default=1
-        Number of components.
+    n_components : int, "auto", "bic" or "icl", default=1
+        Number of components. A criterion by name ("auto" is "bic") looks for the number
+        with the lowest value, from one component on: the best split of a component is
+        taken, or the best merge of two, as long as one lowers the criterion, and splits
+        go on for two components beyond. Splits are by k-means with ``n_init`` starts;
+        components with fewer than five rows for each of their parameters of a column
+        and fits that end with a warning are refused.
     emission : str or Emission, default="gaussian"
         The emission of columns of numbers by name: "gaussian", "student_t",
         "factor_analyser", "bernoulli", "categorical", "poisson", "negative_binomial",
@@ -139,6 +144,11 @@ class StochasticEMMixture(MixtureEstimator):
         The same for each epoch of the best run.
     history_ : History
         The record of the best run.
+    n_components_ : int
+        Number of components.
+    component_search_ : list of SearchStep
+        Tuples ``(n_components, move, criterion)`` of the mixtures that were fitted on
+        the way, where the number was looked for.
     n_samples_seen_ : int
         Rows seen by ``fit`` or on the stream.
     n_steps_ : int
@@ -231,15 +241,8 @@ class StochasticEMMixture(MixtureEstimator):
         return tags
 
     def _check_parameters(self):
-        self._check_number("n_components", Integral, 1)
-        self._check_number("n_init", Integral, 1)
-        self._check_number("verbose_interval", Integral, 1)
+        self._check_start()
         self._check_number("weight_concentration", Real, 0)
-        if self.init_size is not None and self.init_size != "auto":
-            self._check_number("init_size", Integral, 1)
-        if not callable(self.init_params):
-            known, other = START_METHODS, " or a callable"
-            check_choice("init_params", self.init_params, known, other)
 
     # Tables as rows of numbers --------------------------------------------------
 
@@ -321,7 +324,7 @@ class StochasticEMMixture(MixtureEstimator):
     def _new_model(self, X):
         return EmissionMixtureModel(
             self._table.emission,
-            self.n_components,
+            self._n_components,
             weight_concentration=self.weight_concentration,
             n_jobs=self.n_jobs,
         )
@@ -329,7 +332,7 @@ class StochasticEMMixture(MixtureEstimator):
     def _start(self, model, X, sample_weight, given, random_state):
         """Return starting parameters; statistics come with the first pass."""
         rows, weights = X, sample_weight
-        chosen = chosen_rows(X, self.n_components, self.init_size, random_state)
+        chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
         if chosen is not None:
             rows = X.take(chosen, axis=0)
             weights = None if weights is None else weights[chosen]
@@ -337,7 +340,7 @@ class StochasticEMMixture(MixtureEstimator):
         R = start_responsibilities(
             rows,
             model.emission,
-            self.n_components,
+            self._n_components,
             self.init_params,
             random_state,
             weights,
@@ -354,7 +357,7 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _check_same(self, model, n_features):
         """Check that the fitted mixture is of the same kind."""
-        now = (self.n_components, repr(self._table.emission), n_features)
+        now = (self._n_components, repr(self._table.emission), n_features)
         then = (model.n_components, repr(model.emission), self.n_features_in_)
         names = ("n_components", "emission", "n_features")
         for name, before, after in zip(names, then, now, strict=True):
@@ -365,11 +368,12 @@ class StochasticEMMixture(MixtureEstimator):
                 )
 
     def _warn_of_fit(self, model, state, X, sample_weight):
-        warn_of_components(state)
+        warn_of_components(model.emission, state)
 
     def _parameter_attributes(self, model, params, X):
         return {
             "weights_": params.weights,
+            "n_components_": len(params.weights),
             "params_": params.emission,
             "emission_": model.emission,
             "categories_": self._table.categories,

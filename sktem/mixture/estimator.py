@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from copy import copy
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
@@ -46,7 +46,6 @@ from sktem.mixture.incomplete import check_observed, has_holes
 from sktem.mixture.model import GaussianMixtureModel, GaussianMixtureParams
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.start import (
-    START_METHODS,
     assigned_statistics,
     chosen_rows,
     start_statistics,
@@ -95,8 +94,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     Parameters
     ----------
-    n_components : int, default=1
-        Number of components.
+    n_components : int, "auto", "bic" or "icl", default=1
+        Number of components. A criterion by name ("auto" is "bic") looks for the number
+        with the lowest value, from one component on: the best split of a component is
+        taken, or the best merge of two, as long as one lowers the criterion, and splits
+        go on for two components beyond. Splits are by k-means with ``n_init`` starts;
+        components with fewer than five rows for each of their parameters of a column
+        and fits that end with a warning are refused.
     covariance_type : {"full", "tied", "diag", "spherical", "unit"}, default="full"
         One matrix each, one matrix for all, variances each, one variance each, or the
         identity (known, not learned).
@@ -212,6 +216,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         The objective of each epoch of the best run, see :class:`sktem.history.History`.
     history_ : History
         The record of the best run: passes, mean field, steps, events.
+    n_components_ : int
+        Number of components.
+    component_search_ : list of SearchStep
+        Tuples ``(n_components, move, criterion)`` of the mixtures that were fitted on
+        the way, where the number was looked for.
     n_samples_seen_ : int
         Rows seen by ``fit`` or on the stream.
     n_steps_ : int
@@ -601,20 +610,13 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         return twin
 
     def _check_parameters(self):
-        self._check_number("n_components", Integral, 1)
-        self._check_number("n_init", Integral, 1)
-        self._check_number("verbose_interval", Integral, 1)
+        self._check_start()
         self._check_number("reg_covar", Real, 0)
         if not isinstance(self.prior, GaussianMixturePrior | None):
             raise TypeError(
                 f"prior must be a GaussianMixturePrior or None, got {self.prior!r}"
             )
-        if self.init_size is not None and self.init_size != "auto":
-            self._check_number("init_size", Integral, 1)
         check_choice("covariance_type", self.covariance_type, COVARIANCES)
-        if not callable(self.init_params):
-            known, other = START_METHODS, " or a callable"
-            check_choice("init_params", self.init_params, known, other)
 
     def _validate(self, X, sample_weight=None, *, reset, ensure_min_samples=1):
         if reset and (source := found_rows(X)) is not None:
@@ -657,7 +659,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def _new_model(self, X):
         prior = {} if self.prior is None else self.prior.checked(X.shape[1])
         return GaussianMixtureModel(
-            self.n_components,
+            self._n_components,
             covariance_type=self.covariance_type,
             reg_covar=self.reg_covar,
             **prior,
@@ -675,7 +677,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def _check_same(self, model, n_features):
         """Check that the fitted mixture is of the same kind."""
         then = (model.n_components, model.covariance_type, len(model.centre))
-        now = (self.n_components, self.covariance_type, n_features)
+        now = (self._n_components, self.covariance_type, n_features)
         names = ("n_components", "covariance_type", "n_features")
         for name, before, after in zip(names, then, now, strict=True):
             if before != after:
@@ -690,7 +692,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             self.weights_init,
             self.means_init,
             self.precisions_init,
-            (self.n_components, n_features),
+            (self._n_components, n_features),
             self.covariance_type,
         )
 
@@ -702,7 +704,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         params = s = None
         if not complete:
             rows, weights = X, sample_weight
-            chosen = chosen_rows(X, self.n_components, self.init_size, random_state)
+            chosen = chosen_rows(X, self._n_components, self.init_size, random_state)
             if chosen is not None:
                 rows = X.take(chosen, axis=0)
                 weights = None if weights is None else weights[chosen]
@@ -728,7 +730,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
     def _start_with_holes(self, model, rows, weights, random_state):
         """Return starting parameters and statistics of rows with holes."""
         emission = Gaussian(model.covariance_type, model.reg_covar)
-        K = self.n_components
+        K = self._n_components
         R = start_responsibilities(
             rows, emission, K, self.init_params, random_state, weights
         )
@@ -754,6 +756,7 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             "precisions_cholesky_": as_dtype(factors, dtype),
             "precisions_": as_dtype(structure.precisions(factors), dtype),
         }
-        if not carrier_of(X).holds_tensors:
-            return values  # of float64 where the dtype of X cannot hold them
-        return {name: like_rows(X, value) for name, value in values.items()}
+        if carrier_of(X).holds_tensors:
+            values = {name: like_rows(X, value) for name, value in values.items()}
+        # Of float64 where the dtype of X cannot hold them.
+        return {**values, "n_components_": len(params.weights)}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state
 
+from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -22,7 +24,9 @@ from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
 from sktem.estimators.fit_warnings import warn_of_run
 from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
+from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
+from sktem.mixture.start import START_METHODS
 from sktem.mixture.stream import MixtureStream
 from sktem.schedules import BurnInThenDecay
 from sktem.solvers import OnlineEM
@@ -91,13 +95,15 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             If there are fewer rows than components, or a parameter is out of range.
         """
         self._check_parameters()
+        if isinstance(self.n_components, str) and not self._is_warm():
+            return self._with_found_components(X, sample_weight)
         X, sample_weight = self._validate(
             X, sample_weight, reset=True, ensure_min_samples=2
         )
-        if len(X) < self.n_components:
+        if len(X) < self._n_components:
             raise ValueError(
                 "Expected n_samples >= n_components but got n_components = "
-                f"{self.n_components}, n_samples = {len(X)}"
+                f"{self._n_components}, n_samples = {len(X)}"
             )
         given = self._given(X.shape[1])
         model = self._new_model(X)
@@ -190,6 +196,13 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         """
         if self._begun() is None or not self._begun().is_settled(self):
             self._check_parameters()
+            if isinstance(self.n_components, str) and not hasattr(
+                self, "n_components_"
+            ):
+                raise ValueError(
+                    f"n_components={self.n_components!r} needs rows that can be read "
+                    "again: fit the first ones, then partial_fit goes on"
+                )
         chunks = each_chunk(
             self, X, sample_weight, lambda: not self._begun(), self._check_block
         )
@@ -417,9 +430,29 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             settings = replace(settings, step_size=step_size)
         return settings
 
+    @property
+    def _n_components(self):
+        """Number of components, that found by ``fit`` if it is not given."""
+        given = self.n_components
+        return self.n_components_ if isinstance(given, str) else given
+
+    def _is_warm(self):
+        return self.warm_start and hasattr(self, "weights_")
+
+    def _with_found_components(self, X, sample_weight):
+        """Become the mixture with the best number of components."""
+        best, steps = found_components(self, X, sample_weight)
+        settings = self.get_params(deep=False)
+        found = {
+            name: value for name, value in vars(best).items() if name not in settings
+        }
+        self.__dict__.update(found, component_search_=steps)
+        self.__dict__.pop("n_steps_", None)
+        return self
+
     def _goes_on(self, n_features):
         """Return whether ``fit`` continues a previous one, which must match."""
-        if not (self.warm_start and hasattr(self, "weights_")):
+        if not self._is_warm():
             return False
         self._check_same(self._stream.current_model, n_features)
         return True
@@ -452,6 +485,17 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             "history_": history,
             "n_samples_seen_": len(X),
         }
+
+    def _check_start(self):
+        """Check the parameters of components and starts."""
+        check_n_components(self.n_components)
+        self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+        if self.init_size is not None and self.init_size != "auto":
+            self._check_number("init_size", Integral, 1)
+        if not callable(self.init_params):
+            known, other = START_METHODS, " or a callable"
+            check_choice("init_params", self.init_params, known, other)
 
     def _given(self, n_features):
         """Return the parameters that the user gave for the start, checked."""

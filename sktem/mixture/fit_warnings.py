@@ -10,7 +10,7 @@ from sktem.emissions.covariances import COVARIANCES
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 
-__all__ = ["warn_of_covariances"]
+__all__ = ["flat_directions", "warn_of_covariances", "warn_of_flat_directions"]
 
 #: Columns or components that a message names at most.
 NAMED = 5
@@ -69,18 +69,21 @@ def warn_of_covariances(model, state, X, sample_weight) -> None:
             "fewer columns.",
             FitWarning,
         )
-    elif places := _flat_directions(model, structure, params):
-        components, columns = places
-        warn_user(
-            f"Component(s) {_listed(components)} have no variance but "
-            f"reg_covar={model.reg_covar:g} in directions (mostly of column(s) "
-            f"{_listed(columns)}) in which other rows differ: likelihoods measure "
-            "reg_covar there, and new rows can have very low ones. Where columns have "
-            "few distinct values, take a larger reg_covar, such as a hundredth of the "
-            "squared distance between two values, a covariance_prior, or leave them "
-            "out.",
-            FitWarning,
-        )
+    elif places := flat_directions(model.reg_covar, structure, params):
+        warn_of_flat_directions(model.reg_covar, *places)
+
+
+def warn_of_flat_directions(reg_covar, components, columns) -> None:
+    """Warn of components without variance in directions in which others have some."""
+    warn_user(
+        f"Component(s) {_listed(components)} have no variance but "
+        f"reg_covar={reg_covar:g} in directions (mostly of column(s) "
+        f"{_listed(columns)}) in which other rows differ: likelihoods measure "
+        "reg_covar there, and new rows can have very low ones. Where columns have few "
+        "distinct values, take a larger reg_covar, such as a hundredth of the squared "
+        "distance between two values, a covariance_prior, or leave them out.",
+        FitWarning,
+    )
 
 
 def _listed(numbers):
@@ -162,7 +165,7 @@ def _total_covariance(structure, params):
     return within + (weights[:, None] * deviations).T @ deviations
 
 
-def _flat_directions(model, structure, params):
+def flat_directions(reg_covar, structure, params):
     """Return components without variance where all rows have some, and the columns."""
     covariances = structure.full(params.covariances)
     total, weights = _total_covariance(structure, params), params.weights
@@ -172,9 +175,9 @@ def _flat_directions(model, structure, params):
         values, vectors = np.diagonal(covariances[k]), np.eye(len(total))
         if not by_axis:
             values, vectors = np.linalg.eigh(covariances[k])
-        flat = vectors[:, values < NARROWNESS.own * model.reg_covar]
+        flat = vectors[:, values < NARROWNESS.own * reg_covar]
         spread = np.einsum("if,ij,jf->f", flat, total, flat)
-        flat = flat[:, spread > NARROWNESS.spread * model.reg_covar]
+        flat = flat[:, spread > NARROWNESS.spread * reg_covar]
         if flat.size:
             components.append(int(k))
             columns.update(np.abs(flat).argmax(axis=0).tolist())

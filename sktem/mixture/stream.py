@@ -110,7 +110,7 @@ class MixtureStream(StreamRunner):
     def rows_of_start(self, estimator, X):
         """Return how many rows a start needs."""
         estimator._given(X.shape[1])  # errors come with the first rows
-        return FIRST_ROWS.needed(estimator.n_components, X.shape[1])
+        return FIRST_ROWS.needed(estimator._n_components, X.shape[1])
 
     def begin(self, estimator, rows, weights, task):
         """Make the start from the kept rows, and learn them."""
@@ -176,7 +176,7 @@ class MixtureStream(StreamRunner):
     @staticmethod
     def _started(estimator, rows, weights, starts):
         # Repeating the rows gives every component something to start from.
-        copies = -(-estimator.n_components // len(rows))
+        copies = -(-estimator._n_components // len(rows))
         rows = np.tile(rows, (copies, 1))
         weights = None if weights is None else np.tile(weights, copies)
         model = estimator._new_model(rows)

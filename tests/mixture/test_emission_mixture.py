@@ -86,8 +86,8 @@ def test_every_solver_comes_to_the_optimum_of_em(solver, name):
 def test_draws_do_not_hide_slow_progress():
     # EM takes several hundred passes over a plateau.
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(1500, 4)) @ rng.normal(size=(4, 4))
-    X += 1.5 * rng.integers(3, size=(1500, 1))
+    X = rng.normal(size=(600, 4)) @ rng.normal(size=(4, 4))
+    X += 1.5 * rng.integers(3, size=(600, 1))
     X[rng.random(X.shape) < 0.4] = np.nan
     best = StochasticEMGaussianMixture(3, random_state=0).fit(X)
     found = StochasticEMGaussianMixture(3, solver="saem", random_state=0).fit(X)

@@ -1,0 +1,262 @@
+"""The number of components: splits and merges, judged by a criterion."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from itertools import combinations
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.choices import check_choice, check_number
+from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
+from sktem.mixture.emission_start import points_of
+
+__all__ = ["CRITERIA", "SearchStep", "check_n_components", "found_components"]
+
+#: Criteria by the value of ``n_components`` that asks for them.
+CRITERIA = {"auto": "bic", "bic": "bic", "icl": "icl"}
+
+
+class SearchRule(NamedTuple):
+    """How far components are looked for.
+
+    Attributes
+    ----------
+    passes : int
+        Passes by which proposals are compared, before the best one is fitted.
+    patience : int
+        Splits beyond the best number of components that need not lower the criterion.
+    merges : int
+        Pairs of components, those that overlap most, of which a merge is tried.
+    rows_per_parameter : int
+        Rows that a component has at least, for each of its parameters of a column.
+    rows : int
+        Rows, at most, by which a component is split.
+    """
+
+    passes: int = 10
+    patience: int = 2
+    merges: int = 3
+    rows_per_parameter: int = 5
+    rows: int = 1 << 14
+
+
+RULE = SearchRule()
+
+
+class SearchStep(NamedTuple):
+    """A mixture that was fitted on the way to the number of components.
+
+    Attributes
+    ----------
+    n_components : int
+        Its number of components.
+    move : {"start", "split", "merge"}
+        How it came about.
+    criterion : float
+        Criterion of all rows; lower is better. Infinite if it was refused.
+    """
+
+    n_components: int
+    move: str
+    criterion: float
+
+
+def check_n_components(value) -> None:
+    """Raise if a number of components is neither a number nor a criterion."""
+    if isinstance(value, str):
+        check_choice("n_components", value, CRITERIA, " or an integer")
+    else:
+        check_number("n_components", value, Integral, 1)
+
+
+def found_components(estimator, X, sample_weight) -> tuple[Any, list[SearchStep]]:
+    """Return the fitted estimator with the best number of components, and the steps.
+
+    Parameters
+    ----------
+    estimator : MixtureEstimator
+        Settings.
+    X : array-like
+        Data that can be read again.
+    sample_weight : ndarray of shape (n,) or None
+        Weights.
+
+    Returns
+    -------
+    estimator, steps
+        A clone with a number of components, fitted, and what was tried.
+    """
+    for name in ("weights_init", "means_init", "precisions_init"):
+        if getattr(estimator, name, None) is not None:
+            raise ValueError(
+                f"{name} is for a number of components: give it instead of "
+                f"n_components={estimator.n_components!r}"
+            )
+    if estimator.init_params != "kmeans":
+        raise ValueError(
+            f"n_components={estimator.n_components!r} splits components by k-means: "
+            "init_params is for a number of components"
+        )
+    return _Search(estimator, X, sample_weight).run()
+
+
+class Fit(NamedTuple):
+    """A fitted estimator, its criterion and what it has warned of."""
+
+    criterion: float
+    estimator: Any
+    warnings: list
+
+
+class _Search:
+    """Greedy search: splits while they pay, then merges, then splits again."""
+
+    def __init__(self, estimator, X, sample_weight):
+        self.estimator, self.X, self.sample_weight = estimator, X, sample_weight
+        self.criterion = CRITERIA[estimator.n_components]
+        self.rng = np.random.default_rng(estimator._seed()[0])
+        self.steps: list[SearchStep] = []
+
+    def run(self):
+        """Return the best estimator and the steps."""
+        best = current = self.fitted(1, "kmeans")
+        self.note(best, "start")
+        failures = 0
+        while True:
+            split = None
+            if failures <= RULE.patience:
+                twin = current.estimator
+                split = self.best_of(twin, self.splits(twin), "split")
+            if split is not None:
+                current, failures = split, failures + 1
+                if split.criterion < best.criterion:
+                    best, failures = split, 0
+                continue
+            twin = best.estimator
+            merged = self.best_of(twin, self.merges(twin), "merge")
+            if merged is None or merged.criterion >= best.criterion:
+                break
+            best = current = merged
+            failures = 0
+        for one in best.warnings:
+            warn_user(str(one.message), one.category)
+        return best.estimator, self.steps
+
+    def note(self, fit, move):
+        """Record a step."""
+        K = fit.estimator.n_components
+        self.steps.append(SearchStep(K, move, float(fit.criterion)))
+        if self.estimator.verbose:
+            print(f"{move}: {K} components, criterion {fit.criterion:.6g}")
+
+    def fitted(self, n_components, start, **settings):
+        """Return a fit; its criterion is infinite if it is not sound."""
+        twin = clone(self.estimator).set_params(
+            n_components=n_components,
+            init_params=start,
+            n_init=1,
+            random_state=int(self.rng.integers(2**31)),
+            verbose=0,
+            warm_start=False,
+            **settings,
+        )
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            twin.fit(self.X, sample_weight=self.sample_weight)
+        if n_components > 1:
+            few = twin.weights_.min() * self.mass < self.fewest(twin)
+            if few or any(issubclass(one.category, FitWarning) for one in caught):
+                return Fit(np.inf, twin, caught)
+        criterion = getattr(twin, self.criterion)
+        value = criterion(self.X, sample_weight=self.sample_weight)
+        return Fit(value, twin, caught)
+
+    @property
+    def mass(self):
+        """Weight of all rows."""
+        weights = self.sample_weight
+        return len(self.X) if weights is None else float(np.sum(weights))
+
+    @staticmethod
+    def fewest(twin):
+        """Return the rows of a component, at least."""
+        K, d = len(twin.weights_), twin.n_features_in_
+        return RULE.rows_per_parameter * (twin._n_parameters() + 1) / (K * d)
+
+    def best_of(self, parent, starts: Iterable[Callable], move):
+        """Return the fit from the best of several starts, None if none is sound."""
+        K = parent.n_components + (1 if move == "split" else -1)
+        short = {"max_iter": min(RULE.passes, self.estimator.max_iter), "tol": 0.0}
+        found = [self.fitted(K, start, **short) for start in starts]
+        found = [one for one in found if np.isfinite(one.criterion)]
+        if not found:
+            return None
+        first = min(found, key=lambda one: one.criterion).estimator
+        fit = self.fitted(K, partial(_posterior, twin=first))
+        self.note(fit, move)
+        return fit if np.isfinite(fit.criterion) else None
+
+    def splits(self, parent):
+        """Yield starts with each of the components cut into two."""
+        n_rows = self.mass * parent.weights_
+        for k in np.flatnonzero(n_rows >= 2 * self.fewest(parent)):
+            seed = int(self.rng.integers(2**31))
+            n_init = self.estimator.n_init
+            yield partial(_split, twin=parent, k=int(k), seed=seed, n_init=n_init)
+
+    def merges(self, parent):
+        """Yield starts with two components in one, those first that overlap most."""
+        if parent.n_components < 2:
+            return
+        states = np.repeat(np.arange(parent.n_components), 200)
+        twin, own = parent._as_emissions()
+        rows = twin.emission.sample(own.emission, states, self.rng)
+        shared = twin.posterior(rows, own).reshape(parent.n_components, 200, -1)
+        confused = shared.mean(axis=1)
+        pairs = sorted(
+            combinations(range(parent.n_components), 2),
+            key=lambda pair: -confused[pair] - confused[pair[::-1]],
+        )
+        for a, b in pairs[: RULE.merges]:
+            yield partial(_merged, twin=parent, a=a, b=b)
+
+
+def _posterior(rows, n_components, random_state, *, twin):
+    """Return posterior probabilities of rows of a fitted mixture."""
+    model, params = twin._fitted_model()
+    return model.posterior(rows, params)
+
+
+def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
+    """Return them with a component cut into two clusters of k-means."""
+    R = _posterior(rows, n_components, random_state, twin=twin)
+    rng = np.random.default_rng(seed)
+    model, _ = twin._as_emissions()
+    points = points_of(np.asarray(rows, dtype=np.float64), model.emission)
+    share = R[:, k] / R[:, k].sum()
+    own = np.flatnonzero(share > 0)
+    if len(own) > RULE.rows:
+        own = np.sort(rng.choice(own, RULE.rows, replace=False))
+    cut = KMeans(2, n_init=n_init, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        cut.fit(points[own], sample_weight=share[own])
+    second = np.where(cut.predict(points) == 1, R[:, k], 0.0)
+    R[:, k] -= second
+    return np.column_stack([R, second])
+
+
+def _merged(rows, n_components, random_state, *, twin, a, b):
+    """Return them with two components in one."""
+    R = _posterior(rows, n_components, random_state, twin=twin)
+    R[:, a] += R[:, b]
+    return np.delete(R, b, axis=1)
