@@ -339,8 +339,10 @@ def statistics_part(report, options, setting):
     theirs = [t / count for t in times["dense K'K"]]
     part = split(model.grid, model.mean_statistics(Y[:1], Z[:1]))
     cross, gram = dense.dense_statistics(Y[0], Z[0])
+    grams, ones = setting.grid.grams, np.ones(setting.grid.n_template)
+    sums = grams.product(grams.of(part.middle), ones)
     error = max(
-        np.abs(setting.grid.gram_of(part.middle) - gram).max() / gram.max(),
+        np.abs(sums - gram @ ones).max() / gram.sum(axis=1).max(),
         np.abs(part.cross - cross).max() / np.abs(cross).max(),
     )
     n = setting.grid.n_template
@@ -506,8 +508,7 @@ def samplers(report, options, setting):
     Y = setting.Y[: options.images]
     cases = {
         "mala": (package_sampler(setting, Y, "mala", 0.574), 0.2, 10),
-        "rwm, landmarks": (package_sampler(setting, Y, "landmark", 0.4), 0.5, 4),
-        "rwm, prior": (package_sampler(setting, Y, "prior", 0.234), 0.5, 50),
+        "rwm, landmarks": (package_sampler(setting, Y, "rwm", 0.4), 0.5, 4),
         "gibbs": (package_sampler(setting, Y, "gibbs", 0.0), 1.0, 3),
         "mala, no preconditioner": (identity_mala(setting, Y, None), 1e-4, 40),
         "mala, by the prior": (

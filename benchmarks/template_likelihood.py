@@ -10,8 +10,8 @@ sought
     for all classes at two levels, with the template's spline, then to the end for the
     three most likely ones;
 ``classifier``
-    as the classifier does it: roughly with expansions of the template, then to the end
-    for those classes that come close, four at most, and in full for six classes where
+    as the classifier does it: at two levels of noise, then to the end for those classes
+    that come close, four at most, and in full for six classes where
     the best one explains an image poorly.
 
 All three see the same images, block by block in turn. Error in percent, share of

@@ -815,7 +815,8 @@ class DeformableTemplateEstimator(
             Least determinant of the derivative of ``x - Phi(x)`` over the pixels; at
             most 0 where the deformation folds.
         """
-        return self.grid_.min_jacobians(self._best_modes(self._standardised(X))[0])
+        modes = self._best_modes(self._standardised(X))[0]
+        return self.grid_.jacobians(modes).min(axis=1)
 
     def registration(self, X):
         """Return what carries pixels and points between the template and images.

@@ -31,9 +31,6 @@ FOLDS, COARSE = 0.05, 1.3
 #: Share of pixels in folds above which longer runs are not advised.
 MANY_FOLDS = 0.01
 
-#: Images whose Jacobians are computed at once.
-IMAGES_AT_ONCE = 64
-
 #: Changes over the last third of a run that are too large: of the template, relative to
 #: its deviation over the pixels, and of the logarithm of the noise variance, for steps
 #: that sum to several units.
@@ -61,12 +58,7 @@ def folds_of(model, params, Y, chains):
         chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
     else:
         chosen = modes_under(model, params, Y)[0]
-    folded = np.concatenate(
-        [
-            model.grid.jacobians(chosen[start : start + IMAGES_AT_ONCE]) <= 0
-            for start in range(0, len(chosen), IMAGES_AT_ONCE)
-        ]
-    )
+    folded = model.grid.jacobians(chosen) <= 0
     return float(folded.any(axis=1).mean()), float(folded.mean())
 
 

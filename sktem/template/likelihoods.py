@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import logsumexp
 
@@ -11,18 +13,62 @@ from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Likelihoods"]
 
-#: Searches for modes: factors of the noise variance, nats that a step has to gain, and
-#: the share of its expected gain from which on its matrix serves the next step, too.
-#: The first one is of all classes; with the later ones, how far behind the most likely
-#: class others are that take part, in nats for each pixel, and how many at most.
-SMOOTH = {"levels": np.array([16.0]), "gains": (0.1, 0.1), "hold": 0.5}
-ROUGH = {"levels": np.array([4.0]), "gains": (0.5, 0.5), "hold": 0.5}, 4.0, np.inf
-TO_THE_END = {"levels": np.ones(1), "gains": (0.01, 0.01), "hold": 0.5}, 1.0, 4
 
-#: Energy for each pixel (1 is expected) from which on the best class explains an image
-#: poorly: modes of the most likely classes are then sought again, without expansions.
-POOR = 3.5
-AGAIN = {"levels": ANNEALING[1:], "hold": 0.5}, np.inf, 6
+class Stage(NamedTuple):
+    """A search for modes under the templates of the classes that are likely.
+
+    Attributes
+    ----------
+    levels : ndarray
+        Factors of the noise variance.
+    least_gain : float or None
+        Nats that a step has to gain; None means those of a usual search.
+    behind : float
+        How far behind the most likely class others are that take part, in nats for each
+        pixel.
+    n_classes : float
+        How many take part at most.
+    afresh : bool
+        Whether to search from no deformation and keep what is better.
+    """
+
+    levels: np.ndarray
+    least_gain: float | None
+    behind: float = np.inf
+    n_classes: float = np.inf
+    afresh: bool = False
+
+    def how(self) -> dict:
+        """Return the options of a search."""
+        options = {"levels": self.levels, "hold": HOLD}
+        if self.least_gain is not None:
+            options["gains"] = (self.least_gain, self.least_gain)
+        return options
+
+
+class Searches(NamedTuple):
+    """How modes under the templates of all classes are sought.
+
+    Attributes
+    ----------
+    first, rough, last : Stage
+        One after the other.
+    poor : float
+        Energy for each pixel (1 is expected) from which on the best class explains an
+        image poorly.
+    again : Stage
+        What such images are sought by once more.
+    """
+
+    first: Stage = Stage(np.array([16.0]), 0.1)
+    rough: Stage = Stage(np.array([4.0]), 0.5, 4.0)
+    last: Stage = Stage(np.ones(1), 0.01, 1.0, 4)
+    poor: float = 3.5
+    again: Stage = Stage(ANNEALING[1:], None, n_classes=6, afresh=True)
+
+
+#: Share of the expected gain of a step from which on its matrix serves the next one.
+HOLD = 0.5
 
 
 class Likelihoods:
@@ -32,14 +78,17 @@ class Likelihoods:
     ----------
     models : list of DeformableTemplateEstimator
         Fitted model of each class.
+    searches : Searches, optional
+        How modes are sought.
     """
 
-    def __init__(self, models):
+    def __init__(self, models, searches=None):
         self.models = models
+        self.searches = Searches() if searches is None else searches
         self._params: dict = {}
 
     def __getstate__(self):
-        return {"models": self.models, "_params": {}}
+        return {**vars(self), "_params": {}}
 
     def _fitted(self, label):
         """Return model and parameters of a class.
@@ -56,7 +105,7 @@ class Likelihoods:
         """Return log-likelihoods, of shape (n, n_classes), and distances of images.
 
         A distance is minus the largest log-likelihood per pixel. Modes of all classes
-        are sought roughly, those of the best classes to the end.
+        are sought at high levels of noise, those of the best classes to the end.
         """
         models = counted(self.models, "Likelihoods of images: classes")
         n_seen = np.maximum(observed_counts(X), 1)
@@ -64,26 +113,28 @@ class Likelihoods:
             logs = np.stack([own._log_likelihoods(X) for own in models], axis=1)
             return logs, -logs.max(axis=1) / n_seen
         searches = [
-            _Search(model, self._fitted(label), X) for label, model in enumerate(models)
+            _Search(model, self._fitted(label), X, self.searches.first)
+            for label, model in enumerate(models)
         ]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
 
-        def seek(rows, method, how, behind, most):
+        def seek(rows, stage):
             own = logs[rows]
-            least = np.sort(own, axis=1)[:, -int(min(most, own.shape[1]))]
-            least = np.maximum(least, own.max(axis=1) - behind * n_seen[rows])
+            least = np.sort(own, axis=1)[:, -int(min(stage.n_classes, own.shape[1]))]
+            least = np.maximum(least, own.max(axis=1) - stage.behind * n_seen[rows])
             for label, search in enumerate(searches):
                 likely = rows[own[:, label] >= least]
                 if len(likely):
-                    logs[likely, label] = method(search, likely, how)
+                    logs[likely, label] = search.sought(likely, stage)
 
         everywhere = np.arange(len(X))
-        seek(everywhere, _Search.roughly, *ROUGH)
-        seek(everywhere, _Search.finished, *TO_THE_END)
+        seek(everywhere, self.searches.rough)
+        seek(everywhere, self.searches.last)
         energies = np.stack([search.energies() for search in searches], axis=1)
         of_best = energies[everywhere, logs.argmax(axis=1)]
         # Written so that images without a mode (NaN) count as poor.
-        seek(np.flatnonzero(~(of_best <= POOR * n_seen)), _Search.afresh, *AGAIN)
+        poor = np.flatnonzero(~(of_best <= self.searches.poor * n_seen))
+        seek(poor, self.searches.again)
         return logs, -logs.max(axis=1) / n_seen
 
 
@@ -98,42 +149,31 @@ class _Search:
         Its model and parameters.
     X : array of shape (n, n_pixels)
         Images.
+    first : Stage
+        The first search.
     """
 
-    def __init__(self, estimator, fitted, X):
+    def __init__(self, estimator, fitted, X, first):
         self.estimator = estimator
         self.model, self.params = fitted
         self.Y = estimator._in_range(X)
         self.found = [
-            self.model.rough_modes_of(self.Y, self.params, t, **SMOOTH)
+            self.model.modes_of(self.Y, self.params, t, **first.how())
             for t in range(len(self.params.weights))
         ]
 
-    def roughly(self, rows, how):
-        """Go on by expansions for some images; return their log-likelihoods."""
-        return self._sought(self.model.rough_modes_of, rows, how)
-
-    def finished(self, rows, how):
-        """Go on with the templates as they are."""
-        return self._sought(self.model.modes_of, rows, how)
-
-    def _sought(self, method, rows, how):
-        Y = self.Y[rows]
-        for t, (modes, *own) in enumerate(self.found):
-            new = method(Y, self.params, t, modes[rows], **how)
-            for old, values in zip((modes, *own), new, strict=True):
-                if len(old):
-                    old[rows] = values
-        return self.log_likelihoods(rows)
-
-    def afresh(self, rows, how):
-        """Search from no deformation, and keep what is better."""
+    def sought(self, rows, stage):
+        """Search on for some images; return their log-likelihoods."""
         Y = self.Y[rows]
         for t, (modes, logs, _, energies) in enumerate(self.found):
-            new = self.model.modes_of(Y, self.params, t, **how)
-            better = ~(new[1] <= logs[rows])
-            modes[rows[better]], logs[rows[better]] = new[0][better], new[1][better]
-            energies[rows[better]] = new[3][better]
+            start = None if stage.afresh else modes[rows]
+            new = self.model.modes_of(Y, self.params, t, start, **stage.how())
+            better = np.full(len(rows), True)
+            if stage.afresh:
+                better = ~(new[1] <= logs[rows])
+            kept = rows[better]
+            for old, values in ((modes, new[0]), (logs, new[1]), (energies, new[3])):
+                old[kept] = values[better]
         return self.log_likelihoods(rows)
 
     def log_likelihoods(self, rows=slice(None)):

@@ -59,6 +59,27 @@ def kernel(A, B, scale):
     return np.exp(-((A[:, None] - B[None]) ** 2).sum(axis=2) / (2 * scale**2))
 
 
+def square(bands):
+    """Return a symmetric matrix from its lower bands."""
+    n = bands.shape[1]
+    full = np.zeros((n, n))
+    for k in range(len(bands)):
+        rows = np.arange(n - k)
+        full[rows + k, rows] = full[rows, rows + k] = bands[k, : n - k]
+    return full
+
+
+def gram_of(grid, middle):
+    """Return ``K' K`` from the sums at mid-points, as a square matrix."""
+    return square(grid.grams.of(middle))
+
+
+def kernel_of_landmarks(grid):
+    """Return the kernel of the template between its landmarks."""
+    nodes = points_of(grid.template_axes)
+    return kernel(nodes, nodes, grid.template_scale)
+
+
 class Dense:
     """Densities and derivatives of images, one at a time, as the model defines them."""
 

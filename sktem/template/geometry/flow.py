@@ -80,9 +80,3 @@ class FlowGrid(ImageGrid):
         for x in before:
             product *= super().jacobians_at(z / self.n_steps, x)
         return product
-
-    def jacobians(self, Z) -> np.ndarray:
-        """Return the determinants at the pixels, (n, pixels of a channel)."""
-        points = self.points
-        found = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
-        return np.reshape(found, (len(found), points.shape[1]))

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import solve_banded
 
 from sktem.template.kernels.field import Grid, new_grid
-from sktem.template.kernels.modes import Pairs, new_pairs, products_of
-from sktem.template.model.systems import along_axes, fixed_points, grams_of
+from sktem.template.kernels.modes import Pairs, new_pairs
+from sktem.template.model.systems import BandedGrams, along_axes, fixed_points
 
 __all__ = ["ImageGrid"]
 
@@ -185,18 +185,6 @@ class ImageGrid:
             index = index.reshape((len(index) * len(number),) * 2)
         return new_pairs(products, index)
 
-    def weighted_gram(self, weights) -> np.ndarray:
-        """Return blocks ``K_g' diag(w_ab) K_g``; w is (n_axes, n_axes, n_pixels)."""
-        pairs = self.pairs
-        P0, P1, P2 = products_of(pairs)
-        values = weights.reshape(-1, *(len(kernel) for kernel in self._kernels))
-        values = np.einsum("nijc,bj->nibc", values @ P2.T, P1)
-        values = np.einsum("nibc,ai->nabc", values, P0)
-        values = values.reshape(len(values), -1)[:, pairs.index]
-        n, places = self.n_axes, self.n_latents // self.n_axes
-        blocks = values.reshape(n, n, places, places).swapaxes(1, 2)
-        return blocks.reshape(self.n_latents, self.n_latents)
-
     @cached_property
     def _spline_factors(self):
         """Matrices that turn template coefficients into those of a cubic spline."""
@@ -312,21 +300,6 @@ class ImageGrid:
         unit = np.eye(self.n_axes)
         return np.linalg.det(unit - np.moveaxis(self.slopes_at(z, positions), 2, 0))
 
-    def min_jacobians(self, Z) -> np.ndarray:
-        """Return the least Jacobian determinant of ``x - Phi(x)`` over the pixels.
-
-        Parameters
-        ----------
-        Z : ndarray of shape (n, n_latents)
-            Deformations.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            Least determinants; not positive where a deformation folds.
-        """
-        return self.jacobians(Z).min(axis=1)
-
     def jacobians(self, Z) -> np.ndarray:
         """Return the Jacobian determinants of ``x - Phi(x)`` at the pixels.
 
@@ -337,23 +310,12 @@ class ImageGrid:
 
         Returns
         -------
-        ndarray of shape (n, n_pixels)
-            Determinants.
+        ndarray of shape (n, pixels of a channel)
+            Determinants; not positive where a deformation folds.
         """
-        values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
-        derivatives = []
-        for along in range(self.n_axes):
-            part = values
-            for axis in range(self.n_axes):
-                pixels, nodes = self.pixel_axes[axis], self.deformation_axes[axis]
-                kernel = gaussian(pixels, nodes, self.deformation_width)
-                if axis == along:
-                    gap = np.subtract.outer(pixels, nodes)
-                    kernel = -gap / self.deformation_width**2 * kernel
-                part = np.tensordot(part, kernel, axes=(2, 1))
-            derivatives.append(part.reshape(len(Z), self.n_axes, -1))
-        jacobians = np.eye(self.n_axes) - np.stack(derivatives, axis=-1).swapaxes(1, 2)
-        return np.linalg.det(jacobians)
+        points = self.points
+        found = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
+        return np.reshape(found, (len(found), points.shape[1]))
 
     def design(self, positions) -> np.ndarray:
         """Return the template's kernels at given positions.
@@ -409,22 +371,17 @@ class ImageGrid:
         field = self.field(z[None])[0].reshape(self.n_axes, -1)
         return self.pixels - np.tile(field, self.n_channels)
 
-    @cached_property
-    def template_gram(self) -> np.ndarray:
-        """Kernel of the template between its landmarks, (n_template, n_template)."""
-        return product_gram(self.template_axes, self.template_scale)
-
     def smoothed(self, coefficients) -> np.ndarray:
-        """Return the product with ``template_gram``, without that matrix."""
+        """Return the product with the kernel between the template's landmarks."""
         values = coefficients.reshape(self.template_landmarks)
         scale = self.template_scale
         kernels = [gaussian(nodes, nodes, scale) for nodes in self.template_axes]
         return along_axes(kernels, values).ravel()
 
     @cached_property
-    def grams(self):
-        """Gram matrices of the template in the form that is cheaper to factorise."""
-        return grams_of(self)
+    def grams(self) -> BandedGrams:
+        """Gram matrices of the template."""
+        return BandedGrams(self)
 
     @cached_property
     def deformation_gram(self) -> np.ndarray:
@@ -453,42 +410,6 @@ class ImageGrid:
     def n_middle(self) -> int:
         """Number of mid-points of the template's landmarks."""
         return int(np.prod([2 * count - 1 for count in self.template_landmarks]))
-
-    @cached_property
-    def _gram_factors(self):
-        """Factors of the table of mid-points, and the places where it is looked up."""
-        weights = np.ones((1, 1))
-        index = np.zeros((1, 1), dtype=np.int64)
-        for nodes in self.template_axes:
-            count = len(nodes)
-            gap = np.subtract.outer(nodes, nodes)
-            weight = np.exp(-(gap**2) / (4 * self.template_scale**2))
-            place = np.add.outer(np.arange(count), np.arange(count))
-            weights = np.kron(weights, weight)
-            size = len(index) * count
-            index = index[:, None, :, None] * (2 * count - 1) + place[None, :, None, :]
-            index = index.reshape(size, size)
-        return weights, index
-
-    def gram_of(self, middle) -> np.ndarray:
-        """Return ``K' K`` from the table of mid-points.
-
-        The product of two Gaussians about p and q is one about their mid-point, times
-        ``exp(-|p - q|^2 / (4 scale^2))``, so that on a regular grid the matrix is an
-        exact function of the sums at the mid-points.
-
-        Parameters
-        ----------
-        middle : ndarray of shape (n_middle,)
-            ``sum_u exp(-|x_u - m|^2 / scale^2)`` for each mid-point m.
-
-        Returns
-        -------
-        ndarray of shape (n_template, n_template)
-            The Gram matrix of the template's kernels.
-        """
-        weights, index = self._gram_factors
-        return weights * middle[index]
 
 
 def longest_half(image_shape) -> float:

@@ -29,7 +29,6 @@ from sktem.template.kernels.products import (
     products,
     quadratic,
 )
-from sktem.template.kernels.rough import rough_step_of
 
 __all__ = [
     "Pairs",
@@ -37,7 +36,7 @@ __all__ = [
     "importance_terms",
     "modes",
     "new_pairs",
-    "products_of",
+    "sum_curvatures",
 ]
 
 #: Products ``P0, P1, P2`` (pairs, pixels) of the kernels of two landmarks along the
@@ -55,13 +54,6 @@ def new_pairs(products, index) -> Pairs:
     sizes = (*starts, *map(len, products))
     numbers = np.concatenate([part.ravel() for part in products])
     return Pairs._make([numbers, *map(np.uint64, sizes), index])
-
-
-def products_of(pairs):
-    """Return the products along the axes, each (pairs, pixels)."""
-    parts = np.split(pairs.numbers, [int(pairs.P1), int(pairs.P2)])
-    counts = pairs.n0, pairs.n1, pairs.n2
-    return [part.reshape(int(n), -1) for part, n in zip(parts, counts, strict=True)]
 
 
 def room_of_maps(grid, pairs) -> int:
@@ -116,6 +108,30 @@ def add_curvature(grid, pairs, work, maps, out, flow):
                         work[out + row * dim + column] += value
                         if one != two:
                             work[out + column * dim + row] += value
+
+
+def sum_curvatures(Z, table, grid, pairs) -> np.ndarray:
+    """Return the sum of the Gauss-Newton matrices at deformations, without noise."""
+    size = room_of_maps(grid, pairs)
+    work = new_work(grid, size + int(grid.dim) ** 2).flat
+    out = np.uint64(int(grid.more) + size)
+    _sum_curvatures(
+        *steps_of(grid)[:2], for_types_of(_curvature, grid, pairs), Z, table, grid,
+        pairs, work, out, grid.flow,
+    )  # fmt: skip
+    return work[int(out) :].reshape(int(grid.dim), -1)
+
+
+@njit(**OUTER)
+def _sum_curvatures(
+    displace, compare, add_curvature, Z, table, grid, pairs, work, out, flow
+):
+    """Add them up with given scratch arrays."""
+    for row in range(np.uint64(len(Z))):
+        fetch(Z, row, work, grid.z, grid.dim)
+        displace(grid, work, flow)
+        compare(table, grid, work)
+        add_curvature(grid, pairs, work, grid.more, out, flow)
 
 
 def _curvature(grid, pairs):
@@ -187,7 +203,7 @@ def solve_upper(upper, dim, work, out):
 
 def modes(
     Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    rss, log_det, lowers, rough=False,
+    rss, log_det, lowers,
 ):  # fmt: skip
     """Move the landmarks of every image to a mode of their posterior, in place.
 
@@ -220,16 +236,12 @@ def modes(
         Filled with the log-determinant of the Gauss-Newton Hessian there.
     lowers : ndarray of shape (n or 0, n_landmarks, n_landmarks)
         If not empty, filled with its Cholesky factors.
-    rough : bool, default=False
-        Whether `table` has the `expansions` of a template with at most two axes.
     """
     dim = len(precision)
     more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
-    displace, compare, adjoint = steps_of(grid)
     _modes(
-        displace, rough_step_of(grid) if rough else compare, adjoint,
-        for_types_of(_curvature, grid, pairs), Y, Z, table, precision.ravel(),
-        noise_variance, levels, max_steps, gains, hold, grid, pairs,
+        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, table,
+        precision.ravel(), noise_variance, levels, max_steps, gains, hold, grid, pairs,
         new_work(grid, more).flat, rss, log_det, lowers, grid.flow,
     )  # fmt: skip
 

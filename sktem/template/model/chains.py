@@ -12,7 +12,8 @@ from sktem.progress import bar
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, pull_of, rss_of
-from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
+from sktem.template.kernels.modes import sum_curvatures
+from sktem.template.kernels.walks import walks
 from sktem.template.model.states import ChainStates, state_size
 from sktem.template.model.statistics import observed_counts
 
@@ -105,17 +106,8 @@ class Chains(NamedTuple):
         noise = np.random.default_rng(0).standard_normal(
             (CURVATURE_DRAWS, grid.n_latents)
         )
-        # Each row of J is the outer product of the slopes at a pixel and the kernels
-        # there, so the slopes' products can be averaged before the kernels come in.
-        work = new_work(grid.compiled)
-        slopes = np.empty((CURVATURE_DRAWS, grid.n_axes, grid.n_pixels))
-        for z, slope in zip(noise @ part.factor.T, slopes, strict=True):
-            work.z[:] = z
-            rss_of(part.table, grid.compiled, work)
-            slope[:] = work.slopes.reshape(slope.shape)
-        return grid.weighted_gram(
-            np.einsum("nau,nbu->abu", slopes, slopes) / CURVATURE_DRAWS
-        )
+        Z = noise @ part.factor.T
+        return sum_curvatures(Z, part.table, grid.compiled, grid.pairs) / len(Z)
 
     def target(self, part) -> Target:
         """Return the inputs of Langevin chains of a component.
@@ -163,31 +155,17 @@ class Chains(NamedTuple):
 
         return transition
 
-    def walk(self, kernel, part, n_steps, adapt=0.0):
+    def walk(self, part, n_steps, adapt=0.0, gibbs=False):
         """Return the same for random walks and Gibbs sweeps."""
         grid = self.grid.compiled
-        precision, variance = part.precision, part.noise_variance
-        if kernel == "gibbs":
 
-            def gibbs(Y, Z, numbers, seed):
-                return prior_gibbs(
-                    Y, Z, numbers, seed, part.table, precision, variance, grid, n_steps
-                ), 0  # fmt: skip
-
-            return gibbs
-        walk = landmark_walks if kernel == "landmark" else prior_walks
-        # Relative to the conditional prior of a landmark, or to the prior of all.
-        spread = (
-            1 / np.sqrt(np.diag(precision)) if kernel == "landmark" else part.factor
-        )
-
-        def walks(Y, Z, numbers, seed):
-            return walk(
-                Y, Z, numbers, seed, part.table, precision, spread, variance, grid,
-                n_steps, adapt,
+        def transition(Y, Z, numbers, seed):
+            return walks(
+                Y, Z, numbers, seed, part.table, part.precision, part.noise_variance,
+                grid, n_steps, gibbs, adapt,
             ), 0  # fmt: skip
 
-        return walks
+        return transition
 
     def mean(self, X, target, Z, burn_in, n_averaged, spacing):
         """Return means of Langevin chains that start at given deformations.

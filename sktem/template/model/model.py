@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 
 from sktem.models.base import LatentModel
 from sktem.template.kernels.chains import Target
-from sktem.template.kernels.rough import expansions
 from sktem.template.model.chains import Chains, Component
 from sktem.template.model.light import LitImages, in_own_light
 from sktem.template.model.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
@@ -358,7 +357,7 @@ class DeformableTemplateModel(LatentModel):
             Parameters.
         seed : int
             Seed of the draws.
-        kernel : {"mala", "ula", "landmark", "prior", "gibbs"}
+        kernel : {"mala", "ula", "rwm", "gibbs"}
             Which transitions.
         n_steps : int
             How many.
@@ -393,7 +392,7 @@ class DeformableTemplateModel(LatentModel):
                 start_of: Any = partial(chains.langevin, adjusted=kernel == "mala")
             else:
                 part = self.component(params, t)
-                start_of = partial(chains.walk, kernel)
+                start_of = partial(chains.walk, gibbs=kernel == "gibbs")
             transition = start_of(part, n_steps=n_steps, adapt=adapt)
             if self.light is not None:
                 transition = in_own_light(start_of, part, n_steps, adapt)
@@ -462,14 +461,6 @@ class DeformableTemplateModel(LatentModel):
     def modes_of(self, X, params, t, *args, **options):
         """Return posterior modes under component ``t``: see ``ModeFinder.find``."""
         return self.modes.find(X, self.component(params, t), *args, **options)
-
-    def rough_modes_of(self, X, params, t, *args, **options):
-        """Return them by expansions of the template, if it has one or two axes."""
-        expanded = None
-        if self.grid.n_axes < 3:
-            table = self.component(params, t).table
-            expanded = params.derived(("expansions", t), partial(expansions, table))
-        return self.modes_of(X, params, t, *args, expanded=expanded, **options)
 
     def search_modes(self, X, params, t):
         """Return the best of several searches for modes under component ``t``."""

@@ -59,7 +59,6 @@ class ModeFinder(NamedTuple):
         max_steps=STEPS,
         gains=(ROUGH_GAIN, LAST_GAIN),
         hold=np.inf,
-        expanded=None,
     ):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
 
@@ -81,9 +80,6 @@ class ModeFinder(NamedTuple):
             Nats that a step has to gain, on the way and at the last level.
         hold : float, default=inf
             Share of the expected gain of a step for its matrix to serve the next one.
-        expanded : ndarray or None, default=None
-            `expansions` of the template that take the place of its spline, for images
-            with one or two axes.
 
         Returns
         -------
@@ -103,14 +99,12 @@ class ModeFinder(NamedTuple):
         least = np.full(len(levels), gains[0])
         least[-1] = gains[1]
         lowers = np.zeros((n if factors else 0, dim, dim))
-        table, roughly = (part.table, ()) if expanded is None else (expanded, (True,))
 
         def find(rows):
             modes(
-                X[rows], Z[rows], table, part.precision, part.noise_variance,
+                X[rows], Z[rows], part.table, part.precision, part.noise_variance,
                 np.asarray(levels, dtype=float), max_steps, least, hold,
                 grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
-                *roughly,
             )  # fmt: skip
 
         over_images(find, X, self.n_jobs)

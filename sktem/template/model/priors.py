@@ -7,18 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, lapack
 
-from sktem.template.model.systems import RESIDUAL, systems_of
+from sktem.template.model.systems import Equations, systems_of
 
 __all__ = ["TemplatePriors", "posterior_template", "unexplained_square"]
-
-#: Passes of the alternating M-step of template and noise, at most, and its precision.
-PASSES, PRECISION = 50, 1e-9
-
-#: Relative residual of the template's equations in the first pass.
-ROUGHEST = 1e-3
-
-#: Ridge on Gram matrices, relative to their mean diagonal.
-JITTER = 1e-8
 
 
 class TemplatePriors(NamedTuple):
@@ -42,6 +33,8 @@ class TemplatePriors(NamedTuple):
         Images that a Dirichlet prior adds to every component.
     noise_floor : float
         Least noise variance.
+    equations : Equations
+        How the equations of template and noise are solved.
     """
 
     deformation_scale: float
@@ -51,6 +44,7 @@ class TemplatePriors(NamedTuple):
     noise_strength: float = 0.0
     weight_concentration: float = 0.0
     noise_floor: float = 1e-8
+    equations: Equations = Equations()
 
     def deformation_covariance(self, grid) -> np.ndarray:
         """Return the prior's mode of Gamma.
@@ -153,7 +147,7 @@ def posterior_template(grid, part, count, priors, variance):
     if not table[(slice(None, None, 2),) * table.ndim].mean() > 0:
         return np.zeros(grid.n_template), max(variance, priors.noise_floor), False
     informative = np.isfinite(priors.template_scale)
-    for system in systems_of(grid, part, informative, JITTER):
+    for system in systems_of(grid, part, informative, priors.equations):
         found = _alternated(system, part, count, priors, variance)
         if found is not None:
             break
@@ -162,9 +156,10 @@ def posterior_template(grid, part, count, priors, variance):
 
 def _alternated(system, part, count, priors, variance):
     """Return them by one form of the equations, None if that does not solve them."""
-    x, residual, floored = None, ROUGHEST, False
+    equations = priors.equations
+    x, residual, floored = None, equations.roughest, False
     informative = np.isfinite(priors.template_scale)
-    for _ in range(PASSES):
+    for _ in range(equations.passes):
         x = system.solve(variance / count / priors.template_scale**2, x, residual)
         if x is None:
             return None
@@ -176,19 +171,21 @@ def _alternated(system, part, count, priors, variance):
         floored = new < priors.noise_floor
         new = max(new, priors.noise_floor)
         change, variance = abs(new - variance) / variance, new
-        if not informative or (change <= PRECISION and residual <= RESIDUAL):
+        precise = change <= equations.precision and residual <= equations.residual
+        if not informative or precise:
             break
         # Hardly more precise than the variance is.
-        residual = min(residual, max(ROUGHEST * change, RESIDUAL))
+        needed = max(equations.roughest * change, equations.residual)
+        residual = min(residual, needed)
     return system.coefficients(x), variance, floored
 
 
-def unexplained_square(grid, part) -> float:
+def unexplained_square(grid, part, jitter) -> float:
     """Return the part of the mean ``|y|^2`` that no template explains."""
     grams = grid.grams
     gram = grams.of(part.middle)
     diagonal = grams.diagonal(gram)
-    diagonal += JITTER * float(diagonal.mean())
+    diagonal += jitter * float(diagonal.mean())
     try:
         solve = grams.factor(gram)
     except LinAlgError:

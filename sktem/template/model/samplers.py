@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from sktem.choices import check_choice
 from sktem.e_step.row_random import row_keys
 from sktem.samplers.base import Sampler, SamplerInfo
 from sktem.samplers.markov import check_counts
@@ -64,16 +63,13 @@ class DeformationSampler(Sampler):
         for m in range(Z.shape[1]):
             seed, numbers = row_keys(generators.sampling, len(X))
             Z_new[:, m], rate, restored = model.move_chains(
-                X, Z[:, m], params, seed, self._kernel(), self.n_steps,
+                X, Z[:, m], params, seed, self.kind, self.n_steps,
                 adapt=self._adapted_to(), start=self._first_step(), numbers=numbers,
             )  # fmt: skip
             rates.append(rate)
             if restored:
                 events["ula_restored"] += restored
         return Z_new, SamplerInfo(float(np.mean(rates)), events)
-
-    def _kernel(self):
-        return self.kind
 
     def _adapted_to(self):
         return self.goal
@@ -163,35 +159,24 @@ class DeformationULA(_Stepping):
 
 
 class DeformationRandomWalk(_Stepping):
-    """Random walk of single landmarks, or of all at once with the prior's covariance.
+    """Random walk of one landmark after the other, along all axes.
+
+    A sweep over the landmarks is one transition.
 
     Parameters
     ----------
-    proposal : {"landmark", "prior"}, default="landmark"
-        "landmark" moves one landmark after the other along all axes, a sweep being one
-        transition; "prior" adds a draw from the prior to all landmarks.
     step : float or "auto", default="auto"
         Standard deviation of the proposal, relative to that of the landmark given all
-        others under the prior ("landmark") or to the prior ("prior"). "auto" adapts it
-        to acceptance rates of 0.4 and 0.234.
+        others under the prior. "auto" adapts it to an acceptance rate of 0.4.
     n_steps : int, default=5
         Transitions per draw.
     n_chains : int, default=1
         Parallel chains per image.
     """
 
+    kind = "rwm"
+    goal = 0.4
     first = 0.5
-
-    def __init__(self, proposal="landmark", step="auto", n_steps=5, n_chains=1):
-        super().__init__(step=step, n_steps=n_steps, n_chains=n_chains)
-        self.proposal = proposal
-
-    def _kernel(self):
-        return check_choice("proposal", self.proposal, ("landmark", "prior"))
-
-    def _adapted_to(self):
-        goal = 0.4 if self.proposal == "landmark" else 0.234
-        return goal if self._automatic() else 0.0
 
 
 class DeformationGibbs(DeformationSampler):

@@ -164,7 +164,7 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         if not variance <= LEAST_NOISE * mean_square:
             break
         left = True
-        rest = unexplained_square(grid, part)
+        rest = unexplained_square(grid, part, priors.equations.jitter)
         if not np.isfinite(rest):
             rest = -part.square
         # So that the noise is just above the least share of the new square.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sktem.template.kernels.walks import landmark_walks, prior_gibbs, prior_walks
+from sktem.template.kernels.walks import walks
 from tests.template.oracles import (
     SHAPES,
     fill_normals,
@@ -32,10 +32,11 @@ def setting(shape):
     return model_of(grid), params, Y, states
 
 
-def common(model, params, Y, states):
+def moved(model, params, Y, states, *how):
     part = model.component(params, 0)
-    return (Y, states, NUMBERS, SEED, part.table, part.precision), (
-        part.noise_variance, model.grid.compiled,
+    return walks(
+        Y, states, NUMBERS, SEED, part.table, part.precision, part.noise_variance,
+        model.grid.compiled, *how,
     )  # fmt: skip
 
 
@@ -56,7 +57,7 @@ def accepted(model, params, y, z, proposed, chance, likelihood_only=False):
 def test_landmark_walks(shape, goal):
     model, params, Y, states = setting(shape)
     dim, places = model.grid.n_latents, model.grid.n_places
-    spread = np.linspace(0.1, 0.3, dim)
+    spread = 1 / np.sqrt(np.diag(model.component(params, 0).precision))
     expected, total = [], 0.0
     for y, state, number in zip(Y, states, NUMBERS, strict=True):
         key, z = np.uint64(stream_key(SEED, number)), state[:dim].copy()
@@ -76,37 +77,10 @@ def test_landmark_walks(shape, goal):
             if goal:
                 log_step += (rate - goal) * visits**-0.6
         expected.append([*z, log_step, visits, 0])
-    before, after = common(model, params, Y, states)
-    found = landmark_walks(*before, spread, *after, 4, goal)
+    found = moved(model, params, Y, states, 4, False, goal)
     np.testing.assert_allclose(states, expected, rtol=1e-9, atol=1e-10)
     assert found == pytest.approx(total, rel=1e-9)
     assert 0.05 < found / 12 < 0.99
-
-
-@OF_SHAPE
-@pytest.mark.parametrize("goal", [0.0, 0.234])
-def test_prior_walks(shape, goal):
-    model, params, Y, states = setting(shape)
-    dim, factor = model.grid.n_latents, model.component(params, 0).factor
-    expected, total = [], 0.0
-    for y, state, number in zip(Y, states, NUMBERS, strict=True):
-        key, z = np.uint64(stream_key(SEED, number)), state[:dim].copy()
-        log_step, visits = state[dim], state[dim + 1]
-        for step in range(6):
-            noise = np.empty(dim)
-            counter = fill_normals(key, step * (dim + 3), noise)
-            proposed = z + np.exp(log_step) * factor @ noise
-            z, p = accepted(model, params, y, z, proposed, uniform(key, counter))
-            total += p
-            visits += 1
-            if goal:
-                log_step += (p - goal) * visits**-0.6
-        expected.append([*z, log_step, visits, 0])
-    before, after = common(model, params, Y, states)
-    found = prior_walks(*before, factor, *after, 6, goal)
-    np.testing.assert_allclose(states, expected, rtol=1e-9, atol=1e-10)
-    assert found == pytest.approx(total, rel=1e-9)
-    assert 0.02 < found / 18 < 0.99
 
 
 @OF_SHAPE
@@ -130,8 +104,7 @@ def test_prior_gibbs(shape):
                 z, p = accepted(model, params, y, z, proposed, chance, True)
                 total += p / dim
         expected.append([*z, state[dim], state[dim + 1] + 3, 0])
-    before, after = common(model, params, Y, states)
-    found = prior_gibbs(*before, *after, 3)
+    found = moved(model, params, Y, states, 3, True, 0.0)
     np.testing.assert_allclose(states, expected, rtol=1e-8, atol=1e-9)
     assert found == pytest.approx(total, rel=1e-8)
     assert 0.05 < found / 9 < 0.99

@@ -13,7 +13,7 @@ from sktem.template.model.nuisances import NUISANCES, Nuisances, checked_names
 from sktem.template.model.statistics import split, statistic_size, sum_statistics
 from sktem.template.setup import Frame
 from tests.oracles import LIMIT
-from tests.template.oracles import SMALL, Dense, blobs, model_of, random_params
+from tests.template.oracles import SMALL, Dense, blobs, gram_of, model_of, random_params
 
 PLANE = (16, 16), (18, 18), (6, 6), 1.2, 3.0
 SHAPES = {
@@ -215,7 +215,7 @@ def test_statistics_of_lit_images():
     np.testing.assert_allclose(part.square, square)
     np.testing.assert_allclose(part.observed, masses @ seen.sum(axis=1) / mass)
     np.testing.assert_allclose(part.cross, cross / mass, atol=1e-10)
-    np.testing.assert_allclose(grid.gram_of(part.middle), gram / mass, atol=1e-10)
+    np.testing.assert_allclose(gram_of(grid, part.middle), gram / mass, atol=1e-10)
     np.testing.assert_allclose(part.mean, masses @ Z / mass)
     products = [gain, offset, gain**2, gain * offset, offset**2]
     sums = found[statistic_size(grid) :]

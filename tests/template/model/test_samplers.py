@@ -29,8 +29,6 @@ SAMPLERS = {
     "ula": DeformationULA(step=0.01, n_steps=30),
     "landmark": DeformationRandomWalk(n_steps=3),
     "landmark-fixed": DeformationRandomWalk(step=0.4, n_steps=3),
-    "prior": DeformationRandomWalk("prior", n_steps=6),
-    "prior-fixed": DeformationRandomWalk("prior", step=0.6, n_steps=6),
     "gibbs": DeformationGibbs(n_steps=3),
     "generic MALA": MALA(step=0.12, n_steps=4),
     "generic walk": RandomWalk(scale=0.5, n_steps=6),
@@ -152,9 +150,8 @@ def test_bias_of_unadjusted_langevin(step, target, global_random_seed):
     [
         (DeformationMALA(n_steps=20), 0.574),
         (DeformationRandomWalk(n_steps=20), 0.4),
-        (DeformationRandomWalk("prior", n_steps=20), 0.234),
     ],
-    ids=["mala", "landmark", "prior"],
+    ids=["mala", "landmark"],
 )
 def test_steps_are_adapted_to_an_acceptance_rate(sampler, goal, target):
     model, params, Y, _ = target
@@ -171,7 +168,7 @@ def test_steps_are_adapted_to_an_acceptance_rate(sampler, goal, target):
     assert moves[-10:].mean() < moves[:3].mean() / 4
 
 
-@pytest.mark.parametrize("name", ["mala-fixed", "ula", "landmark-fixed", "prior-fixed"])
+@pytest.mark.parametrize("name", ["mala-fixed", "ula", "landmark-fixed"])
 def test_given_steps_are_kept(name, target):
     model, params, Y, _ = target
     sampler = SAMPLERS[name]
@@ -213,14 +210,6 @@ def test_wrong_steps(name, step, target):
     sampler = DEFORMATION_SAMPLERS[name](step=step)
     Z = sampler.start(model, Y, params, None)
     with pytest.raises(ValueError, match='step must be "auto" or > 0'):
-        sampler.draw(model, Y, Z, params, spawn_generators(0))
-
-
-def test_wrong_proposal(target):
-    model, params, Y, _ = target
-    sampler = DeformationRandomWalk("normal")
-    Z = sampler.start(model, Y, params, None)
-    with pytest.raises(ValueError, match="proposal must be one of"):
         sampler.draw(model, Y, Z, params, spawn_generators(0))
 
 
