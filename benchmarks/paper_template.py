@@ -36,7 +36,6 @@ from sktem.loop.loop import run as run_loop
 from sktem.loop.state import RunState
 from sktem.schedules import BurnInThenDecay, Polynomial
 from sktem.solvers import FITTEM, VRTTEM
-from sktem.template.setup import new_model
 
 SOLVERS = ("saem", "online", "isaem", "vrttem", "fittem")
 NAMES = {
@@ -95,10 +94,9 @@ def run(solver, seed, options):
         max_iter=0,
     )
     estimator.fit(X)
-    model = new_model(estimator, estimator.grid_, len(X))
+    model = estimator._template_settings().model(estimator.grid_, len(X))
     settings = estimator._settings(model, len(X))
-    Y = estimator._standardised(X)
-    start = estimator._params()
+    Y, start = estimator._template.standardised(X), estimator._template.params
     shown = {
         *range(1, options.epochs + 1),
         *visits_of(solver, options),

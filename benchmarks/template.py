@@ -202,8 +202,9 @@ class Setting:
     def __init__(self, n_images=500):
         self.X, _ = of_digit(5, n_images)
         self.estimator = fit(self.X, random_state=0)
-        self.model, self.params = self.estimator._fitted_model()
-        self.Y = self.estimator._standardised(self.X)
+        fitted = self.estimator._template
+        self.model, self.params = fitted.model, fitted.params
+        self.Y = fitted.standardised(self.X)
         self.grid = self.model.grid
         states = self.model.chain_states(len(self.Y))
         states, _, _ = self.model.move_chains(

@@ -47,6 +47,7 @@ from threadpoolctl import threadpool_limits
 from sktem import (
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
+    DeformableTemplatePrior,
     DeformedCopiesClassifier,
 )
 from sktem.deformed_copies.deformations import Sizes
@@ -131,7 +132,9 @@ def methods(seed, n_images):
         "no copies": copies(seed, max_rows=n_images),
         "pixels": copies(seed, patch.object(OrientationFeatures, "transform", pixels)),
         "likelihood": likelihood(seed),
-        "own noise": likelihood(seed, noise_prior_strength=1.0),
+        "own noise": likelihood(
+            seed, prior=DeformableTemplatePrior(noise_prior_strength=1.0)
+        ),
         "two templates": likelihood(seed, n_components=2),
         "importance": likelihood(seed, importance=True),
     }

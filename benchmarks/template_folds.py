@@ -26,13 +26,18 @@ from machine import describe
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from sktem import DeformableTemplateEstimator
+from sktem import (
+    DeformableTemplateEstimator,
+    DeformableTemplatePrior,
+)
 from sktem.exceptions import FitWarning
 
 SETTINGS = {
     "defaults": {},
     "flows": {"deformation": "diffeomorphic"},
-    "prior five times as strong": {"prior_strength": 250.0},
+    "prior five times as strong": {
+        "prior": DeformableTemplatePrior(prior_strength=250.0)
+    },
     "deformation_scale=0.15": {"deformation_scale": 0.15},
     "deformation_width=4": {"deformation_width": 4.0},
     "n_components=4": {"n_components": 4},

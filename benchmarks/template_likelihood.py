@@ -63,10 +63,11 @@ def in_two_steps(classifier, X):
 
 def _logs(estimator, X, Z=None, **options):
     """Return log-likelihoods under a model with one template, and modes."""
-    Y = estimator._standardised(X)
-    model, params = estimator._fitted_model()
+    Y = estimator._template.standardised(X)
+    fitted = estimator._template
+    model, params = fitted.model, fitted.params
     Z, logs, *_ = model.modes_of(Y, params, 0, Z, **options)
-    return estimator._in_units_of_images(logs[:, None], Y)[:, 0], Z
+    return estimator._template.in_units_of_images(logs[:, None], Y)[:, 0], Z
 
 
 def as_it_does(classifier, X):

@@ -14,6 +14,7 @@ _PUBLIC = {
     "BoltzmannMachineRegressor": "sktem.boltzmann.conditional.regressor",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
+    "DeformableTemplatePrior": "sktem.template.prior",
     "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
     "GaussianMixturePrior": "sktem.mixture.prior",
     "GaussianMixtureRegressor": "sktem.mixture.regressor",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from sktem.template.estimator import (
         DeformableTemplateEstimator as DeformableTemplateEstimator,
     )
+    from sktem.template.prior import DeformableTemplatePrior as DeformableTemplatePrior
     from sktem.versions import show_versions as show_versions
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

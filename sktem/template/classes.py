@@ -11,11 +11,12 @@ from sklearn import config_context, get_config
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.progress import bar
-from sktem.template.judged import fold_advice
+from sktem.template.judged import Judged
 
 __all__ = [
     "learn_all",
-    "share_noise",
+    "shared_noise",
+    "shared_noise_of",
     "warn_of_classes",
     "warn_of_copies",
 ]
@@ -24,45 +25,72 @@ __all__ = [
 MOST_COPIES = 0.25
 
 
-def learn_all(models, parts, n_jobs, context=None):
-    """Fit models without their warnings, in threads."""
+def learn_all(models, parts, n_jobs, context=None, share=None):
+    """Fit models without their warnings, in threads; share what they share.
+
+    ``share(runs)`` changes the ends of the runs before they become fitted attributes.
+    """
 
     def learn(model, part, own):
         # A filter of warnings would hold for the whole process, not for one thread.
         context = own.propagate_callback_context(model) if own else nullcontext()
         with config_context(**configuration), context:
-            model._learn(*part)
+            found = model._learn(*part)
         vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
         advance()
+        return found
 
     configuration = get_config()  # of this thread
     contexts = [context and context.subcontext(task_name="class") for _ in models]
     with bar("DeformableTemplateClassifier: classes", len(models)) as advance:
-        Parallel(n_jobs, require="sharedmem")(
+        runs = Parallel(n_jobs, require="sharedmem")(
             delayed(learn)(*three)
             for three in zip(models, parts, contexts, strict=True)
         )
+    if share is not None:
+        share(runs)
+    for model, one in zip(models, runs, strict=True):
+        model._finish(one)
 
 
-def share_noise(models, masses, prior_scale):
-    """Shrink the noise variances of few images towards those of all classes.
+def shared_noise(variances, weights, masses, expected):
+    """Return noise variances of few images, shrunk towards those of all classes.
 
     A template takes up one image: n images of a class determine its noise as well as n
     - 1 residuals. Those of all classes are pooled, with one more image of the prior's
     noise, and the pooled noise counts as one image in every class.
+
+    Parameters
+    ----------
+    variances, weights : list of ndarray of shape (n_components,)
+        Noise variances and weights of the components of each class.
+    masses : ndarray of shape (n_classes,)
+        Weights of the images of each class.
+    expected : float
+        Noise variance of the prior.
     """
-    own = [np.asarray(model.noise_variances_, dtype=float) for model in models]
     counts = [
-        np.maximum(mass * model.weights_ - 1.0, 0.0)
-        for mass, model in zip(masses, models, strict=True)
+        np.maximum(mass * weight - 1.0, 0.0)
+        for mass, weight in zip(masses, weights, strict=True)
     ]
-    # Of each channel, if there are several; the classes have the same units then.
-    expected = prior_scale**2 * np.mean([model.scale_**2 for model in models], axis=0)
-    total = sum(n @ v for n, v in zip(counts, own, strict=True))
+    total = sum(n @ v for n, v in zip(counts, variances, strict=True))
     pooled = (total + expected) / (sum(n.sum() for n in counts) + 1.0)
-    for model, n, v in zip(models, counts, own, strict=True):
-        n = n if v.ndim == 1 else n[:, None]
-        model.noise_variances_ = (n * v + pooled) / (n + 1.0)
+    pairs = zip(counts, variances, strict=True)
+    return [(n * v + pooled) / (n + 1.0) for n, v in pairs]
+
+
+def shared_noise_of(runs, masses, expected):
+    """Return such noise variances of runs, each in the units of its images."""
+    # Channels have the units of all classes: the first one will do.
+    squares = [np.ravel(fit.frame.scale)[0] ** 2 for _, fit, _ in runs]
+    params = [state.params for state, *_ in runs]
+    found = shared_noise(
+        [one.noise_variances * unit for one, unit in zip(params, squares, strict=True)],
+        [one.weights for one in params],
+        masses,
+        expected**2 * np.mean(squares),
+    )
+    return [new / unit for new, unit in zip(found, squares, strict=True)]
 
 
 def warn_of_classes(classes, models, pooled):
@@ -75,7 +103,7 @@ def warn_of_classes(classes, models, pooled):
         found = [str(c) for c, one in zip(classes, chosen, strict=True) if one]
         return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}"
 
-    advice = [fold_advice(one) for one in models]
+    advice = [Judged.of(vars(one)).fold_advice() for one in models]
     if any(found := [one is not None for one in advice]):
         given = sorted({one for one in advice if one is not None})
         warn_user(

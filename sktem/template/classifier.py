@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
@@ -34,19 +38,20 @@ from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
 from sktem.template.classes import (
     learn_all,
-    share_noise,
+    shared_noise_of,
     warn_of_classes,
     warn_of_copies,
 )
-from sktem.template.estimator import DeformableTemplateEstimator
+from sktem.template.estimator import MOVED, DeformableTemplateEstimator
 from sktem.template.judged import warn_of_images
 from sktem.template.likelihoods import Likelihoods
+from sktem.template.prior import DeformableTemplatePrior
 
 __all__ = ["DeformableTemplateClassifier"]
 
-#: Weight of the prior, in images for every image of a class, and at least; chosen on
-#: training images of handwritten digits.
-STRENGTH, LEAST_STRENGTH = 20.0, 400.0
+#: Weight of the prior, in images for every image of a class, and at least, and noise
+#: that is expected; chosen on training images of handwritten digits.
+STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
 
 #: Logarithms of the least and the largest temperature, and least standard deviation of
 #: log-likelihoods per pixel of images that are left out.
@@ -78,18 +83,9 @@ class DeformableTemplateClassifier(
         Landmarks.
     template_scale, deformation_width, deformation_scale : float or "auto"
         Widths of the kernels and expected displacements, in pixels.
-    prior_strength : float or "auto", default="auto"
-        Weight of the prior on deformations, in images; "auto" is 20 for every image of
-        a class and template, at least 400: more than is best for a template alone,
-        since classes are separated best by deformations of equal cost.
-    template_prior : float or None, default=0.5
-        Prior standard deviation of template values.
-    noise_prior_scale : float, default=0.3
-        Noise that a prior expects, in standard deviations of the pixels.
-    noise_prior_strength : float or "auto", default="auto"
-        Weight of that prior in the fit of each class, in images. "auto" shares the
-        noise between classes after the fits: that of all of them, with one image of
-        the prior's noise, counts as one image of every class.
+    prior : DeformableTemplatePrior or None, default=None
+        How strong the prior of the deformations is, and priors of template, noise and
+        weights; None takes the defaults of that class.
     channel_axis : int or None, default=None
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
         ``(n, height, width, channels)``. They share the deformations; each of them is
@@ -103,8 +99,6 @@ class DeformableTemplateClassifier(
         Covariance of the deformations.
     solver, sampler : str or instance, default="isaem" and "auto"
         Algorithm of the fits.
-    n_steps : int or None, default=None
-        Transitions per visit of an image.
     batch_size : int or "auto", default="auto"
         Images per iteration.
     max_iter : int, default=40
@@ -164,6 +158,8 @@ class DeformableTemplateClassifier(
     True
     """
 
+    _moved_parameters: ClassVar[Mapping[str, str]] = MOVED
+
     def __init__(
         self,
         image_shape=None,
@@ -174,17 +170,13 @@ class DeformableTemplateClassifier(
         template_scale="auto",
         deformation_width="auto",
         deformation_scale="auto",
-        prior_strength="auto",
-        template_prior=0.5,
-        noise_prior_scale=0.3,
-        noise_prior_strength="auto",
+        prior=None,
         channel_axis=None,
         deformation="linear",
         nuisances=None,
         covariance_type="full",
         solver="isaem",
         sampler="auto",
-        n_steps=None,
         batch_size="auto",
         max_iter=40,
         class_prior="empirical",
@@ -201,17 +193,13 @@ class DeformableTemplateClassifier(
         self.template_scale = template_scale
         self.deformation_width = deformation_width
         self.deformation_scale = deformation_scale
-        self.prior_strength = prior_strength
-        self.template_prior = template_prior
-        self.noise_prior_scale = noise_prior_scale
-        self.noise_prior_strength = noise_prior_strength
+        self.prior = prior
         self.channel_axis = channel_axis
         self.deformation = deformation
         self.nuisances = nuisances
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
-        self.n_steps = n_steps
         self.batch_size = batch_size
         self.max_iter = max_iter
         self.class_prior = class_prior
@@ -232,14 +220,19 @@ class DeformableTemplateClassifier(
         shared = DeformableTemplateEstimator._get_param_names()
         parameters = {name: own[name] for name in shared if name in own}
         parameters |= {"image_shape": self.image_shape_, "n_jobs": None, "verbose": 0}
-        if isinstance(self.noise_prior_strength, str):
-            if self.noise_prior_strength != "auto":
-                raise ValueError(
-                    'noise_prior_strength must be "auto" or a number >= 0, got '
-                    f"{self.noise_prior_strength!r}"
-                )
-            parameters["noise_prior_strength"] = 0.0
         return DeformableTemplateEstimator(**parameters)
+
+    def _prior(self, mass):
+        """Return the prior of a class of some weight."""
+        return self._own_prior.with_defaults(
+            prior_strength=max(LEAST_STRENGTH, STRENGTH * mass / self.n_components),
+            noise_prior_scale=NOISE_SCALE,
+            noise_prior_strength=0.0,
+        )
+
+    @property
+    def _own_prior(self) -> DeformableTemplatePrior:
+        return DeformableTemplatePrior() if self.prior is None else self.prior
 
     @unchanged_by_errors
     @with_callbacks
@@ -270,6 +263,7 @@ class DeformableTemplateClassifier(
         masses = np.bincount(labels, weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         seed = _integer_seed(self.random_state)
+        self._model()._check_parameters()
         temperature, typical = given_temperature(self.temperature), None
         if temperature is None:
             temperature, typical = self._held_out(X, labels, weights, seed)
@@ -280,7 +274,8 @@ class DeformableTemplateClassifier(
         self.estimators_: list = self._fit_classes(
             X, labels, weights, seed, context, verbose=self.verbose
         )
-        self._predictor = Likelihoods(self.estimators_)
+        fits = [model._template for model in self.estimators_]
+        self._predictor = Likelihoods(fits)
         self.temperature_, self._typical = temperature, typical
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
@@ -294,7 +289,7 @@ class DeformableTemplateClassifier(
     @property
     def _shares_noise(self):
         """Whether noise variances are shrunk towards those of all classes."""
-        return isinstance(self.noise_prior_strength, str)
+        return self._own_prior.noise_prior_strength == "auto"
 
     def _fit_classes(self, X, labels, weights, seed, context=None, verbose=0):
         """Return a fitted model for each class."""
@@ -306,15 +301,21 @@ class DeformableTemplateClassifier(
         for label, mass in enumerate(masses):
             own = labels == label
             model = self._model().set_params(random_state=seed, verbose=verbose)
-            if isinstance(self.prior_strength, str) and self.prior_strength == "auto":
-                strength = STRENGTH * mass / self.n_components
-                model.set_params(prior_strength=max(LEAST_STRENGTH, strength))
+            model.set_params(prior=self._prior(mass))
             models.append(model)
             images = self._layout.stack_of(X[own], flat=True)
             parts.append((images, weights[own], units))
-        learn_all(models, parts, self.n_jobs, context)
-        if self._shares_noise:
-            share_noise(models, masses, self.noise_prior_scale)
+
+        def share(runs):
+            expected = self._prior(1.0).noise_prior_scale
+            for (state, *_), new in zip(
+                runs, shared_noise_of(runs, masses, expected), strict=True
+            ):
+                state.params = replace(state.params, noise_variances=new)
+
+        learn_all(
+            models, parts, self.n_jobs, context, share if self._shares_noise else None
+        )
         for model in models:  # prediction has threads for images
             model.set_params(n_jobs=self.n_jobs)
         return models
@@ -330,7 +331,8 @@ class DeformableTemplateClassifier(
         folds = StratifiedKFold(3, shuffle=True, random_state=seed)
         for train, left_out in folds.split(labels, labels):
             models = self._fit_classes(X[train], labels[train], weights[train], seed)
-            logs[left_out], distances[left_out] = Likelihoods(models).judge(X[left_out])
+            fits = [model._template for model in models]
+            logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
         temperature = best_temperature(
             logs, _log(self.class_prior_), labels, weights, TEMPERATURES
         )

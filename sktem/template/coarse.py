@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,10 +10,11 @@ from sklearn.utils import gen_batches
 
 from sktem.e_step.random import spawn_generators
 from sktem.images.rows import images_of_start
-from sktem.images.shapes import Layout
+from sktem.loop.loop import run
+from sktem.loop.state import RunState
 from sktem.template.geometry.grid import ImageGrid, longest_half
 from sktem.template.model.params import TemplateParams
-from sktem.template.setup import Frame, initial_templates, new_grid, new_model
+from sktem.template.setup import Frame, starting_params
 
 __all__ = ["BlockStarts", "averaged", "pixels_of_blocks"]
 
@@ -56,45 +58,61 @@ class BlockStarts(NamedTuple):
     params: TemplateParams
 
     @classmethod
-    def fitted(cls, estimator, frame, X, sample_weight):
-        """Return the starts of an estimator, from a fit to averaged images.
+    def fitted(cls, settings, fit, X, sample_weight, random_state, step_of):
+        """Return the starts of images, from a run over averaged images.
 
         Parameters
         ----------
-        estimator : DeformableTemplateEstimator
-            The estimator to be fitted.
-        frame : Frame
-            Geometry and units of the images.
+        settings : TemplateSettings
+            Settings of the images.
+        fit : TemplateFit
+            Settings of the run over images, and their frame.
         X : array or rows of shape (n, n_pixels)
             Images.
         sample_weight : ndarray of shape (n,) or None
             Weights of the images.
+        random_state : int, RandomState, Generator or None
+            Seed.
+        step_of : callable or None
+            Function (settings of a run, images, passes) -> step; None keeps the step.
 
         Returns
         -------
         BlockStarts
             The starts.
         """
-        grid = frame.grid
-        rng = spawn_generators(estimator.random_state).initialisation
+        grid = fit.frame.grid
+        rng = spawn_generators(random_state).initialisation
         images, weights = images_of_start(X, sample_weight, rng)
-        small = _averaged_rows(grid, frame.standardised(images))
-        given = initial_templates(estimator, frame)
+        small = _averaged_rows(grid, fit.frame.standardised(images))
+        given = settings.initial_templates(fit.frame)
         if given is not None:
             given = _averaged_rows(grid, given)
-        coarse = _of_fewer_pixels(estimator, grid, small, given)
-        coarse.random_state = int(rng.integers(2**31))
-        units: tuple[Any, Any] = 0.0, 1.0
-        if grid.n_channels > 1:
-            units = np.zeros(grid.n_channels), np.ones(grid.n_channels)
+        ratio = _ratio(grid, small)
+        coarse = settings.coarser(small.shape[2:], ratio, given)
         small = small.reshape(len(small), -1)
-        state, fit, interrupted = coarse._run(
-            Frame(new_grid(coarse), *units), small, weights
-        )
-        if interrupted:
-            raise interrupted
         mass = float(len(small) if weights is None else weights.sum())
-        model = new_model(coarse, fit.frame.grid, mass, start_at_mode=True)
+        model = coarse.model(coarse.grid, mass)
+        run_settings = replace(
+            fit.settings,
+            model=model,
+            max_passes=min(fit.settings.max_passes, MOST_PASSES),
+            batch_size=min(fit.settings.batch_size, len(small)),
+        )
+        if step_of is not None:
+            step = step_of(run_settings, len(small), run_settings.max_passes)
+            run_settings = replace(run_settings, step_size=step)
+        generators = spawn_generators(int(rng.integers(2**31)))
+        frame = Frame(coarse.grid, *(np.repeat(x, grid.n_channels) for x in (0.0, 1.0)))
+        params = starting_params(
+            model, small, weights, generators.initialisation,
+            coarse.initial_templates(frame),
+        )  # fmt: skip
+        state = RunState(params, generators)
+        run(run_settings, small, state, sample_weight=weights)
+        if state.interrupted:
+            raise state.interrupted
+        model = coarse.model(coarse.grid, mass, start_at_mode=True)
         return cls(grid, model, state.params)
 
     def chains(self, X, rng):
@@ -153,42 +171,3 @@ def _averaged_rows(grid, X):
 def _ratio(grid, small):
     """Return the pixels of images to one of averaged images."""
     return longest_half(grid.image_shape) / longest_half(small.shape[2:])
-
-
-def _of_fewer_pixels(estimator, grid, small, templates):
-    """Return an estimator with the same displacements in averaged images."""
-    ratio, (n_channels, *shape) = _ratio(grid, small), small.shape[1:]
-    # Subclasses may have other parameters than those that they pass on.
-    parameters = {
-        name: value
-        for name, value in vars(estimator).items()
-        if not (name.startswith("_") or name.endswith("_"))
-    }
-    nodes = parameters["template_landmarks"]
-    if np.ndim(nodes):
-        nodes = tuple(map(min, nodes, [side + 2 for side in shape]))
-    lengths = {
-        name: value if isinstance(value, str) else value / ratio
-        for name in ("template_scale", "deformation_scale")
-        for value in (parameters[name],)
-    }
-    if templates is not None and n_channels == 1:
-        templates = templates[:, 0]
-    own = {
-        **lengths,
-        "image_shape": tuple(shape),
-        "template_landmarks": nodes,
-        "deformation_landmarks": grid.deformation_landmarks,
-        "deformation_width": grid.deformation_width / ratio,
-        "channel_axis": 1 if n_channels > 1 else None,
-        "initial_template": templates,
-        "max_iter": min(estimator.max_iter, MOST_PASSES),
-        "n_init": 1,
-        "warm_start": False,
-        "verbose": 0,
-    }
-    coarse = object.__new__(type(estimator))
-    vars(coarse).update(parameters | own)
-    coarse.image_shape_ = coarse.image_shape
-    coarse._layout = Layout(coarse.image_shape, n_channels, coarse.channel_axis)
-    return coarse

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -18,46 +18,46 @@ from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.fit_warnings import warn_of_unused
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
+from sktem.estimators.stochastic_em import drop_weightless
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
-from sktem.images.shapes import is_flat
+from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
+from sktem.images.units import checked_weights
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
+from sktem.template.fitted import FittedTemplate, attributes_of
 from sktem.template.geometry.registration import Registration
 from sktem.template.judged import (
+    Judged,
     folds_of,
     has_settled,
     mean_log_likelihood,
-    modes_under,
-    warn_of_drift,
-    warn_of_fit,
     warn_of_images,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS
-from sktem.template.reported import Reported, principal
+from sktem.template.prior import DeformableTemplatePrior
 from sktem.template.setup import (
     Frame,
     TemplateFit,
-    check_parameters,
-    check_same,
+    TemplateSettings,
     default_step,
-    initial_templates,
-    new_grid,
-    new_model,
     seeds_of_runs,
     starting_params,
-    validated,
 )
 from sktem.template.sources import images_of_fit, standardised
-from sktem.template.stream import JUDGED, TemplateStream, params_of
+from sktem.template.stream import JUDGED, TemplateStream
+from sktem.validation import validate_data
 
 __all__ = ["DeformableTemplateEstimator"]
 
+#: Parameters of the prior and the sampler, with these.
+MOVED = {
+    name: f"prior=DeformableTemplatePrior({name}=...)"
+    for name in inspect.signature(DeformableTemplatePrior).parameters
+} | {"n_steps": "sampler=DeformationMALA(n_steps=...)"}
+
 #: Runs of fewer passes are too short to be judged.
 LEAST_PASSES = 20
-
-#: Chains of `transform`: they start at modes; states are averaged after a few moves.
-BURN_IN, AVERAGED, SPACING = 10, 60, 2
 
 
 @dataclass
@@ -71,29 +71,13 @@ class TemplateState(RunState):
     objective : float
         What the best of several runs has most of: log-likelihood of an image, by
         Laplace's approximation, less the penalty of the priors.
+    few : ndarray or None
+        Some of the images, by which folds are judged.
     """
 
     compared: tuple = ()
     objective: float = np.nan
-
-
-class LikelihoodEstimate(NamedTuple):
-    """Log-likelihoods by importance sampling.
-
-    Attributes
-    ----------
-    log_likelihood : ndarray of shape (n_samples,)
-        Estimates.
-    standard_error : ndarray of shape (n_samples,)
-        Their standard errors, to first order.
-    effective_sample_size : ndarray of shape (n_samples,)
-        Draws that the weighted ones are worth; below about 10 do not trust the
-        standard error.
-    """
-
-    log_likelihood: np.ndarray
-    standard_error: np.ndarray
-    effective_sample_size: np.ndarray
+    few: Any = None
 
 
 class DeformableTemplateEstimator(
@@ -142,19 +126,9 @@ class DeformableTemplateEstimator(
     deformation_scale : float or "auto", default="auto"
         Displacements that the prior expects, as a standard deviation in pixels; "auto"
         is 0.3 pixels for images of up to 16, and in proportion for larger ones.
-    prior_strength : float or "auto", default="auto"
-        Weight of that prior, in images; 0 turns it off. "auto" is 50. Strong priors
-        keep few images from being explained by wild deformations.
-    template_prior : float or None, default=0.5
-        Prior standard deviation of the template's values, in standard deviations of
-        the pixels; None turns the prior off. It decides where no pixel does.
-    noise_prior_scale : float, default=0.5
-        Noise that a prior expects, in standard deviations of the pixels.
-    noise_prior_strength : float, default=1.0
-        Weight of that prior, in images; 0 turns it off. It keeps templates of few
-        images from fitting them ever more closely.
-    weight_concentration : float, default=1.0
-        Images that a Dirichlet prior adds to every component.
+    prior : DeformableTemplatePrior or None, default=None
+        How strong the prior of the deformations is, and priors of template, noise and
+        weights; None takes the defaults of that class.
     channel_axis : int or None, default=None
         Axis of ``X`` along which the channels of colours or signals lie, such as -1 for
         ``(n, height, width, channels)``. They share the deformations, and have
@@ -190,9 +164,8 @@ class DeformableTemplateEstimator(
         of the population), "ula" (the same without accept test), "rwm" (random walk of
         landmarks), "gibbs" (coordinates from their prior given the others), or an
         instance of a class of :mod:`sktem.samplers`. Chains persist between visits.
-        "auto" is what the solver's name implies, else "mala".
-    n_steps : int or None, default=None
-        Transitions per visit of an image; None means 5 (1 sweep with "gibbs").
+        "auto" is what the solver's name implies, else "mala". By name they make five
+        transitions a visit of an image (one sweep with "gibbs").
     batch_size : int or "auto", default="auto"
         Images per iteration; "auto" is a tenth of the images, at least 20.
     sampling : {"fixed", "shuffle", "inclusion"}, default="shuffle"
@@ -295,6 +268,10 @@ class DeformableTemplateEstimator(
     """
 
     _samplers: ClassVar[Mapping[str, type]] = DEFORMATION_SAMPLERS
+    _moved_parameters: ClassVar[Mapping[str, str]] = {
+        **LoopEstimator._moved_parameters,
+        **MOVED,
+    }
     _stream: TemplateStream | None = None
 
     def __init__(
@@ -307,11 +284,7 @@ class DeformableTemplateEstimator(
         template_scale="auto",
         deformation_width="auto",
         deformation_scale="auto",
-        prior_strength="auto",
-        template_prior=0.5,
-        noise_prior_scale=0.5,
-        noise_prior_strength=1.0,
-        weight_concentration=1.0,
+        prior=None,
         channel_axis=None,
         deformation="linear",
         nuisances=None,
@@ -320,7 +293,6 @@ class DeformableTemplateEstimator(
         covariance_type="full",
         solver="saem",
         sampler="auto",
-        n_steps=None,
         batch_size="auto",
         sampling="shuffle",
         step_size="auto",
@@ -339,11 +311,7 @@ class DeformableTemplateEstimator(
         self.template_scale = template_scale
         self.deformation_width = deformation_width
         self.deformation_scale = deformation_scale
-        self.prior_strength = prior_strength
-        self.template_prior = template_prior
-        self.noise_prior_scale = noise_prior_scale
-        self.noise_prior_strength = noise_prior_strength
-        self.weight_concentration = weight_concentration
+        self.prior = prior
         self.channel_axis = channel_axis
         self.deformation = deformation
         self.nuisances = nuisances
@@ -352,7 +320,6 @@ class DeformableTemplateEstimator(
         self.covariance_type = covariance_type
         self.solver = solver
         self.sampler = sampler
-        self.n_steps = n_steps
         self.batch_size = batch_size
         self.sampling = sampling
         self.step_size = step_size
@@ -373,16 +340,6 @@ class DeformableTemplateEstimator(
 
     def _best_sampler(self, model, solver):
         return "mala"
-
-    def _with_settings(self, sampler, model):
-        if isinstance(sampler, type):
-            return sampler() if self.n_steps is None else sampler(n_steps=self.n_steps)
-        if self.n_steps is not None:
-            raise ValueError(
-                "n_steps is a parameter of the sampler: set it there, not on the "
-                "estimator, when sampler is an instance"
-            )
-        return sampler
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
@@ -425,53 +382,100 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The fitted estimator.
         """
-        state, settings = self._learn(X, sample_weight)
-        self._warn(state, settings)
+        found = self._learn(X, sample_weight)
+        self._finish(found)
+        state, fit, _ = found
+        self._warn(state, fit.settings)
         if found_images(X) is None:
             warn_of_images(self._checked(X), self._layout)
+        judged = Judged.of(vars(self))
         if self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_:
-            warn_of_drift(self)
-        warn_of_fit(self, state.n_rows)
+            judged.warn_of_drift()
+        judged.warn(state.n_rows)
         return self
 
     def _learn(self, X, sample_weight=None, units=None):
-        """Fit without a warning; return the state and the settings of the run.
+        """Run without a warning: its state, its settings and what interrupted it.
 
         Offset and scale may be given; None takes those of the images.
         """
-        check_parameters(self)
+        self._check_parameters()
         source = found_images(X)
         if source is None:
-            X, sample_weight = validated(self, X, sample_weight, reset=True)
+            X, sample_weight = self._validated(X, sample_weight, reset=True)
         else:
-            X, sample_weight = images_of_fit(self, source, sample_weight)
+            X, sample_weight, *layout = images_of_fit(self, source, sample_weight)
+            self._set_layout(*layout)
         self._stream = None
-        warm = self.warm_start and hasattr(self, "coefficients_")
-        if warm and self.grid_.image_shape == self.image_shape_:
-            check_same(self)
-        else:
-            warm = False
-        start, rng = self._params() if warm else None, np.random.default_rng(0)
-        if warm:
-            frame = Frame.fitted(self)
+        settings, start = self._template_settings(), None
+        if self.warm_start and hasattr(self, "coefficients_"):
+            if self.grid_.image_shape == self.image_shape_:
+                self._check_continues()
+                start = self._template.params
+        if start is not None:
+            frame = self._template.frame
         elif units is not None:
-            frame = Frame(new_grid(self), *units)
+            frame = Frame(settings.grid, *units)
         else:
-            frame = Frame.of(self, *images_of_start(X, sample_weight, rng))
+            rng = np.random.default_rng(0)
+            frame = settings.frame_of(*images_of_start(X, sample_weight, rng))
         state, fit, interrupted = self._run(frame, X, sample_weight, start)
-        self._publish(self._fitted_attributes(fit, state, X))
+        state.few = np.asarray(X[np.arange(min(JUDGED, len(X)))])
+        return state, fit, interrupted
+
+    def _finish(self, found):
+        """Take over the end of a run."""
+        state, fit, interrupted = found
+        self._publish(self._fitted_attributes(fit, state, state.few))
         if interrupted:
             raise interrupted
-        return state, fit.settings
+
+    def _template_settings(self) -> TemplateSettings:
+        """Return the checked parameters of templates of images of the fit."""
+        return TemplateSettings.of(vars(self), self._layout)
+
+    def _check_parameters(self):
+        """Raise if a parameter is out of its range."""
+        TemplateSettings.of(vars(self), None).check()
+        self._check_number("n_init", Integral, 1)
+        self._check_number("verbose_interval", Integral, 1)
+
+    def _check_continues(self):
+        """Raise if the parameters do not fit the templates to be continued."""
+        self._template_settings().check_continues(
+            self.grid_, self._nuisance_names, len(self.weights_)
+        )
+
+    def _validated(self, X, sample_weight=None, *, reset):
+        """Return images as rows of float64, and weights."""
+        flat, given = is_flat(X), self.image_shape
+        X, shape, n_channels = rows_of(
+            X, given if reset else self.image_shape_, self.channel_axis
+        )
+        if not reset:
+            self._layout.check_channels(n_channels)
+        X = validate_data(
+            self, X, reset=reset, dtype=np.float64, order="C",
+            ensure_all_finite="allow-nan",
+        )  # fmt: skip
+        if reset:
+            shape = resolved_shape(X, given, shape)
+            self._set_layout(Layout(shape, n_channels, self.channel_axis), flat)
+            if np.isnan(X).all():
+                raise ValueError("all pixels of all images are NaN: nothing to learn")
+        if sample_weight is None:
+            return X, None
+        return drop_weightless(X, checked_weights(sample_weight, X))
+
+    def _set_layout(self, layout, flat):
+        self.image_shape_, self._layout, self._flat = layout.image_shape, layout, flat
 
     def _run(self, frame, X, sample_weight, start=None, task=None):
         """Run the loop on images, from given or from starting parameters."""
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
-        blocks = None
-        if start is None and pixels_of_blocks(frame.grid) > 1:
-            blocks = BlockStarts.fitted(self, frame, X, sample_weight)
-        model = new_model(self, frame.grid, mass, start is not None, blocks)
-        settings = self._settings(model, len(X))
+        own = self._template_settings()
+        model = own.model(frame.grid, mass, start is not None)
+        fit = TemplateFit(self._settings(model, len(X)), frame)
         n_runs = 1 if start is not None else self.n_init
         seeds = seeds_of_runs(self.random_state, n_runs)
 
@@ -481,14 +485,18 @@ class DeformableTemplateEstimator(
             if params is None:
                 rng = generators.initialisation
                 images, weights = images_of_start(X, sample_weight, rng)
-                Y, given = frame.standardised(images), initial_templates(self, frame)
+                Y, given = frame.standardised(images), own.initial_templates(frame)
                 params = starting_params(model, Y, weights, rng, given)
             return TemplateState(params, generators)
 
-        warn_of_unused(self, settings)
+        warn_of_unused(self, fit.settings)
         # The matrices are small: more threads of BLAS would only wait for each other.
         with threadpool_limits(1, "blas"):
-            fit = TemplateFit(settings, frame)
+            if start is None and pixels_of_blocks(frame.grid) > 1:
+                step = default_step if isinstance(self.step_size, str) else None
+                model.blocks = BlockStarts.fitted(
+                    own, fit, X, sample_weight, self.random_state, step
+                )
             state, interrupted = self._run_starts(
                 fit, X, sample_weight, new_run, n_runs, FitProgress(), task
             )
@@ -533,11 +541,11 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The estimator.
         """
-        check_parameters(self)
+        self._check_parameters()
         for chunk in chunks_of(X, sample_weight):
             stream, fitted = self._stream, hasattr(self, "coefficients_")
             reset = stream is None and not fitted
-            Y, weights = validated(self, chunk, sample_weight, reset=reset)
+            Y, weights = self._validated(chunk, sample_weight, reset=reset)
             if stream is None:
                 stream = TemplateStream.after_fit(self) if fitted else TemplateStream()
             try:
@@ -546,53 +554,25 @@ class DeformableTemplateEstimator(
                 self._stream = stream
                 self._publish(stream.attributes)
                 raise
-        warn_of_fit(self)
+        Judged.of(vars(self)).warn()
         return self
 
     @property
     def _n_features_out(self):
-        return self.grid_.n_latents + len(self._reported.names)
+        return self.grid_.n_latents + len(self._template.reported.names)
 
     @property
-    def _reported(self):
-        return Reported.of(self)
-
-    def _params(self):
-        """Return the fitted attributes as parameters of the model."""
-        return params_of(vars(self))
-
-    def _attributes_of(self, frame, model, params):
-        means, found = model.means_of(params), {"_nuisance_names": ()}
-        images = [
-            frame.grid.deformed(b, z)
-            for b, z in zip(params.coefficients, means, strict=True)
-        ]
-        if model.nuisances is not None:
-            found = {
-                "_nuisance_names": model.nuisances.names,
-                "nuisance_means_": params.nuisances[0],
-                "nuisance_covariances_": params.nuisances[1],
-            }
-        if model.light is not None:
-            gain, offset = params.nuisances[0][0, -2:]
-            images = [gain * image + offset for image in images]
-        return found | {
-            "weights_": params.weights,
-            "coefficients_": params.coefficients,
-            "covariances_": params.covariances,
-            "mean_deformations_": means,
-            "noise_variances_": frame.noise_variances(params.noise_variances),
-            "templates_": self._layout.stack_of(
-                frame.restored(np.reshape(images, (len(images), -1))), False
-            ),
-        }
+    def _template(self) -> FittedTemplate:
+        """The fitted template, of the attributes as they are."""
+        check_is_fitted(self, "coefficients_")
+        return FittedTemplate.of(vars(self), self.n_jobs)
 
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit
         Y = frame.standardised(X[np.arange(min(JUDGED, len(X)))])
         folds = folds_of(settings.model, state.params, Y, state.chains)
         return {
-            **self._attributes_of(frame, settings.model, state.params),
+            **attributes_of(frame, self._layout, settings.model, state.params),
             "fold_rate_": folds[0],
             "folded_pixels_": folds[1],
             "converged_": self._converged(settings, state),
@@ -624,28 +604,8 @@ class DeformableTemplateEstimator(
         noise = ", ".join(f"{one:.3g}" for one in np.sqrt(state.params.noise_variances))
         return f"Passes used up; noise {noise} of the pixels' standard deviation."
 
-    def _fitted_model(self):
-        check_is_fitted(self, "coefficients_")
-        return new_model(self, self.grid_, 1.0), self._params()
-
-    def _standardised(self, X):
-        """Check images and return them standardised, as rows."""
-        check_is_fitted(self, "coefficients_")
-        return self._in_range(self._checked(X))
-
     def _checked(self, X):
-        return validated(self, X, reset=False)[0]
-
-    def _in_range(self, X):
-        """Return checked images standardised."""
-        with np.errstate(over="ignore"):
-            # Whose squares do not overflow.
-            return np.clip(Frame.fitted(self).standardised(X), -1e100, 1e100)
-
-    def _best_modes(self, Y):
-        """Return modes under the most probable component, and the components."""
-        model, params = self._fitted_model()
-        return modes_under(model, params, Y)
+        return self._validated(X, reset=False)[0]
 
     def transform(self, X, *, out=None):
         """Return the posterior mean of each image's deformation.
@@ -670,28 +630,7 @@ class DeformableTemplateEstimator(
             :meth:`nuisances_of`.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, self._posterior_means, out)
-
-    def _posterior_means(self, X):
-        Y = self._in_range(X)
-        model, params = self._fitted_model()
-        modes, labels = self._best_modes(Y)
-        means = np.empty_like(modes)
-        for t in np.unique(labels):
-            rows = np.flatnonzero(labels == t)
-            means[rows] = model.posterior_means(
-                Y[rows], params, t, modes[rows], BURN_IN, AVERAGED, SPACING
-            )
-        return self._columns(Y, means, labels)
-
-    def _lights(self, Y, Z):
-        """Return gains and offsets given deformations, or None if there are none."""
-        model, params = self._fitted_model()
-        return None if model.light is None else model.lit(params).posterior(Y, Z)[0]
-
-    def _columns(self, Y, Z, labels):
-        """Return deformations apart from nuisances, and these as further columns."""
-        return self._reported.columns(Z, labels, self._lights(Y, Z))
+        return answer(self, X, self._template.posterior_means, out)
 
     def modes_of(self, X, *, out=None):
         """Return the most probable deformation of each image.
@@ -711,12 +650,7 @@ class DeformableTemplateEstimator(
             several times.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-
-        def modes(X):
-            Y = self._in_range(X)
-            return self._columns(Y, *self._best_modes(Y))
-
-        return answer(self, X, modes, out)
+        return answer(self, X, self._template.modes_of, out)
 
     def nuisances_of(self, X):
         """Return the nuisances of each image.
@@ -736,8 +670,7 @@ class DeformableTemplateEstimator(
             + offset``. An object is scaled and turned first, then moved. Posterior
             means given the modes of the landmarks.
         """
-        Y = self._standardised(X)
-        return self._reported.table(self._columns(Y, *self._best_modes(Y)))
+        return self._template.nuisances_of(self._checked(X))
 
     def _check_deformations(self, Z):
         check_is_fitted(self, "coefficients_")
@@ -772,18 +705,8 @@ class DeformableTemplateEstimator(
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
-        Z, lights = self._reported.whole(Z, components)
-        images = self._deformed(Z, components, lights)
+        images = self._template.images_of(Z, components)
         return self._layout.stack_of(images, self._flat)
-
-    def _deformed(self, Z, components, lights=None):
-        """Return deformed templates as rows of the model, in units of the images."""
-        images = np.empty((len(Z), self.grid_.n_pixels))
-        for row, t in enumerate(components):
-            images[row] = self.grid_.deformed(self.coefficients_[t], Z[row])
-        if lights is not None:
-            images = lights[:, :1] * images + lights[:, 1:]
-        return Frame.fitted(self).restored(images)
 
     def deformation_fields(self, X):
         """Return the displacement of every pixel of each image.
@@ -799,7 +722,7 @@ class DeformableTemplateEstimator(
             ``Phi(x)`` in pixels along each axis: the pixel at x shows the template at
             ``x - Phi(x)``.
         """
-        return self.grid_.field(self._best_modes(self._standardised(X))[0])
+        return self._template.fields_of(self._checked(X))
 
     def min_jacobians(self, X):
         """Return the least Jacobian determinant of each image's deformation.
@@ -815,8 +738,7 @@ class DeformableTemplateEstimator(
             Least determinant of the derivative of ``x - Phi(x)`` over the pixels; at
             most 0 where the deformation folds.
         """
-        modes = self._best_modes(self._standardised(X))[0]
-        return self.grid_.jacobians(modes).min(axis=1)
+        return self._template.min_jacobians(self._checked(X))
 
     def registration(self, X):
         """Return what carries pixels and points between the template and images.
@@ -832,10 +754,7 @@ class DeformableTemplateEstimator(
             Its methods ``warp``, ``warp_points``, ``displacements`` and ``jacobians``
             go from the template to the images or, with ``inverse=True``, back.
         """
-        Y = self._standardised(X)
-        Z, labels = self._best_modes(Y)
-        nuisances = self._reported.table(self._columns(Y, Z, labels))
-        return Registration(self.grid_, Z, self.mean_deformations_[labels], nuisances)
+        return self._template.registration(self._checked(X))
 
     def register(self, X, *, order=1):
         """Carry each image back to the template.
@@ -853,21 +772,8 @@ class DeformableTemplateEstimator(
             Images as they would be without deformation and nuisances. Pixels that were
             not observed are filled with the deformed template.
         """
-        Y = self._standardised(X)
-        Z, labels = self._best_modes(Y)
-        rows, _ = validated(self, X, reset=False)
-        missing = np.isnan(rows)
-        if missing.any():
-            filled = self._deformed(Z, labels, self._lights(Y, Z))
-            rows = np.where(missing, filled, rows)
-        rows = self._reported.unlit(rows, self._columns(Y, Z, labels))
-        found = Registration(self.grid_, Z, self.mean_deformations_[labels]).warp(
-            rows.reshape(len(rows), -1, *self.image_shape_),
-            inverse=True,
-            order=order,
-            channel_axis=1,
-        )
-        return self._layout.stack_of(found.reshape(rows.shape), is_flat(X))
+        rows = self._template.registered(self._checked(X), order)
+        return self._layout.stack_of(rows, is_flat(X))
 
     def warp(self, other, Z, component=0, *, inverse=False, order=1, channel_axis=None):
         """Carry masks, labels or other channels along with deformations.
@@ -896,7 +802,7 @@ class DeformableTemplateEstimator(
         """
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
-        Z, _ = self._reported.whole(Z, components)
+        Z, _ = self._template.reported.whole(Z, components)
         found = Registration(self.grid_, Z, self.mean_deformations_[components])
         return found.warp(
             other, inverse=inverse, order=order, channel_axis=channel_axis
@@ -921,16 +827,9 @@ class DeformableTemplateEstimator(
         shares : ndarray of shape (k,)
             Their shares of the variance of the displacements.
         """
-        check_is_fitted(self, "coefficients_")
+        template = self._template
         self._check_components(component, 1)
-        n_latents = self.grid_.n_latents
-        if not isinstance(k, Integral) or not 1 <= int(k) <= n_latents:
-            raise ValueError(f"k must be an integer in 1, ..., {n_latents}, got {k!r}")
-        count = self._mass * self.weights_[component]
-        share = count / (count + self._strength)
-        mean = self.mean_deformations_[component]
-        factor = self._reported.spread(mean, component, share)
-        return principal(self.grid_, factor, k)
+        return template.principal_deformations(k, component)
 
     def sample(self, n_samples=1, *, noise=True, random_state=None):
         """Draw images from the model.
@@ -951,31 +850,12 @@ class DeformableTemplateEstimator(
         labels : ndarray of shape (n_samples,)
             Their components.
         """
-        check_is_fitted(self, "coefficients_")
+        template = self._template
         check_number("n_samples", n_samples, Integral, 1)
         seed = self.random_state if random_state is None else random_state
         rng = np.random.default_rng(seed_sequence(seed))
-        T = len(self.weights_)
-        labels = np.repeat(np.arange(T), rng.multinomial(n_samples, self.weights_))
-        Z, lights = self._reported.drawn(n_samples, labels, rng)
-        X = self._deformed(Z, labels, lights)
-        if noise:
-            scale = np.sqrt(self.noise_variances_).reshape(T, -1)[labels]
-            scale = np.repeat(scale, X.shape[1] // scale.shape[1], axis=1)
-            X = X + scale * rng.standard_normal(X.shape)
+        X, labels = template.drawn(n_samples, noise, rng)
         return self._layout.stack_of(X, self._flat), labels
-
-    def _component_log_likelihoods(self, X):
-        """Return Laplace log-likelihoods under each component, in units of X."""
-        Y = self._in_range(X)
-        model, params = self._fitted_model()
-        logs = [model.search_modes(Y, params, t)[1] for t in range(len(self.weights_))]
-        return self._in_units_of_images(np.stack(logs, axis=1), Y)
-
-    def _in_units_of_images(self, logs, Y):
-        """Return log-densities of images from those of standardised ones."""
-        logs = np.where(np.isnan(logs), -np.inf, logs)
-        return logs - Frame.fitted(self).log_scales(Y)[:, None]
 
     def score_samples(self, X, *, out=None):
         """Return the log-likelihood of each image by Laplace's approximation.
@@ -993,11 +873,7 @@ class DeformableTemplateEstimator(
             Log-densities of the observed pixels.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, self._log_likelihoods, out)
-
-    def _log_likelihoods(self, X):
-        logs = self._component_log_likelihoods(X)
-        return logsumexp(logs + np.log(self.weights_), axis=1)
+        return answer(self, X, self._template.log_likelihoods, out)
 
     def log_likelihood(self, X, *, n_draws=500, degrees=5, return_error=False):
         """Return the log-likelihood of all images together by importance sampling.
@@ -1045,27 +921,7 @@ class DeformableTemplateEstimator(
             ``log_likelihood``, ``standard_error`` and ``effective_sample_size``; for a
             mixture, the last is the least over components that matter.
         """
-        if n_draws < 2 or degrees < 0:
-            raise ValueError(
-                f"n_draws must be >= 2 and degrees >= 0, got {n_draws!r}, {degrees!r}"
-            )
-        Y = self._standardised(X)
-        model, params = self._fitted_model()
-        found = [
-            model.importance(Y, params, t, n_draws, 0, degrees)
-            for t in range(len(self.weights_))
-        ]
-        logs, errors, sizes = (
-            np.stack(part, axis=1) for part in zip(*found, strict=True)
-        )
-        logs = logs + np.log(self.weights_)
-        total = logsumexp(logs, axis=1)
-        shares = np.exp(logs - total[:, None])
-        return LikelihoodEstimate(
-            total - Frame.fitted(self).log_scales(Y),
-            np.sqrt(((shares * errors) ** 2).sum(axis=1)),
-            np.where(shares > 0.01, sizes, np.inf).min(axis=1),
-        )
+        return self._template.likelihood_estimates(self._checked(X), n_draws, degrees)
 
     def score(self, X, y=None, sample_weight=None):
         """Return the mean log-likelihood per image.
@@ -1103,11 +959,7 @@ class DeformableTemplateEstimator(
             Posterior probabilities, by Laplace's approximation.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, self._shares, out)
-
-    def _shares(self, X):
-        logs = self._component_log_likelihoods(X) + np.log(self.weights_)
-        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+        return answer(self, X, self._template.shares, out)
 
     def predict(self, X, *, out=None):
         """Return the most probable component of each image.
@@ -1125,4 +977,5 @@ class DeformableTemplateEstimator(
             Labels.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, lambda X: self._shares(X).argmax(axis=1), out)
+        shares = self._template.shares
+        return answer(self, X, lambda X: shares(X).argmax(axis=1), out)

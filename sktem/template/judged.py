@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
@@ -10,17 +12,15 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.images.units import warn_of_outshining
 from sktem.schedules import steps_from
+from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import geometry
 
 __all__ = [
-    "drift_advice",
-    "fold_advice",
+    "Judged",
     "folds_of",
     "has_settled",
     "mean_log_likelihood",
     "modes_under",
-    "warn_of_drift",
-    "warn_of_fit",
     "warn_of_images",
 ]
 
@@ -69,21 +69,6 @@ def mean_log_likelihood(model, params, Y) -> float:
     return float(logsumexp(logs + np.log(params.weights), axis=1).mean())
 
 
-def drift_advice(estimator):
-    """Return advice about a run that has not settled."""
-    if estimator.folded_pixels_ > MANY_FOLDS:
-        return (
-            f"A longer run would deform more, and {estimator.folded_pixels_:.1%} of "
-            'the pixels lie in folds already: try deformation="diffeomorphic", a '
-            "larger prior_strength or a smaller deformation_scale, and compare the "
-            "scores of images left out."
-        )
-    return (
-        "Increase max_iter and compare the scores of images left out: with few images, "
-        "a longer run may fit them too closely."
-    )
-
-
 def warn_of_images(X, layout):
     """Warn of an image that outshines the others, and of channels that are equal."""
     warn_of_outshining(X, layout)
@@ -98,54 +83,96 @@ def warn_of_images(X, layout):
         )
 
 
-def warn_of_drift(estimator):
-    """Warn that a run has not settled."""
-    warn_user(
-        "Template or noise still changed in the last third of the passes. "
-        + drift_advice(estimator),
-        ConvergenceWarning,
-    )
+class Judged(NamedTuple):
+    """What is to be said of a fit.
 
+    Attributes
+    ----------
+    fold_rate, folded_pixels : float
+        Shares of images whose deformation folds, and of pixels in folds.
+    grid : ImageGrid
+        Geometry.
+    n_components : int
+        Number of templates.
+    nuisances : tuple of str
+        Nuisances.
+    """
 
-def fold_advice(estimator):
-    """Return advice about folds of a fit, or None if too few pixels fold."""
-    if not estimator.folded_pixels_ > FOLDS:
-        return None
-    usual = geometry(estimator.image_shape_, *["auto"] * 4).template_scale
-    if estimator.grid_.template_scale > COARSE * usual:
+    fold_rate: float
+    folded_pixels: float
+    grid: ImageGrid
+    n_components: int
+    nuisances: tuple
+
+    @classmethod
+    def of(cls, found) -> Judged:
+        """Return what is said of fitted attributes by their names."""
+        return cls(
+            found["fold_rate_"], found["folded_pixels_"], found["grid_"],
+            len(found["weights_"]), found["_nuisance_names"],
+        )  # fmt: skip
+
+    def drift_advice(self) -> str:
+        """Return advice about a run that has not settled."""
+        if self.folded_pixels > MANY_FOLDS:
+            return (
+                f"A longer run would deform more, and {self.folded_pixels:.1%} of the "
+                'pixels lie in folds already: try deformation="diffeomorphic", a '
+                "larger prior_strength or a smaller deformation_scale, and compare the "
+                "scores of images left out."
+            )
         return (
-            "The template is too coarse to be sharp without contractions: increase "
-            "template_landmarks."
+            "Increase max_iter and compare the scores of images left out: with few "
+            "images, a longer run may fit them too closely."
         )
-    advice = (
-        "Decrease deformation_scale, increase prior_strength or deformation_width, "
-        "or separate styles by more n_components."
-    )
-    light = {"gain", "offset"} & set(estimator.nuisances or ())
-    if not light and estimator.grid_.n_channels == 1 and estimator.n_components == 1:
-        advice += (
-            ' Where contrast or brightness differ between images, nuisances=("gain", '
-            '"offset") explain them.'
-        )
-    return advice
 
+    def fold_advice(self) -> str | None:
+        """Return advice about folds, or None if too few pixels fold."""
+        if not self.folded_pixels > FOLDS:
+            return None
+        usual = geometry(self.grid.image_shape, *["auto"] * 4).template_scale
+        if self.grid.template_scale > COARSE * usual:
+            return (
+                "The template is too coarse to be sharp without contractions: increase "
+                "template_landmarks."
+            )
+        advice = (
+            "Decrease deformation_scale, increase prior_strength or deformation_width, "
+            "or separate styles by more n_components."
+        )
+        lit = {"gain", "offset"} & set(self.nuisances)
+        if not lit and self.grid.n_channels == 1 and self.n_components == 1:
+            advice += (
+                " Where contrast or brightness differ between images, "
+                'nuisances=("gain", "offset") explain them.'
+            )
+        return advice
 
-def warn_of_fit(estimator, n_images=np.inf):
-    """Warn of more templates than images, and of many pixels where there are folds."""
-    if n_images < estimator.n_components:
+    def warn_of_drift(self):
+        """Warn that a run has not settled."""
         warn_user(
-            f"n_components={estimator.n_components} templates of {n_images} images: "
-            "some have no image of their own. Pass more images, or fewer n_components",
-            FitWarning,
+            "Template or noise still changed in the last third of the passes. "
+            + self.drift_advice(),
+            ConvergenceWarning,
         )
-    advice = fold_advice(estimator)
-    if advice is not None:
-        warn_user(
-            f"{estimator.folded_pixels_:.0%} of the pixels lie where deformations fold "
-            f"over themselves, in {estimator.fold_rate_:.0%} of the images, which have "
-            f"no inverse there. {advice}",
-            FitWarning,
-        )
+
+    def warn(self, n_images=np.inf):
+        """Warn of more templates than images, and of many pixels in folds."""
+        if n_images < self.n_components:
+            warn_user(
+                f"n_components={self.n_components} templates of {n_images} images: "
+                "some have no image of their own. Pass more images, or fewer "
+                "n_components",
+                FitWarning,
+            )
+        advice = self.fold_advice()
+        if advice is not None:
+            warn_user(
+                f"{self.folded_pixels:.0%} of the pixels lie where deformations fold "
+                f"over themselves, in {self.fold_rate:.0%} of the images, which have "
+                f"no inverse there. {advice}",
+                FitWarning,
+            )
 
 
 def has_settled(settings, state):

@@ -76,30 +76,15 @@ class Likelihoods:
 
     Parameters
     ----------
-    models : list of DeformableTemplateEstimator
-        Fitted model of each class.
+    fits : list of FittedTemplate
+        Fitted template of each class.
     searches : Searches, optional
         How modes are sought.
     """
 
-    def __init__(self, models, searches=None):
-        self.models = models
+    def __init__(self, fits, searches=None):
+        self.fits = fits
         self.searches = Searches() if searches is None else searches
-        self._params: dict = {}
-
-    def __getstate__(self):
-        return {**vars(self), "_params": {}}
-
-    def _fitted(self, label):
-        """Return model and parameters of a class.
-
-        The parameters are those of the last call while they have the fitted values:
-        what is derived from them takes longer than an image.
-        """
-        model, params = self.models[label]._fitted_model()
-        if label not in self._params or not self._params[label].has_density_of(params):
-            self._params[label] = params.copy()
-        return model, self._params[label]
 
     def judge(self, X):
         """Return log-likelihoods, of shape (n, n_classes), and distances of images.
@@ -107,15 +92,12 @@ class Likelihoods:
         A distance is minus the largest log-likelihood per pixel. Modes of all classes
         are sought at high levels of noise, those of the best classes to the end.
         """
-        models = counted(self.models, "Likelihoods of images: classes")
+        fits = counted(self.fits, "Likelihoods of images: classes")
         n_seen = np.maximum(observed_counts(X), 1)
-        if self.models[0]._fitted_model()[0].light is not None:
-            logs = np.stack([own._log_likelihoods(X) for own in models], axis=1)
+        if self.fits[0].model.light is not None:
+            logs = np.stack([own.log_likelihoods(X) for own in fits], axis=1)
             return logs, -logs.max(axis=1) / n_seen
-        searches = [
-            _Search(model, self._fitted(label), X, self.searches.first)
-            for label, model in enumerate(models)
-        ]
+        searches = [_Search(fitted, X, self.searches.first) for fitted in fits]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
 
         def seek(rows, stage):
@@ -143,20 +125,18 @@ class _Search:
 
     Parameters
     ----------
-    estimator : DeformableTemplateEstimator
-        Fitted model of the class.
-    fitted : tuple
-        Its model and parameters.
+    fitted : FittedTemplate
+        Fitted template of the class.
     X : array of shape (n, n_pixels)
         Images.
     first : Stage
         The first search.
     """
 
-    def __init__(self, estimator, fitted, X, first):
-        self.estimator = estimator
-        self.model, self.params = fitted
-        self.Y = estimator._in_range(X)
+    def __init__(self, fitted, X, first):
+        self.fitted = fitted
+        self.model, self.params = fitted.model, fitted.params
+        self.Y = fitted.standardised(X)
         self.found = [
             self.model.modes_of(self.Y, self.params, t, **first.how())
             for t in range(len(self.params.weights))
@@ -179,7 +159,7 @@ class _Search:
     def log_likelihoods(self, rows=slice(None)):
         """Return log-likelihoods of images."""
         logs = np.stack([logs[rows] for _, logs, *_ in self.found], axis=1)
-        logs = self.estimator._in_units_of_images(logs, self.Y[rows])
+        logs = self.fitted.in_units_of_images(logs, self.Y[rows])
         return logsumexp(logs + np.log(self.params.weights), axis=1)
 
     def energies(self):

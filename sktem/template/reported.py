@@ -33,19 +33,6 @@ class Reported(NamedTuple):
     means: Any
     covariances: Any
 
-    @classmethod
-    def of(cls, estimator) -> Reported:
-        """Return what a fitted estimator reports."""
-        found, frame = vars(estimator), Frame.fitted(estimator)
-        names = found.get("_nuisance_names", ())
-        return cls(
-            frame,
-            Nuisances(frame.grid, names) if names else None,
-            estimator.covariances_,
-            found.get("nuisance_means_"),
-            found.get("nuisance_covariances_"),
-        )
-
     @property
     def names(self) -> list[str]:
         """Names of the columns of nuisances."""

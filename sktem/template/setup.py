@@ -1,156 +1,229 @@
-"""From the parameters of a deformable template estimator to a model and its start."""
+"""From the parameters of templates to a model and its start."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans
 
-from sktem.choices import check_choice
+from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.stochastic_em import drop_weightless
-from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
-from sktem.images.units import checked_weights, units_of
+from sktem.images.shapes import Layout, rows_of
+from sktem.images.units import units_of
 from sktem.loop.state import RunSettings
 from sktem.schedules import BurnInThenDecay
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import GRIDS, geometry
 from sktem.template.model.model import DeformableTemplateModel
 from sktem.template.model.nuisances import Nuisances, checked_names
-from sktem.template.model.priors import TemplatePriors
 from sktem.template.model.statistics import observed_counts
-from sktem.validation import validate_data
+from sktem.template.prior import DeformableTemplatePrior
 
 __all__ = [
     "Frame",
     "TemplateFit",
-    "check_parameters",
-    "check_same",
+    "TemplateSettings",
     "default_step",
-    "initial_templates",
-    "new_grid",
-    "new_model",
     "seeds_of_runs",
     "starting_params",
-    "validated",
 ]
 
-#: Prior of the deformations: pixels for sides up to 16, and weight in images. Chosen by
-#: the likelihood of other training images of handwritten digits.
-EXPECTED_DISPLACEMENT, STRENGTH = 0.3, 50.0
+#: Displacements that are expected of images with sides up to 16, in pixels.
+EXPECTED_DISPLACEMENT = 0.3
+
+#: Parameters of the geometry, which stay what they are when a fit is continued.
+LANDMARKS = "template_landmarks", "deformation_landmarks"
+WIDTHS = "template_scale", "deformation_width"
 
 
-def validated(estimator, X, sample_weight=None, *, reset):
-    """Return images as rows of float64, and weights."""
-    flat, given = is_flat(X), estimator.image_shape
-    X, shape, n_channels = rows_of(
-        X, given if reset else estimator.image_shape_, estimator.channel_axis
-    )
-    if not reset:
-        estimator._layout.check_channels(n_channels)
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan",
-    )
-    nothing = reset and bool(np.isnan(X).all())
-    if reset:
-        estimator.image_shape_ = resolved_shape(X, given, shape)
-        estimator._layout = Layout(
-            estimator.image_shape_, n_channels, estimator.channel_axis
-        )
-        estimator._flat = flat
-        if nothing:
-            raise ValueError("all pixels of all images are NaN: nothing to learn")
-    if sample_weight is None:
-        return X, None
-    return drop_weightless(X, checked_weights(sample_weight, X))
+@dataclass(frozen=True)
+class TemplateSettings:
+    """Checked parameters of templates, and the layout of their images.
 
+    Attributes
+    ----------
+    layout : Layout
+        How images are laid out.
+    n_components : int
+        Number of templates.
+    template_landmarks, deformation_landmarks : int, tuple of int or "auto"
+        Landmarks.
+    template_scale, deformation_width, deformation_scale : float or "auto"
+        Widths of the kernels and expected displacements, in pixels.
+    prior : DeformableTemplatePrior or None
+        Prior.
+    deformation : {"linear", "diffeomorphic"}
+        Sums of displacements or flows of velocities.
+    nuisances : tuple of str or None
+        Nuisances of the images.
+    initial_template : array-like or None
+        Templates to start from, in the units of the images.
+    covariance_type : {"full", "shared", "isotropic"}
+        Covariance of the deformations.
+    n_jobs : int or None
+        Threads.
+    """
 
-def check_parameters(estimator):
-    """Raise if a parameter of a template is out of its range."""
-    estimator._check_number("n_components", Integral, 1)
-    estimator._check_number("n_init", Integral, 1)
-    estimator._check_number("verbose_interval", Integral, 1)
-    if estimator.n_steps is not None:
-        estimator._check_number("n_steps", Integral, 1)
-    for name in ("noise_prior_strength", "weight_concentration"):
-        estimator._check_number(name, Real, 0)
-    estimator._check_number("noise_prior_scale", Real, 0, strict=True)
-    for name in ("template_landmarks", "deformation_landmarks"):
-        value = getattr(estimator, name)
-        if isinstance(value, str) and value != "auto":
+    layout: Layout
+    n_components: int
+    template_landmarks: Any
+    deformation_landmarks: Any
+    template_scale: Any
+    deformation_width: Any
+    deformation_scale: Any
+    prior: DeformableTemplatePrior | None
+    deformation: str
+    nuisances: Any
+    initial_template: Any
+    covariance_type: str
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, parameters, layout) -> TemplateSettings:
+        """Return the settings of images of a layout from parameters by name."""
+        names = [one.name for one in fields(cls)][1:]
+        return cls(layout, **{name: parameters[name] for name in names})
+
+    def check(self):
+        """Raise if a parameter is out of its range."""
+        check_number("n_components", self.n_components, Integral, 1)
+        for name in LANDMARKS:
+            value = getattr(self, name)
+            if isinstance(value, str) and value != "auto":
+                raise ValueError(
+                    f'{name} must be "auto" or landmarks along the longest axis or '
+                    f"along each, got {value!r}"
+                )
+        for name in (*WIDTHS, "deformation_scale"):
+            value = getattr(self, name)
+            if isinstance(value, str) and value != "auto":
+                raise ValueError(f'{name} must be "auto" or a number, got {value!r}')
+            if not isinstance(value, str):
+                check_number(name, value, Real, 0, strict=True)
+        if not isinstance(self.prior, DeformableTemplatePrior | None):
             raise ValueError(
-                f'{name} must be "auto" or landmarks along the longest axis or '
-                f"along each, got {value!r}"
+                f"prior must be a DeformableTemplatePrior or None, got {self.prior!r}"
             )
-    for name in ("template_scale", "deformation_width", "deformation_scale"):
-        _check_auto(estimator, name, strict=True)
-    _check_auto(estimator, "prior_strength", strict=False)
-    if estimator.template_prior is not None:
-        estimator._check_number("template_prior", Real, 0, strict=True)
-    kinds = ("full", "isotropic", "shared")
-    check_choice("covariance_type", estimator.covariance_type, kinds)
-    check_choice("deformation", estimator.deformation, tuple(GRIDS))
-    checked_names(estimator.nuisances, 2)
+        self.own_prior.check()
+        kinds = ("full", "isotropic", "shared")
+        check_choice("covariance_type", self.covariance_type, kinds)
+        check_choice("deformation", self.deformation, tuple(GRIDS))
+        checked_names(self.nuisances, 2)
 
+    @property
+    def own_prior(self) -> DeformableTemplatePrior:
+        """The prior, or that of the defaults."""
+        return DeformableTemplatePrior() if self.prior is None else self.prior
 
-def _check_auto(estimator, name, *, strict):
-    value = getattr(estimator, name)
-    if isinstance(value, str):
-        if value != "auto":
-            raise ValueError(f'{name} must be "auto" or a number, got {value!r}')
-        return
-    estimator._check_number(name, Real, 0, strict=strict)
+    @cached_property
+    def grid(self) -> ImageGrid:
+        """Geometry of the images."""
+        layout = self.layout
+        return geometry(
+            layout.image_shape, self.template_landmarks, self.deformation_landmarks,
+            self.template_scale, self.deformation_width, self.deformation,
+            layout.n_channels,
+        )  # fmt: skip
 
+    def frame_of(self, X, sample_weight) -> Frame:
+        """Return the frame of images that are to be fitted."""
+        return Frame(self.grid, *units_of(X, sample_weight, self.layout))
 
-def new_grid(estimator):
-    """Return the geometry of images of the fitted shape."""
-    return geometry(
-        estimator.image_shape_,
-        estimator.template_landmarks,
-        estimator.deformation_landmarks,
-        estimator.template_scale,
-        estimator.deformation_width,
-        estimator.deformation,
-        estimator._layout.n_channels,
-    )
+    def check_continues(self, grid, nuisance_names, n_components):
+        """Raise if these do not fit templates that are to be continued."""
+        new = self.grid
+        changed = [n for n in LANDMARKS + WIDTHS if getattr(new, n) != getattr(grid, n)]
+        if type(new) is not type(grid):
+            changed.append("deformation")
+        if checked_names(self.nuisances, new.n_axes) != nuisance_names:
+            changed.append("nuisances")
+        if self.n_components != n_components:
+            changed.append("n_components")
+        if changed:
+            raise ValueError(
+                f"{', '.join(changed)} cannot change between fits that continue "
+                "each other (warm_start and partial_fit)"
+            )
 
+    def model(self, grid, n_rows, start_at_mode=False, blocks=None):
+        """Return the model of images of total weight ``n_rows``."""
+        scale = self.deformation_scale
+        if isinstance(scale, str):
+            longest = max(self.layout.image_shape)
+            scale = EXPECTED_DISPLACEMENT * max(longest / 16, 1.0)
+        names = checked_names(
+            self.nuisances, grid.n_axes, grid.n_channels, self.n_components
+        )
+        return DeformableTemplateModel(
+            grid,
+            self.own_prior.resolved(grid, scale),
+            self.n_components,
+            self.covariance_type,
+            n_rows=float(n_rows),
+            start_at_mode=start_at_mode or bool(names),
+            n_jobs=self.n_jobs,
+            nuisances=Nuisances(grid, names) if names else None,
+            blocks=blocks,
+        )
 
-def nuisances_of(estimator, grid) -> Nuisances | None:
-    """Return the nuisances of images that an estimator has, if any."""
-    names = checked_names(
-        estimator.nuisances, grid.n_axes, grid.n_channels, estimator.n_components
-    )
-    return Nuisances(grid, names) if names else None
+    def initial_templates(self, frame):
+        """Return the templates that the user starts from as standardised rows, if any.
 
+        Those of averaged images are in standard units already.
+        """
+        if self.initial_template is None:
+            return None
+        T, layout = self.n_components, self.layout
+        shape = layout.stack_of(np.zeros((1, frame.grid.n_pixels)), False).shape[1:]
+        given = np.asarray(self.initial_template, dtype=float)
+        n_pixels, given_shape = int(np.prod(shape)), given.shape
+        alone = T == 1 and given_shape in (shape, (n_pixels,))
+        if not alone and given_shape not in ((T, *shape), (T, n_pixels)):
+            raise ValueError(
+                f"initial_template must have shape {(T, *shape)}, got {given_shape}"
+            )
+        if not np.isfinite(given).all():
+            raise ValueError("initial_template contains NaN or infinity")
+        rows, *_ = rows_of(
+            given.reshape(T, *shape), layout.image_shape, layout.channel_axis
+        )
+        return frame.standardised(rows)
 
-def check_same(estimator):
-    """Raise if the parameters no longer fit the templates to be continued."""
-    new, old = new_grid(estimator), estimator.grid_
-    names = (
-        "template_landmarks",
-        "deformation_landmarks",
-        "template_scale",
-        "deformation_width",
-    )
-    changed = [n for n in names if getattr(new, n) != getattr(old, n)]
-    if type(new) is not type(old):
-        changed.append("deformation")
-    if checked_names(estimator.nuisances, new.n_axes) != estimator._nuisance_names:
-        changed.append("nuisances")
-    if estimator.n_components != len(estimator.weights_):
-        changed.append("n_components")
-    if changed:
-        raise ValueError(
-            f"{', '.join(changed)} cannot change between fits that continue "
-            "each other (warm_start and partial_fit)"
+    def coarser(self, shape, ratio, templates) -> TemplateSettings:
+        """Return the settings of the same displacements in averaged images.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Pixels of averaged images.
+        ratio : float
+            Pixels of images to one of these.
+        templates : ndarray or None
+            Averaged templates to start from, (n_components, n_channels, ...).
+        """
+        nodes = self.template_landmarks
+        if np.ndim(nodes):
+            nodes = tuple(map(min, nodes, [side + 2 for side in shape]))
+
+        def shorter(length):
+            return length if isinstance(length, str) else length / ratio
+
+        n_channels = self.layout.n_channels
+        if templates is not None and n_channels == 1:
+            templates = templates[:, 0]
+        return replace(
+            self,
+            layout=Layout(tuple(shape), n_channels, 1 if n_channels > 1 else None),
+            template_landmarks=nodes,
+            deformation_landmarks=self.grid.deformation_landmarks,
+            template_scale=shorter(self.template_scale),
+            deformation_width=self.grid.deformation_width / ratio,
+            deformation_scale=shorter(self.deformation_scale),
+            initial_template=templates,
         )
 
 
@@ -163,16 +236,6 @@ class Frame(NamedTuple):
     grid: ImageGrid
     offset: Any
     scale: Any
-
-    @classmethod
-    def of(cls, estimator, X, sample_weight) -> Frame:
-        """Return the frame of images that are to be fitted."""
-        return cls(new_grid(estimator), *units_of(X, sample_weight, estimator._layout))
-
-    @classmethod
-    def fitted(cls, estimator) -> Frame:
-        """Return the frame of a fitted estimator."""
-        return cls(estimator.grid_, estimator.offset_, estimator.scale_)
 
     def at_pixels(self, value):
         """Return a value of each channel, or one of all of them, for every pixel."""
@@ -208,35 +271,6 @@ class TemplateFit(NamedTuple):
     frame: Frame
 
 
-def new_model(estimator, grid, n_rows, start_at_mode=False, blocks=None):
-    """Return the model of an estimator for images of total weight ``n_rows``."""
-    scale, strength = estimator.deformation_scale, estimator.prior_strength
-    if isinstance(scale, str):
-        scale = EXPECTED_DISPLACEMENT * max(max(estimator.image_shape_) / 16, 1.0)
-    priors = TemplatePriors(
-        deformation_scale=float(scale),
-        strength=float(STRENGTH if isinstance(strength, str) else strength),
-        template_scale=np.inf if estimator.template_prior is None else
-        float(estimator.template_prior),
-        noise_scale=float(estimator.noise_prior_scale),
-        noise_strength=float(estimator.noise_prior_strength) * grid.n_pixels,
-        weight_concentration=float(estimator.weight_concentration),
-        noise_floor=1e-6,
-    )  # fmt: skip
-    nuisances = nuisances_of(estimator, grid)
-    return DeformableTemplateModel(
-        grid,
-        priors,
-        estimator.n_components,
-        estimator.covariance_type,
-        n_rows=float(n_rows),
-        start_at_mode=start_at_mode or nuisances is not None,
-        n_jobs=estimator.n_jobs,
-        nuisances=nuisances,
-        blocks=blocks,
-    )
-
-
 def starting_params(model, X, sample_weight, rng, templates=None):
     """Return starting parameters: about means of the images, or about templates."""
     start = _undeformed_params(model, X, sample_weight, rng)
@@ -255,28 +289,6 @@ def seeds_of_runs(random_state, n_runs) -> list:
         return [random_state]
     others = np.random.default_rng(seed_sequence(random_state))
     return [random_state, *others.integers(2**31, size=n_runs - 1).tolist()]
-
-
-def initial_templates(estimator, frame):
-    """Return the templates that the user starts from as standardised rows, or None."""
-    given = estimator.initial_template
-    if given is None:
-        return None
-    T, layout = estimator.n_components, estimator._layout
-    shape = layout.stack_of(np.zeros((1, frame.grid.n_pixels)), False).shape[1:]
-    given = np.asarray(given, dtype=float)
-    n_pixels, given_shape = int(np.prod(shape)), given.shape
-    alone = T == 1 and given_shape in (shape, (n_pixels,))
-    if not alone and given_shape not in ((T, *shape), (T, n_pixels)):
-        raise ValueError(
-            f"initial_template must have shape {(T, *shape)}, got {given_shape}"
-        )
-    if not np.isfinite(given).all():
-        raise ValueError("initial_template contains NaN or infinity")
-    rows, *_ = rows_of(
-        given.reshape(T, *shape), layout.image_shape, layout.channel_axis
-    )
-    return frame.standardised(rows)
 
 
 def _undeformed_params(model, X, sample_weight, rng):

@@ -16,7 +16,10 @@ __all__ = ["images_of_fit", "standardised"]
 
 
 def images_of_fit(estimator, source, sample_weight):
-    """Return images for a fit after a pass that checks them, and their weights."""
+    """Return images of a fit after a pass that checks them, weights and layout.
+
+    Also returns whether images are rows.
+    """
     check_can_remember(estimator, source)
     X, sample_weight = checked_rows(
         estimator, source, sample_weight, dtype=np.float64, allow_nan=True
@@ -27,11 +30,10 @@ def images_of_fit(estimator, source, sample_weight):
     given, shape = estimator.image_shape, getattr(source, "image_shape", ())
     # One image shows what the shape means.
     shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
-    estimator.image_shape_ = resolved_shape(few, given, shape)
-    estimator._layout, estimator._flat = Layout(estimator.image_shape_), shape is None
+    layout = Layout(resolved_shape(few, given, shape))
     if np.isnan(few).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
-    return X, sample_weight
+    return X, sample_weight, layout, shape is None
 
 
 def standardised(frame, X):

@@ -12,11 +12,11 @@ from sktem.estimators.stream import StreamRunner
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
+from sktem.template.fitted import attributes_of, params_of
 from sktem.template.judged import folds_of
-from sktem.template.model.model import TemplateParams
-from sktem.template.setup import Frame, check_same, new_model
+from sktem.template.setup import Frame
 
-__all__ = ["TemplateStream", "params_of"]
+__all__ = ["TemplateStream"]
 
 #: Attributes that are moving averages on a stream.
 FOLDS = ("fold_rate_", "folded_pixels_")
@@ -59,7 +59,7 @@ class TemplateStream(StreamRunner):
     def update(self, estimator, X, sample_weight, task):
         """Learn from a chunk."""
         if self.state is not None:
-            check_same(estimator)
+            estimator._check_continues()
         super().update(estimator, X, sample_weight, task)
 
     def rows_of_start(self, estimator, X):
@@ -82,7 +82,7 @@ class TemplateStream(StreamRunner):
 
     def _fit(self, estimator, X, sample_weight, task):
         self.started_at, X = len(X), np.asarray(X, dtype=np.float64)
-        frame = Frame.of(estimator, X, sample_weight)
+        frame = estimator._template_settings().frame_of(X, sample_weight)
         state, fit, interrupted = estimator._run(frame, X, sample_weight, task=task)
         self.attributes = estimator._fitted_attributes(fit, state, X)
         if interrupted:
@@ -96,7 +96,7 @@ class TemplateStream(StreamRunner):
         self.learn(stream, Y, sample_weight, task)
         model = stream.settings.model
         params, s = stream.published(self.state)
-        self.attributes |= estimator._attributes_of(self.frame, model, params)
+        self.attributes |= attributes_of(self.frame, estimator._layout, model, params)
         self.attributes |= {"_statistics": s, "_mass": self.state.mass}
         new = folds_of(model, params, Y[max(len(Y) - JUDGED, 0) :], None)
         share = min(len(Y) / JUDGED, 1.0)
@@ -109,7 +109,8 @@ class TemplateStream(StreamRunner):
         return {**self.attributes, "n_samples_seen_": self.n_rows}
 
     def _stream(self, estimator, mass):
-        model = new_model(estimator, self.frame.grid, mass, start_at_mode=True)
+        settings = estimator._template_settings()
+        model = settings.model(self.frame.grid, mass, start_at_mode=True)
         batch_size = estimator._given_batch_size(STREAM_BATCH)
         settings = estimator._settings(model, batch_size=batch_size)
         step_size = settings.step_size
@@ -117,21 +118,3 @@ class TemplateStream(StreamRunner):
             step_size = Polynomial(alpha=0.6, offset=2.0)
         # One pass of a population solver fills the memory.
         return Stream(replace(settings, step_size=step_size, max_passes=2.0))
-
-
-def params_of(attributes) -> TemplateParams:
-    """Return fitted attributes as parameters of the model."""
-    return TemplateParams(
-        np.asarray(attributes["weights_"], dtype=float),
-        np.asarray(attributes["coefficients_"], dtype=float),
-        np.asarray(attributes["covariances_"], dtype=float),
-        _first(attributes["noise_variances_"], 1)
-        / _first(attributes["scale_"], 0) ** 2,
-        np.asarray(attributes["mean_deformations_"], dtype=float),
-    )
-
-
-def _first(values, n_axes):
-    """Return values of the first channel, where there are several."""
-    values = np.asarray(values, dtype=float)
-    return values[..., 0] if values.ndim > n_axes else values

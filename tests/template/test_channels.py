@@ -118,9 +118,10 @@ def test_equal_channels_with_their_noise_have_the_same_likelihood_ratios():
             panels[0, channel * period : channel * period + size] = part
         three.coefficients_ = panels.reshape(1, -1)
         three.mean_deformations_ = one.mean_deformations_
-    expected, _ = Likelihoods(grey.estimators_).judge(other.reshape(len(other), -1))
+    fits = [[one._template for one in own.estimators_] for own in (grey, many)]
+    expected, _ = Likelihoods(fits[0]).judge(other.reshape(len(other), -1))
     rows = np.repeat(other[:, None], n, axis=1).reshape(len(other), -1)
-    found, _ = Likelihoods(many.estimators_).judge(rows)
+    found, _ = Likelihoods(fits[1]).judge(rows)
     assert_array_equal(found.argmax(axis=1), expected.argmax(axis=1))
     found, expected = (part - part.max(axis=1)[:, None] for part in (found, expected))
     likely = expected > -30

@@ -10,7 +10,11 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    DeformableTemplatePrior,
+)
 from sktem.exceptions import FitWarning
 from tests.template.oracles import SMALL, two_kinds
 
@@ -74,8 +78,11 @@ def test_models_are_those_of_the_estimator(fitted, data):
     images = X[y == "across"]
     own.set_params(
         random_state=fitted.estimators_[0].random_state,
-        prior_strength=max(400.0, 20.0 * len(images)),
-        noise_prior_strength=0.0,
+        prior=DeformableTemplatePrior(
+            prior_strength=max(400.0, 20.0 * len(images)),
+            noise_prior_scale=0.3,
+            noise_prior_strength=0.0,
+        ),
         solver="isaem",
     ).fit(images)
     np.testing.assert_array_equal(own.templates_, fitted.estimators_[0].templates_)
@@ -197,7 +204,6 @@ def test_images_beyond_all_measure(fitted):
         ({"class_prior": [1.0, -1.0]}, "class_prior must hold 2 non-negative numbers"),
         ({"solver": "em"}, "means the sampler 'exact', which"),
         ({"image_shape": (5, 5)}, "does not fit rows of 36 pixels"),
-        ({"n_steps": 0}, "n_steps must be an integer >= 1"),
         ({"covariance_type": "diag"}, "covariance_type must be"),
     ],
     ids=str,
@@ -236,7 +242,9 @@ def test_folds_are_told_once():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 36)), np.arange(20) % 2
     wild = classifier(
-        deformation_scale=5.0, deformation_width=1.0, prior_strength=100.0
+        deformation_scale=5.0,
+        deformation_width=1.0,
+        prior=DeformableTemplatePrior(prior_strength=100.0),
     )
     with pytest.warns(
         FitWarning, match="fold over themselves in the classes"
@@ -301,7 +309,8 @@ def test_one_image_of_a_class_is_no_problem():
         one.fit(X[first], y[first])
     assert any(one.history_.events["degenerate"] for one in one.estimators_)
     with pytest.warns(FitWarning, match=r"Fits of the class(es)? .* recovered"):
-        one.set_params(noise_prior_strength=0.0).fit(X[first], y[first])
+        prior = DeformableTemplatePrior(noise_prior_strength=0.0)
+        one.set_params(prior=prior).fit(X[first], y[first])
 
 
 def test_many_copies_of_images_are_named():

@@ -7,9 +7,13 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem import DeformableTemplateClassifier, DeformableTemplateEstimator
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    DeformableTemplatePrior,
+)
 from sktem.exceptions import FitWarning
-from sktem.template.classes import share_noise
+from sktem.template.classes import shared_noise
 from tests.template.oracles import SMALL, blobs
 
 
@@ -29,8 +33,8 @@ def fitted(request, digits):
 
 def test_search_finds_what_a_much_denser_one_finds(fitted):
     estimator, X = fitted
-    model, params = estimator._fitted_model()
-    Y = estimator._standardised(X)
+    fitted = estimator._template
+    model, params, Y = fitted.model, fitted.params, fitted.standardised(X)
     found = model.search_modes(Y, params, 0)[1]
     once = model.modes_of(Y, params, 0)[1]
     dense = model.modes_of(Y, params, 0, levels=2 ** np.arange(9, -0.1, -0.25))[1]
@@ -62,7 +66,10 @@ def test_few_digits_settle():
     for name, settings in {
         "default": {},
         "short": {"max_iter": 40},
-        "short, no prior": {"max_iter": 40, "noise_prior_strength": 0.0},
+        "short, no prior": {
+            "max_iter": 40,
+            "prior": DeformableTemplatePrior(noise_prior_strength=0.0),
+        },
     }.items():
         fits = [
             DeformableTemplateEstimator(random_state=seed, **settings)
@@ -136,7 +143,8 @@ def test_a_coarse_template_is_named():
     rng = np.random.default_rng(0)
     settings = {"template_landmarks": 4, "deformation_scale": 5.0}
     estimator = DeformableTemplateEstimator(
-        **{**SMALL, **settings, "deformation_width": 1.0, "prior_strength": 100.0}
+        **{**SMALL, **settings, "deformation_width": 1.0},
+        prior=DeformableTemplatePrior(prior_strength=100.0),
     )
     with pytest.warns(FitWarning, match="increase template_landmarks"):
         estimator.fit(rng.normal(size=(20, 36)))
@@ -154,17 +162,11 @@ def test_warnings_of_threads_do_not_leak():
     assert warnings.filters == before
 
 
-class Fitted:
-    def __init__(self, variance, scale=1.0):
-        self.noise_variances_ = np.array([variance])
-        self.weights_, self.scale_ = np.ones(1), scale
-
-
 def test_noise_of_few_images_is_shared():
     def shared(masses, variances=(0.01, 0.03)):
-        models = [Fitted(v) for v in variances]
-        share_noise(models, np.asarray(masses, dtype=float), 0.3)
-        return [float(model.noise_variances_[0]) for model in models]
+        own = [np.array([variance]) for variance in variances]
+        found = shared_noise(own, [np.ones(1)] * 2, np.asarray(masses, float), 0.09)
+        return [float(one[0]) for one in found]
 
     # One image each: nothing is known but the prior.
     np.testing.assert_allclose(shared([1, 1]), 0.09)
@@ -185,7 +187,9 @@ def test_noise_settings_reach_the_models(capsys):
     X, y = blobs(12), np.arange(12) % 2
     settings = {**SMALL, "max_iter": 2, "verbose_interval": 1}
     strong = DeformableTemplateClassifier(
-        **settings, temperature=1.0, noise_prior_scale=2.0, noise_prior_strength=1e9
+        **settings,
+        temperature=1.0,
+        prior=DeformableTemplatePrior(noise_prior_scale=2.0, noise_prior_strength=1e9),
     ).fit(X, y)
     for model in strong.estimators_:
         np.testing.assert_allclose(
@@ -198,7 +202,9 @@ def test_noise_settings_reach_the_models(capsys):
     assert "Iteration 1" in out and "did not converge" not in out
     with pytest.raises(ValueError, match="noise_prior_strength must be"):
         DeformableTemplateClassifier(
-            **SMALL, temperature=1.0, noise_prior_strength="much"
+            **SMALL,
+            temperature=1.0,
+            prior=DeformableTemplatePrior(noise_prior_strength="much"),
         ).fit(X, y)
 
 

@@ -7,15 +7,17 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 
-from sktem import DeformableTemplateEstimator
+from sktem import (
+    DeformableTemplateEstimator,
+    DeformableTemplatePrior,
+)
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.e_step.row_random import BATCH, PASS
 from sktem.exceptions import FitWarning
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
-from sktem.template.judged import drift_advice, mean_log_likelihood
-from sktem.template.setup import new_model
+from sktem.template.judged import Judged, mean_log_likelihood
 from tests.template.oracles import (
     SMALL,
     blobs,
@@ -56,7 +58,7 @@ def test_recovers_what_simulated_the_images(solver):
         "deformation_landmarks": 2,
         "template_scale": 2.0,
         "deformation_width": 4.0,
-        "prior_strength": 5.0,
+        "prior": DeformableTemplatePrior(prior_strength=5.0),
         "deformation_scale": 0.3,
     }
     grid = ImageGrid((8, 8), (6, 6), (2, 2), 2.0, 4.0)
@@ -108,7 +110,7 @@ def saem_by_hand(X, gammas, first_pass, **settings):
     solvers do that fill a memory.
     """
     start = template(max_iter=0, **settings).fit(X)
-    model = new_model(start, start.grid_, float(len(X)))
+    model = start._template_settings().model(start.grid_, float(len(X)))
     Y = (X - start.offset_) / start.scale_
     generators, sampler = spawn_generators(start.random_state), DeformationMALA()
     params = model.params_of(Y, np.ones((len(X), 1)))
@@ -274,7 +276,7 @@ def stream(chunk, images, **settings):
 @MENDED
 def test_streams(chunk, solver):
     X = blobs(100)
-    fitted = stream(chunk, X, solver=solver, n_steps=2)
+    fitted = stream(chunk, X, solver=solver, sampler=DeformationMALA(n_steps=2))
     assert fitted.n_samples_seen_ == 100
     fitted_at_once = template(max_iter=10).fit(X)
     gap = fitted.templates_ - fitted_at_once.templates_
@@ -287,7 +289,7 @@ def test_streams(chunk, solver):
 @pytest.mark.parametrize("solver", ["saem", "isaem"])
 def test_memory_of_a_stream_is_constant(solver):
     X = blobs(160)
-    fitted = template(solver=solver, n_steps=1, max_iter=2)
+    fitted = template(solver=solver, sampler=DeformationMALA(n_steps=1), max_iter=2)
     sizes = []
     for start in range(0, 160, 20):
         fitted.partial_fit(X[start : start + 20])
@@ -299,8 +301,8 @@ def test_memory_of_a_stream_is_constant(solver):
 def test_chunks_may_be_cut_anywhere():
     """One transition per draw: the cut of the stream makes no difference to the law."""
     X = blobs(60)
-    one = stream(1, X, solver="saem", n_steps=1)
-    two = stream(7, X, solver="saem", n_steps=1)
+    one = stream(1, X, sampler=DeformationMALA(n_steps=1))
+    two = stream(7, X, sampler=DeformationMALA(n_steps=1))
     gap = np.abs(one.templates_ - two.templates_).max()
     assert gap < 0.05
 
@@ -458,7 +460,8 @@ def test_odd_streams(name):
 @MENDED
 def test_without_priors(settings, n):
     X = blobs(n)
-    assert_sane(template(weight_concentration=0, **settings).fit(X), X)
+    prior = DeformableTemplatePrior(weight_concentration=0, **settings)
+    assert_sane(template(prior=prior).fit(X), X)
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
@@ -492,7 +495,8 @@ def test_unseen_images_have_the_prior():
 
 def test_folds_are_told():
     X = np.random.default_rng(0).normal(size=(20, 36))
-    wild = template(deformation_scale=5.0, deformation_width=1.0, prior_strength=100.0)
+    prior = DeformableTemplatePrior(prior_strength=100.0)
+    wild = template(deformation_scale=5.0, deformation_width=1.0, prior=prior)
     with pytest.warns(UserWarning, match="fold over themselves") as record:
         wild.fit(X)
     assert wild.fold_rate_ > 0.05
@@ -514,10 +518,9 @@ def test_the_best_of_several_runs_is_kept():
     ]
 
     def objective(run):
-        model = new_model(run, run.grid_, 12)
-        return mean_log_likelihood(
-            model, run._params(), run._standardised(X)
-        ) - model.penalty(run._params())
+        model, fitted = run._template_settings().model(run.grid_, 12), run._template
+        logs = mean_log_likelihood(model, fitted.params, fitted.standardised(X))
+        return logs - model.penalty(fitted.params)
 
     values = [objective(run) for run in runs]
     best = runs[int(np.argmax(values))]
@@ -526,9 +529,5 @@ def test_the_best_of_several_runs_is_kept():
 
 
 def test_longer_runs_are_not_advised_where_deformations_fold():
-    class Fit:
-        folded_pixels_ = 0.02
-
-    assert "max_iter" not in drift_advice(Fit)
-    Fit.folded_pixels_ = 0.002
-    assert drift_advice(Fit).startswith("Increase max_iter")
+    advice = [Judged(0.1, share, None, 1, ()).drift_advice() for share in (0.02, 0.002)]
+    assert "max_iter" not in advice[0] and advice[1].startswith("Increase max_iter")

@@ -8,7 +8,8 @@ import numpy as np
 from scipy.special import gammaln
 
 from sktem.template.geometry.grid import ImageGrid
-from sktem.template.kernels.modes import importance_terms, modes
+from sktem.template.kernels.importance import importance_terms
+from sktem.template.kernels.modes import modes
 from sktem.template.model.chains import over_images
 from sktem.template.model.statistics import observed_counts
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 __all__ = ["TemplateParams"]
-
-#: What the density of images depends on.
-OF_DENSITY = "weights", "coefficients", "covariances", "noise_variances"
 
 
 @dataclass
@@ -51,23 +48,6 @@ class TemplateParams:
 
     def __getstate__(self):
         return {**self.__dict__, "_derived": {}}
-
-    def copy(self) -> TemplateParams:
-        """Return parameters that keep their values, with nothing derived yet."""
-        return replace(
-            self,
-            weights=self.weights.copy(),
-            coefficients=self.coefficients.copy(),
-            covariances=self.covariances.copy(),
-            noise_variances=self.noise_variances.copy(),
-        )
-
-    def has_density_of(self, other) -> bool:
-        """Return whether images have the same density under others."""
-        return all(
-            np.array_equal(getattr(self, name), getattr(other, name))
-            for name in OF_DENSITY
-        )
 
     def derived(self, key, make):
         """Return a derived quantity by its key, made once."""

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sktem.template.kernels import modes as kernels
-from sktem.template.kernels.modes import importance_terms, modes, room_of_maps
+from sktem.template.kernels.importance import importance_terms
+from sktem.template.kernels.modes import modes, room_of_maps
 from tests.oracles import for_python
 from tests.template.oracles import (
     SHAPES,

@@ -355,10 +355,10 @@ def test_samples_have_nuisances(lit):
 
 def test_draws_of_light_have_their_posterior(lit):
     X, _, fitted = lit
-    model, params = fitted._fitted_model()
-    lit_images = model.lit(params)
-    Y = np.repeat(fitted._standardised(X[:1]), 4000, axis=0)
-    Z = np.repeat(fitted._best_modes(Y[:1])[0], 4000, axis=0)
+    own = fitted._template
+    lit_images = own.model.lit(own.params)
+    Y = np.repeat(own.standardised(X[:1]), 4000, axis=0)
+    Z = np.repeat(own.modes_under(Y[:1])[0], 4000, axis=0)
     means, covariances = lit_images.posterior(Y, Z)
     draws = lit_images.draw(Y, Z, 7, np.arange(4000))
     factor = np.linalg.cholesky(covariances[0])

@@ -1,0 +1,345 @@
+"""Fitted deformable templates: what they say of images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import logsumexp
+
+from sktem.images.shapes import Layout
+from sktem.template.geometry.registration import Registration
+from sktem.template.judged import modes_under
+from sktem.template.model.model import DeformableTemplateModel
+from sktem.template.model.nuisances import Nuisances
+from sktem.template.model.params import TemplateParams
+from sktem.template.reported import Reported, principal
+from sktem.template.setup import Frame
+
+__all__ = [
+    "FittedTemplate",
+    "LikelihoodEstimate",
+    "PosteriorMeans",
+    "attributes_of",
+    "params_of",
+]
+
+#: Standardised pixels are kept from values whose squares overflow.
+LARGEST = 1e100
+
+
+class LikelihoodEstimate(NamedTuple):
+    """Log-likelihoods by importance sampling.
+
+    Attributes
+    ----------
+    log_likelihood : ndarray of shape (n_samples,)
+        Estimates.
+    standard_error : ndarray of shape (n_samples,)
+        Their standard errors, to first order.
+    effective_sample_size : ndarray of shape (n_samples,)
+        Draws that the weighted ones are worth; below about 10 do not trust the
+        standard error.
+    """
+
+    log_likelihood: np.ndarray
+    standard_error: np.ndarray
+    effective_sample_size: np.ndarray
+
+
+class PosteriorMeans(NamedTuple):
+    """Chains that start at modes, whose states are averaged after a few moves.
+
+    Attributes
+    ----------
+    burn_in, averaged, spacing : int
+        Moves before, states that are averaged, and moves between them.
+    """
+
+    burn_in: int = 10
+    averaged: int = 60
+    spacing: int = 2
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTemplate:
+    """Parameters of templates with the frame of their images.
+
+    Attributes
+    ----------
+    frame : Frame
+        Geometry and units.
+    layout : Layout
+        How images are laid out.
+    params : TemplateParams
+        Parameters of the model.
+    nuisance_names : tuple of str
+        Nuisances of the images.
+    mass, strength : float
+        Weight of the training images, and of the prior on deformations.
+    n_jobs : int or None
+        Threads.
+    """
+
+    frame: Frame
+    layout: Layout
+    params: TemplateParams
+    nuisance_names: tuple[str, ...]
+    mass: float
+    strength: float
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(cls, found, n_jobs=None) -> FittedTemplate:
+        """Return the object of fitted attributes by their names."""
+        frame = Frame(found["grid_"], found["offset_"], found["scale_"])
+        return cls(
+            frame, found["_layout"], params_of(found), found["_nuisance_names"],
+            found["_mass"], found["_strength"], n_jobs,
+        )  # fmt: skip
+
+    @cached_property
+    def nuisances(self) -> Nuisances | None:
+        """Nuisances of the images."""
+        names = self.nuisance_names
+        return Nuisances(self.frame.grid, names) if names else None
+
+    @cached_property
+    def model(self) -> DeformableTemplateModel:
+        """The model, without priors."""
+        return DeformableTemplateModel(
+            self.frame.grid,
+            n_components=len(self.params.weights),
+            start_at_mode=True,
+            n_jobs=self.n_jobs,
+            nuisances=self.nuisances,
+        )
+
+    @cached_property
+    def reported(self) -> Reported:
+        """Deformations and nuisances as users see them."""
+        params = self.params
+        moments = (None, None) if params.nuisances is None else params.nuisances
+        return Reported(self.frame, self.nuisances, params.covariances, *moments)
+
+    @property
+    def means(self) -> np.ndarray:
+        """Mean deformations, at which templates are shown."""
+        return np.asarray(self.params.means)
+
+    def standardised(self, X):
+        """Return checked images in the units of the model."""
+        with np.errstate(over="ignore"):
+            return np.clip(self.frame.standardised(X), -LARGEST, LARGEST)
+
+    # ------------------------------------------------------------------ deformations
+
+    def modes_under(self, Y):
+        """Return modes under the most probable component, and the components."""
+        return modes_under(self.model, self.params, Y)
+
+    def _lights(self, Y, Z):
+        """Return gains and offsets given deformations, or None if there are none."""
+        model = self.model
+        return (
+            None if model.light is None else model.lit(self.params).posterior(Y, Z)[0]
+        )
+
+    def columns(self, Y, Z, labels):
+        """Return deformations apart from nuisances, and these as further columns."""
+        return self.reported.columns(Z, labels, self._lights(Y, Z))
+
+    def modes_of(self, X):
+        """Return modes of images, as columns."""
+        Y = self.standardised(X)
+        return self.columns(Y, *self.modes_under(Y))
+
+    def posterior_means(self, X, how=None):
+        """Return posterior means of deformations of images, as columns."""
+        Y = self.standardised(X)
+        modes, labels = self.modes_under(Y)
+        means, counts = np.empty_like(modes), PosteriorMeans() if how is None else how
+        for t in np.unique(labels):
+            rows = np.flatnonzero(labels == t)
+            means[rows] = self.model.posterior_means(
+                Y[rows], self.params, t, modes[rows], *counts
+            )
+        return self.columns(Y, means, labels)
+
+    def fields_of(self, X):
+        """Return the displacement fields of images."""
+        return self.frame.grid.field(self.modes_under(self.standardised(X))[0])
+
+    def min_jacobians(self, X):
+        """Return the least Jacobian determinants of images."""
+        modes = self.modes_under(self.standardised(X))[0]
+        return self.frame.grid.jacobians(modes).min(axis=1)
+
+    def nuisances_of(self, X):
+        """Return nuisances of images by name."""
+        return self.reported.table(self.modes_of(X))
+
+    def principal_deformations(self, k, component):
+        """Return principal deformations about the mean, and their shares."""
+        n_latents = self.frame.grid.n_latents
+        if not isinstance(k, Integral) or not 1 <= int(k) <= n_latents:
+            raise ValueError(f"k must be an integer in 1, ..., {n_latents}, got {k!r}")
+        count = self.mass * self.params.weights[component]
+        share = count / (count + self.strength)
+        mean = self.means[component]
+        factor = self.reported.spread(mean, component, share)
+        return principal(self.frame.grid, factor, k)
+
+    # ------------------------------------------------------------------------ images
+
+    def _deformed(self, Z, components, lights=None):
+        """Return deformed templates as rows of the model, in units of the images."""
+        grid = self.frame.grid
+        images = np.empty((len(Z), grid.n_pixels))
+        for row, t in enumerate(components):
+            images[row] = grid.deformed(self.params.coefficients[t], Z[row])
+        if lights is not None:
+            images = lights[:, :1] * images + lights[:, 1:]
+        return self.frame.restored(images)
+
+    def images_of(self, columns, components):
+        """Return deformed templates of columns, as rows of the model."""
+        Z, lights = self.reported.whole(columns, components)
+        return self._deformed(Z, components, lights)
+
+    def templates(self):
+        """Return templates at the mean deformations as rows of the model."""
+        params = self.params
+        labels, lights = np.arange(len(params.weights)), None
+        if self.model.light is not None:
+            lights = np.asarray(self.reported.means)[:, -2:]
+        return self._deformed(self.means, labels, lights)
+
+    def drawn(self, n_samples, noise, rng):
+        """Return images drawn from the model as rows, and their components."""
+        params = self.params
+        T = len(params.weights)
+        labels = np.repeat(np.arange(T), rng.multinomial(n_samples, params.weights))
+        Z, lights = self.reported.drawn(n_samples, labels, rng)
+        X = self._deformed(Z, labels, lights)
+        if noise:
+            variances = self.frame.noise_variances(params.noise_variances)
+            scale = np.sqrt(variances).reshape(T, -1)[labels]
+            scale = np.repeat(scale, X.shape[1] // scale.shape[1], axis=1)
+            X = X + scale * rng.standard_normal(X.shape)
+        return X, labels
+
+    def registration(self, X) -> Registration:
+        """Return what carries pixels between the template and images."""
+        Y = self.standardised(X)
+        Z, labels = self.modes_under(Y)
+        nuisances = self.reported.table(self.columns(Y, Z, labels))
+        return Registration(self.frame.grid, Z, self.means[labels], nuisances)
+
+    def registered(self, X, order):
+        """Return images carried back to the template, as rows of the model."""
+        Y = self.standardised(X)
+        Z, labels = self.modes_under(Y)
+        missing = np.isnan(X)
+        if missing.any():
+            X = np.where(missing, self._deformed(Z, labels, self._lights(Y, Z)), X)
+        X = self.reported.unlit(X, self.columns(Y, Z, labels))
+        stack = X.reshape(len(X), -1, *self.layout.image_shape)
+        back = Registration(self.frame.grid, Z, self.means[labels])
+        found = back.warp(stack, inverse=True, order=order, channel_axis=1)
+        return found.reshape(X.shape)
+
+    # ------------------------------------------------------------------- likelihoods
+
+    def in_units_of_images(self, logs, Y):
+        """Return log-densities of images from those of standardised ones."""
+        logs = np.where(np.isnan(logs), -np.inf, logs)
+        return logs - self.frame.log_scales(Y)[:, None]
+
+    def joint_logs(self, X):
+        """Return Laplace log-likelihoods with each component, in units of X."""
+        Y, params = self.standardised(X), self.params
+        logs = [
+            self.model.search_modes(Y, params, t)[1] for t in range(len(params.weights))
+        ]
+        logs = self.in_units_of_images(np.stack(logs, axis=1), Y)
+        return logs + np.log(params.weights)
+
+    def log_likelihoods(self, X):
+        """Return log-likelihoods of images by Laplace's approximation."""
+        return logsumexp(self.joint_logs(X), axis=1)
+
+    def shares(self, X):
+        """Return probabilities of the components."""
+        logs = self.joint_logs(X)
+        return np.exp(logs - logsumexp(logs, axis=1, keepdims=True))
+
+    def likelihood_estimates(self, X, n_draws, degrees) -> LikelihoodEstimate:
+        """Return log-likelihoods of images by importance sampling."""
+        if n_draws < 2 or degrees < 0:
+            raise ValueError(
+                f"n_draws must be >= 2 and degrees >= 0, got {n_draws!r}, {degrees!r}"
+            )
+        Y, params = self.standardised(X), self.params
+        found = [
+            self.model.importance(Y, params, t, n_draws, 0, degrees)
+            for t in range(len(params.weights))
+        ]
+        logs, errors, sizes = (
+            np.stack(part, axis=1) for part in zip(*found, strict=True)
+        )
+        logs = logs + np.log(params.weights)
+        total = logsumexp(logs, axis=1)
+        shares = np.exp(logs - total[:, None])
+        return LikelihoodEstimate(
+            total - self.frame.log_scales(Y),
+            np.sqrt(((shares * errors) ** 2).sum(axis=1)),
+            np.where(shares > 0.01, sizes, np.inf).min(axis=1),
+        )
+
+
+def params_of(found) -> TemplateParams:
+    """Return fitted attributes by their names as parameters of the model."""
+    nuisances = None
+    if "nuisance_means_" in found:
+        nuisances = found["nuisance_means_"], found["nuisance_covariances_"]
+    return TemplateParams(
+        np.asarray(found["weights_"], dtype=float),
+        np.asarray(found["coefficients_"], dtype=float),
+        np.asarray(found["covariances_"], dtype=float),
+        _first(found["noise_variances_"], 1) / _first(found["scale_"], 0) ** 2,
+        np.asarray(found["mean_deformations_"], dtype=float),
+        nuisances=nuisances,
+    )
+
+
+def attributes_of(frame, layout, model, params):
+    """Return the fitted attributes of parameters by their names."""
+    means, found = model.means_of(params), {"_nuisance_names": ()}
+    if model.nuisances is not None:
+        found = {
+            "_nuisance_names": model.nuisances.names,
+            "nuisance_means_": params.nuisances[0],
+            "nuisance_covariances_": params.nuisances[1],
+        }
+    params = replace(params, means=means)
+    fitted = FittedTemplate(
+        frame, layout, params, found["_nuisance_names"], model.n_rows, 0.0
+    )
+    return found | {
+        "weights_": params.weights,
+        "coefficients_": params.coefficients,
+        "covariances_": params.covariances,
+        "mean_deformations_": means,
+        "noise_variances_": frame.noise_variances(params.noise_variances),
+        "templates_": layout.stack_of(fitted.templates(), False),
+    }
+
+
+def _first(values, n_axes):
+    """Return values of the first channel, where there are several."""
+    values = np.asarray(values, dtype=float)
+    return values[..., 0] if values.ndim > n_axes else values

@@ -1,0 +1,140 @@
+"""Prior of the parameters of deformable templates."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from sktem.choices import KnownParametersMixin, check_number
+from sktem.links import DocumentationLinkMixin
+from sktem.template.model.priors import TemplatePriors
+
+__all__ = ["DeformableTemplatePrior"]
+
+#: Weight of the prior on deformations in images, chosen by the likelihood of other
+#: training images of handwritten digits; noise that is expected, and its weight.
+STRENGTH, NOISE_SCALE, NOISE_STRENGTH = 50.0, 0.5, 1.0
+
+#: Least noise variance, in variances of the pixels.
+NOISE_FLOOR = 1e-6
+
+
+class DeformableTemplatePrior(
+    DocumentationLinkMixin, KnownParametersMixin, BaseEstimator
+):
+    """Prior of templates: how much images deform, values of a template, and noise.
+
+    In a search the parameters are ``prior__prior_strength`` and so on.
+
+    Parameters
+    ----------
+    prior_strength : float or "auto", default="auto"
+        Weight of the prior on deformations, in images; 0 turns it off. "auto" is 50.
+        Strong priors keep few images from being explained by wild deformations. In
+        classifiers "auto" is 20 for every image of a class and template, at least 400:
+        classes are separated best by deformations of equal cost.
+    template_prior : float or None, default=0.5
+        Prior standard deviation of the template's values, in standard deviations of the
+        pixels; None turns the prior off. It decides where no pixel does.
+    noise_prior_scale : float or "auto", default="auto"
+        Noise that a prior expects, in standard deviations of the pixels; "auto" is 0.5,
+        and 0.3 in classifiers.
+    noise_prior_strength : float or "auto", default="auto"
+        Weight of that prior, in images; 0 turns it off. It keeps templates of few
+        images from fitting them ever more closely. "auto" is 1; classifiers share the
+        noise between classes after the fits: that of all of them, with one image of
+        the prior's noise, counts as one image of every class.
+    weight_concentration : float, default=1.0
+        Images that a Dirichlet prior adds to every component.
+
+    References
+    ----------
+    S. Allassonniere, Y. Amit and A. Trouve, Towards a coherent statistical framework
+    for dense deformable template estimation, JRSS B 69, 2007.
+
+    Examples
+    --------
+    >>> from sktem import DeformableTemplateEstimator, DeformableTemplatePrior
+    >>> prior = DeformableTemplatePrior(prior_strength=200.0)
+    >>> DeformableTemplateEstimator(prior=prior).get_params()["prior__prior_strength"]
+    200.0
+    """
+
+    def __init__(
+        self,
+        *,
+        prior_strength="auto",
+        template_prior=0.5,
+        noise_prior_scale="auto",
+        noise_prior_strength="auto",
+        weight_concentration=1.0,
+    ):
+        self.prior_strength = prior_strength
+        self.template_prior = template_prior
+        self.noise_prior_scale = noise_prior_scale
+        self.noise_prior_strength = noise_prior_strength
+        self.weight_concentration = weight_concentration
+
+    def check(self):
+        """Raise if a parameter is out of its range."""
+        for name, strict in (
+            ("prior_strength", False),
+            ("noise_prior_scale", True),
+            ("noise_prior_strength", False),
+        ):
+            value = getattr(self, name)
+            if value != "auto" if isinstance(value, str) else True:
+                check_number(name, value, Real, 0, strict=strict)
+        if self.template_prior is not None:
+            check_number("template_prior", self.template_prior, Real, 0, strict=True)
+        check_number("weight_concentration", self.weight_concentration, Real, 0)
+
+    def with_defaults(self, **values):
+        """Return a prior with other values in the place of "auto".
+
+        Parameters
+        ----------
+        **values : dict
+            Values by the names of the parameters.
+
+        Returns
+        -------
+        DeformableTemplatePrior
+            The prior.
+        """
+        own = self.get_params(deep=False)
+        free = {k: v for k, v in values.items() if isinstance(own[k], str)}
+        return type(self)(**{**own, **free})
+
+    def resolved(self, grid, deformation_scale) -> TemplatePriors:
+        """Return the priors of a model with a geometry.
+
+        Parameters
+        ----------
+        grid : ImageGrid
+            Geometry.
+        deformation_scale : float
+            Displacements that are expected, in pixels.
+
+        Returns
+        -------
+        TemplatePriors
+            Priors in units of the model.
+        """
+        own = self.with_defaults(
+            prior_strength=STRENGTH,
+            noise_prior_scale=NOISE_SCALE,
+            noise_prior_strength=NOISE_STRENGTH,
+        )
+        off = own.template_prior is None
+        return TemplatePriors(
+            deformation_scale=float(deformation_scale),
+            strength=float(own.prior_strength),
+            template_scale=np.inf if off else float(own.template_prior),
+            noise_scale=float(own.noise_prior_scale),
+            noise_strength=float(own.noise_prior_strength) * grid.n_pixels,
+            weight_concentration=float(own.weight_concentration),
+            noise_floor=NOISE_FLOOR,
+        )
