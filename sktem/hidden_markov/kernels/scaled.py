@@ -12,6 +12,7 @@ in which that could matter is reported as failed, for logarithms to do.
 
 import numpy as np
 from numba import njit
+from numba.cpython.unsafe.tuple import tuple_setitem
 
 from sktem.kernels.exponential import expand_exponent, reduce_exponent
 from sktem.kernels.options import INNER, OUTER
@@ -31,6 +32,8 @@ FEW_STATES = 16
 TILE = 1024
 #: The exponential of this is 0.
 SMALLEST_EXPONENT = -745.0
+#: Numbers of states, with the padding, that are held in registers.
+FOUR, EIGHT = (0.0,) * 4, (0.0,) * 8
 FAST = {"contract", "reassoc", "nsz"}
 
 
@@ -65,32 +68,87 @@ def _scaled_densities(L, first, last, b, rest, exponent):
 def _times_matrix(x, t, matrices, side, m, factors, f, scale, out, o):
     """Equal ``out[o] = (x[t] @ matrices[side, m]) * factors[f] * scale``.
 
-    The other side has the transposed matrix. Views of rows would have their references
-    counted, which takes longer than a product.
+    The other side has the transposed matrix, of which rows are summed. Views of rows
+    would have their references counted, which takes longer than a product.
     """
-    width = x.shape[1]
-    if width == 4:
-        x0, x1, x2, x3 = x[t, 0], x[t, 1], x[t, 2], x[t, 3]
-        for j in range(4):
-            y = x0 * matrices[side, m, 0, j] + x1 * matrices[side, m, 1, j]
-            y += x2 * matrices[side, m, 2, j] + x3 * matrices[side, m, 3, j]
-            out[o, j] = y * (factors[f, j] * scale)
-    elif width <= FEW_STATES:
-        other = 1 - side
+    width, other = x.shape[1], 1 - side
+    if width <= FEW_STATES:
         for j in range(width):
             y = 0.0
             for i in range(width):
                 y += x[t, i] * matrices[other, m, j, i]
             out[o, j] = y * (factors[f, j] * scale)
-    else:
-        for j in range(width):
-            out[o, j] = x[t, 0] * matrices[side, m, 0, j]
-        for i in range(1, width):
+        return
+    for j in range(0, width, GROUP):
+        y0, y1, y2, y3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(width):
             z = x[t, i]
-            for j in range(width):
-                out[o, j] += z * matrices[side, m, i, j]
-        for j in range(width):
-            out[o, j] *= factors[f, j] * scale
+            y0 += z * matrices[other, m, j, i]
+            y1 += z * matrices[other, m, j + 1, i]
+            y2 += z * matrices[other, m, j + 2, i]
+            y3 += z * matrices[other, m, j + 3, i]
+        out[o, j] = y0 * (factors[f, j] * scale)
+        out[o, j + 1] = y1 * (factors[f, j + 1] * scale)
+        out[o, j + 2] = y2 * (factors[f, j + 2] * scale)
+        out[o, j + 3] = y3 * (factors[f, j + 3] * scale)
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _filter_rows(first, last, b, a, c, transitions, which):
+    """Filter rows after the first one, as `forward` says.
+
+    Return the sum of the logarithms of their scales, and whether one was too small.
+    """
+    width, varies = a.shape[1], which.shape[0] > 0
+    product, value, inverse = 1.0, 0.0, 1.0 / c[first - 1]
+    for t in range(first, last):
+        m = which[t - 1] if varies else 0
+        _times_matrix(a, t - 1, transitions, 0, m, b, t, inverse, a, t)
+        scale = 0.0
+        for k in range(width):
+            scale += a[t, k]
+        c[t] = scale
+        if not scale > SMALLEST:
+            return value, True
+        inverse = 1.0 / scale
+        product *= scale
+        if product < LEAST_PRODUCT:
+            value += np.log(product)
+            product = 1.0
+    return value + np.log(product), False
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _filter_few(x, first, last, b, a, c, transitions):
+    """Equal ``_filter_rows(first, last, b, a, c, transitions, ())``.
+
+    The states of a row are a tuple of the length of `x`, which the compiler holds in
+    registers: a row need not wait until the one before has passed through memory.
+    """
+    width = len(x)
+    for k in range(width):
+        x = tuple_setitem(x, k, a[first - 1, k])
+    product, value, inverse = 1.0, 0.0, 1.0 / c[first - 1]
+    for t in range(first, last):
+        now, scale = x, 0.0
+        for k in range(width):
+            y = 0.0
+            for i in range(width):
+                y += x[i] * transitions[0, 0, i, k]
+            now = tuple_setitem(now, k, y * (b[t, k] * inverse))
+        x = now
+        for k in range(width):
+            scale += x[k]
+            a[t, k] = x[k]
+        c[t] = scale
+        if not scale > SMALLEST:
+            return value, True
+        inverse = 1.0 / scale
+        product *= scale
+        if product < LEAST_PRODUCT:
+            value += np.log(product)
+            product = 1.0
+    return value + np.log(product), False
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -128,33 +186,91 @@ def forward(L, offsets, start, transitions, which, b, a, c, log_likelihood, fail
     rows = max(1, TILE // width)
     rest, exponent = np.empty(rows * width), np.empty(rows * width)
     for s in range(offsets.shape[0] - 1):
-        product, value, fails, inverse = 1.0, 0.0, False, 1.0
-        computed = offsets[s]
+        value, fails = 0.0, False
         entry = s if start.shape[0] > 1 else 0
-        for t in range(offsets[s], offsets[s + 1]):
-            if t == computed:
-                computed = min(t + rows, offsets[s + 1])
-                value += _scaled_densities(L, t, computed, b, rest, exponent)
-            if t == offsets[s]:
+        for first in range(offsets[s], offsets[s + 1], rows):
+            last = min(first + rows, offsets[s + 1])
+            value += _scaled_densities(L, first, last, b, rest, exponent)
+            if first == offsets[s]:
+                scale = 0.0
                 for k in range(width):
-                    a[t, k] = start[entry, k] * b[t, k]
-            else:
-                m = which[t - 1] if varies else 0
-                _times_matrix(a, t - 1, transitions, 0, m, b, t, inverse, a, t)
-            scale = 0.0
-            for k in range(width):
-                scale += a[t, k]
-            c[t] = scale
-            if not scale > SMALLEST:
-                fails = True
+                    a[first, k] = start[entry, k] * b[first, k]
+                    scale += a[first, k]
+                c[first] = scale
+                fails = not scale > SMALLEST
+                value += np.log(scale)
+                first += 1
+            if fails:
                 break
-            inverse = 1.0 / scale
-            product *= scale
-            if product < LEAST_PRODUCT:
-                value += np.log(product)
-                product = 1.0
-        log_likelihood[s] = value + np.log(product)
+            if width == 4 and not varies:
+                found = _filter_few(FOUR, first, last, b, a, c, transitions)
+            elif width == 8 and not varies:
+                found = _filter_few(EIGHT, first, last, b, a, c, transitions)
+            else:
+                found = _filter_rows(first, last, b, a, c, transitions, which)
+            value += found[0]
+            fails = found[1]
+        log_likelihood[s] = value
         failed[s] = fails
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _smooth_rows(first, last, beta, b, a, c, transitions, which, weight, gamma):
+    """Smooth rows given beta at the last one, as `backward` says; return if it fails.
+
+    Has the room of a row in ``beta[1]``.
+    """
+    width, K, varies = a.shape[1], gamma.shape[1], which.shape[0] > 0
+    fails = False
+    for t in range(last, first - 1, -1):
+        inverse = 1.0 / c[t]
+        share = weight * inverse
+        largest = 0.0
+        for k in range(width):
+            x = a[t, k]
+            largest = max(largest, beta[0, k] if x < LOST else 0.0)
+            a[t, k] = x * share
+            b[t, k] *= beta[0, k] * inverse
+        for k in range(K):
+            gamma[t, k] = a[t, k] * beta[0, k]
+        fails |= not largest < DECISIVE
+        if t > first:
+            m = which[t - 1] if varies else 0
+            beta[1] = 1.0
+            _times_matrix(b, t, transitions, 1, m, beta, 1, 1.0, beta, 0)
+    return fails
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def _smooth_few(x, first, last, beta, b, a, c, transitions, weight, gamma):
+    """Equal ``_smooth_rows(first, last, ..., weight, gamma)`` with one matrix.
+
+    As in `_filter_few`, the length of `x` is the number of states.
+    """
+    width, K = len(x), gamma.shape[1]
+    fails = False
+    for k in range(width):
+        x = tuple_setitem(x, k, beta[0, k])
+    for t in range(last, first - 1, -1):
+        inverse = 1.0 / c[t]
+        share = weight * inverse
+        largest, v = 0.0, x
+        for k in range(width):
+            y = a[t, k]
+            largest = max(largest, x[k] if y < LOST else 0.0)
+            y *= share
+            a[t, k] = y
+            if k < K:
+                gamma[t, k] = y * x[k]
+            v = tuple_setitem(v, k, b[t, k] * (x[k] * inverse))
+        fails |= not largest < DECISIVE
+        for k in range(width):
+            b[t, k] = v[k]
+            y = 0.0
+            for i in range(width):
+                y += v[i] * transitions[1, 0, i, k]
+            x = tuple_setitem(x, k, y)
+    return fails
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -187,41 +303,36 @@ def backward(b, a, c, offsets, transitions, which, weights, next_row, gamma, fai
     failed : ndarray of bool of shape (n_sequences,)
         Which sequences are left out, and gets those in which a lost state could matter.
     """
-    width, K = a.shape[1], gamma.shape[1]
-    varies = which.shape[0] > 0
+    width, varies = a.shape[1], which.shape[0] > 0
     n_sequences = offsets.shape[0] - 1
-    beta, ones = np.ones((1, width)), np.ones((1, width))
-    v = np.zeros((1, width))
+    beta, following = np.ones((2, width)), np.zeros((1, width))
     for s in range(n_sequences):
         weight = weights[s] if weights.shape[0] > 0 else 1.0
         first, last = offsets[s], offsets[s + 1] - 1
+        if last < first:
+            continue
         continues = s == n_sequences - 1 and next_row.shape[0] > 0
-        for k in range(width):
-            beta[0, k] = 1.0
-            v[0, k] = next_row[k] if continues else 0.0
-        for t in range(last, first - 1, -1):
-            if failed[s]:
-                break
-            inverse = 1.0 / c[t]
-            if t < last or continues:
-                m = which[t] if varies else 0
-                _times_matrix(v, 0, transitions, 1, m, ones, 0, 1.0, beta, 0)
-            largest = 0.0
-            share = weight * inverse
-            for k in range(width):
-                x = a[t, k]
-                lost = beta[0, k] if x < LOST else 0.0
-                largest = max(largest, lost)
-                a[t, k] = x * share
-                v[0, k] = b[t, k] * beta[0, k] * inverse
-            for k in range(K):
-                gamma[t, k] = a[t, k] * beta[0, k]
-            for k in range(width):
-                b[t, k] = v[0, k]
-            if not largest < DECISIVE:
-                failed[s] = True
+        beta[:] = 1.0
+        if continues:
+            following[0] = next_row
+            m = which[last] if varies else 0
+            _times_matrix(following, 0, transitions, 1, m, beta, 1, 1.0, beta, 0)
+        if failed[s]:
+            pass
+        elif width == 4 and not varies:
+            failed[s] = _smooth_few(
+                FOUR, first, last, beta, b, a, c, transitions, weight, gamma
+            )
+        elif width == 8 and not varies:
+            failed[s] = _smooth_few(
+                EIGHT, first, last, beta, b, a, c, transitions, weight, gamma
+            )
+        else:
+            failed[s] = _smooth_rows(
+                first, last, beta, b, a, c, transitions, which, weight, gamma
+            )
         if failed[s]:
             a[first : last + 1] = 0.0
             b[first : last + 1] = 0.0
-        elif not continues and last >= first:
+        elif not continues:
             a[last] = 0.0
