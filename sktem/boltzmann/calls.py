@@ -4,28 +4,11 @@ from __future__ import annotations
 
 import functools
 
-from threadpoolctl import ThreadpoolController
-
+from sktem.e_step.blas_threads import one_blas_thread
 from sktem.estimators.fit_warnings import users_frame
 from sktem.estimators.progress import compile_notice
 
 __all__ = ["one_blas_thread", "query", "users_frame"]
-
-
-@functools.cache
-def _controller():
-    return ThreadpoolController()
-
-
-def one_blas_thread(method):
-    """Hold BLAS to one thread in a method: on shared cores more of them collide."""
-
-    @functools.wraps(method)
-    def wrapped(*args, **kwargs):
-        with _controller().limit(limits=1, user_api="blas"):
-            return method(*args, **kwargs)
-
-    return wrapped
 
 
 def query(method):

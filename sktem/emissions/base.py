@@ -388,6 +388,8 @@ def column_masses(R, observed, d):
 def something_observed(X, R):
     """Return the rows, and their weights, of which anything has been observed."""
     missing = np.isnan(X)
+    if not missing.any():
+        return X, R
     empty = missing.all(axis=1)
     if not empty.any():
         return X, R

@@ -139,15 +139,18 @@ class Gaussian(Emission):
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         squares, log_dets, counts = distances(self.covariance_type, X, params)
-        squares *= -0.5
-        squares += log_dets - 0.5 * math.log(2 * math.pi) * counts
-        return squares
+        constants = log_dets - 0.5 * math.log(2 * math.pi) * counts
+        return np.subtract(
+            constants, np.multiply(squares, 0.5, out=squares), out=squares
+        )
 
     def statistics(self, X, R, params):
         """Return masses, first and packed second moments about the centre."""
         X, R = something_observed(np.asarray(X, dtype=np.float64), R)
         first, second = completed_moments(self.covariance_type, X, R, params)
-        return np.concatenate([R.sum(axis=0), first.ravel(), second.ravel()])
+        # A product sums columns faster than a sum over the first axis.
+        mass = np.ones(len(R)) @ R
+        return np.concatenate([mass, first.ravel(), second.ravel()])
 
     def maximize(self, s, params):
         """Return the weighted moments, with the prior."""

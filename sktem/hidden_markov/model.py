@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 
+from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
 from sktem.hidden_markov.chain import Chain
 from sktem.hidden_markov.recursions import (
@@ -129,6 +130,7 @@ class SequenceModel(LatentModel):
         L = self.log_densities(X, params)
         return smoothed(L, X.offsets, matrices, weights), matrices
 
+    @one_blas_thread
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood per row."""
         parts = list(each_part(X))
@@ -160,6 +162,7 @@ class SequenceModel(LatentModel):
         run = Parallel(n_jobs=self.n_jobs, backend="threading")
         return run(delayed(function)(part) for part in parts)
 
+    @one_blas_thread
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
         found = np.empty(len(X), dtype=object)
@@ -170,6 +173,7 @@ class SequenceModel(LatentModel):
             self._visits(found[part], rows, smooth.gamma, chain, params)
         return found
 
+    @one_blas_thread
     def draw_posterior(self, X, params, n_draws, rng):
         """Draw the states of each sequence; return their shares of the draws."""
         seed, keys = row_keys(rng, len(X))
@@ -200,6 +204,7 @@ class SequenceModel(LatentModel):
             rows = slice(X.offsets[i], X.offsets[i + 1])
             out[i] = Visit(gamma[rows], chain[i], params.emission)
 
+    @one_blas_thread
     def mean_statistics(self, X, Z, sample_weight=None):
         """Average the statistics for given probabilities of the states."""
         weights = np.ones(len(X)) if sample_weight is None else sample_weight
@@ -224,6 +229,7 @@ class SequenceModel(LatentModel):
         """Return the log-likelihood of each sequence, over the rows of a mean one."""
         return self.log_likelihood_of_sequences(X, params) / self.rows_per_sequence
 
+    @one_blas_thread
     def log_likelihood_of_sequences(self, X, params) -> np.ndarray:
         """Return the log-likelihood of each sequence."""
 

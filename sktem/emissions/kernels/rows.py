@@ -14,7 +14,7 @@ from sktem.kernels.options import INNER, OUTER
 __all__ = ["diagonal_distances", "diagonal_moments", "full_distances", "full_moments"]
 
 #: Rows of a tile.
-LANES = 64
+LANES = 128
 FAST = {"contract", "reassoc", "nsz"}
 
 
@@ -103,11 +103,20 @@ def full_distances(X, centre, means, factors, out):
                     shifted[j, lane] = tile[j, lane] - mean
             total[:] = 0.0
             for j in range(d):
+                # Four at a time: `y` passes through memory less often.
                 y[:] = 0.0
-                for i in range(j + 1):
-                    factor, row = factors[k, i, j], shifted[i]
+                fours = (j + 1) // 4 * 4
+                for i in range(0, fours, 4):
+                    f0, f1 = factors[k, i, j], factors[k, i + 1, j]
+                    f2, f3 = factors[k, i + 2, j], factors[k, i + 3, j]
                     for lane in range(LANES):
-                        y[lane] += factor * row[lane]
+                        one = f0 * shifted[i, lane] + f1 * shifted[i + 1, lane]
+                        two = f2 * shifted[i + 2, lane] + f3 * shifted[i + 3, lane]
+                        y[lane] += one + two
+                for i in range(fours, j + 1):
+                    factor = factors[k, i, j]
+                    for lane in range(LANES):
+                        y[lane] += factor * shifted[i, lane]
                 for lane in range(LANES):
                     total[lane] += y[lane] * y[lane]
             for lane in range(n):
@@ -180,10 +189,18 @@ def full_moments(X, centre, R, mass, first_moments, second_moments):
                     product[lane] = w[lane] * row[lane]
                     one += product[lane]
                 first_moments[k, i] += one
-                for j in range(i, d):
-                    other, two = tile[j], 0.0
+                pairs = i + (d - i) // 2 * 2
+                for j in range(i, pairs, 2):
+                    two, three = 0.0, 0.0
                     for lane in range(LANES):
-                        two += product[lane] * other[lane]
+                        two += product[lane] * tile[j, lane]
+                        three += product[lane] * tile[j + 1, lane]
+                    second_moments[k, i, j] += two
+                    second_moments[k, i, j + 1] += three
+                for j in range(pairs, d):
+                    two = 0.0
+                    for lane in range(LANES):
+                        two += product[lane] * tile[j, lane]
                     second_moments[k, i, j] += two
     for k in range(K):
         for i in range(d):
