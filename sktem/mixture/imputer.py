@@ -2,15 +2,65 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice
+from sktem.emissions.columns import Columns
+from sktem.emissions.gaussian import Gaussian
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_mixture import StochasticEMMixture
+from sktem.mixture.scaled import PRIOR_ROWS
+from sktem.mixture.stream import FIRST_ROWS
 
 __all__ = ["MixtureImputer"]
+
+
+class ImputerFit(NamedTuple):
+    """How long mixtures are fitted: further passes hardly change what is filled in.
+
+    Attributes
+    ----------
+    tol : float
+        Threshold of convergence, in nats per row.
+    constant : float
+        Standard deviation of a column that does not vary, as a share of its value.
+    """
+
+    tol: float = 1e-3
+    constant: float = 1e-6
+
+
+FIT = ImputerFit()
+
+
+def _with_prior(X, emission, sample_weight):
+    """Return the emission of a name, with a prior on covariances, and the rows."""
+    one = StochasticEMMixture(emission=emission, tol=FIT.tol)
+    rows, weights = one._validate(X, sample_weight, reset=True, ensure_min_samples=2)
+    n = len(rows) if weights is None else weights.sum()
+    if not isinstance(rows, np.ndarray):
+        rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
+    own = one._table.emission
+    parts = own.emissions if isinstance(own, Columns) else [("", own, slice(None))]
+    gaussian = [(k, *part[1:]) for k, part in enumerate(parts)]
+    gaussian = [part for part in gaussian if isinstance(part[1], Gaussian)]
+    if not gaussian:
+        return emission, n
+    for _, block, columns in gaussian:
+        values = rows[:, columns]
+        least = FIT.constant * np.maximum(np.abs(np.nanmean(values, axis=0)), 1.0)
+        block.covariance_prior = np.maximum(np.nanvar(values, axis=0), least**2)
+        block.covariance_prior_strength = PRIOR_ROWS.of(values.shape[1]) / n
+        block.reg_covar = 0.0
+    params = one.set_params(emission=own).fit(X, sample_weight=sample_weight).params_
+    for k, block, _ in gaussian:
+        found = params.blocks[k] if isinstance(own, Columns) else params
+        block.covariance_prior = found.covariances[0]
+    return own, n
 
 
 class MixtureImputer(
@@ -20,10 +70,13 @@ class MixtureImputer(
 
     Parameters
     ----------
-    n_components : int, default=3
+    n_components : int, default=2
         Number of components.
     emission : str or Emission, default="gaussian"
-        Distribution of a row in a component, see :class:`StochasticEMMixture`.
+        Distribution of a row in a component, see :class:`StochasticEMMixture`. Under a
+        name, covariances of Gaussian columns have a prior towards that of all rows,
+        with a weight of half a row for each column beyond two; that of an instance is
+        its own.
     method : {"mean", "draw", "mode"}, default="mean"
         What is put in the place of a missing value, see
         :meth:`StochasticEMMixture.impute`.
@@ -50,7 +103,7 @@ class MixtureImputer(
 
     def __init__(
         self,
-        n_components=3,
+        n_components=2,
         *,
         emission="gaussian",
         method="mean",
@@ -82,8 +135,16 @@ class MixtureImputer(
         """
         check_choice("method", self.method, ("mean", "draw", "mode"))
         self.mixture_ = StochasticEMMixture(
-            self.n_components, emission=self.emission, random_state=self.random_state
-        ).fit(X, sample_weight=sample_weight)
+            self.n_components,
+            emission=self.emission,
+            tol=FIT.tol,
+            random_state=self.random_state,
+        )
+        if isinstance(self.emission, str):
+            emission, n = _with_prior(X, self.emission, sample_weight)
+            # A component that the prior leaves without rows stays.
+            self.mixture_.set_params(emission=emission, weight_concentration=2 / n)
+        self.mixture_.fit(X, sample_weight=sample_weight)
         self.n_features_in_ = self.mixture_.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.mixture_, "feature_names_in_"):

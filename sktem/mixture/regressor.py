@@ -20,36 +20,13 @@ from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import drawing_generator, drawn_states
-from sktem.mixture.scaled import ScaledMixture, possible_components
+from sktem.mixture.scaled import PRIOR_ROWS, ScaledMixture, possible_components
 from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
 
 #: Numbers of a temporary array of a block of rows.
 VALUES_PER_BLOCK = 1 << 18
-
-
-class RegressionPrior(NamedTuple):
-    """How strongly covariances are drawn towards that of all rows.
-
-    Attributes
-    ----------
-    per_column : float
-        Rows for each column beyond an input and an output, which few rows can
-        correlate by chance.
-    least : float
-        Rows whatever the columns: no component shrinks to a point.
-    """
-
-    per_column: float = 0.5
-    least: float = 0.01
-
-    def rows(self, n_columns):
-        """Return the weight of the prior, in rows."""
-        return self.per_column * max(n_columns - 2, 0) + self.least
-
-
-PRIOR = RegressionPrior()
 
 
 class _Outputs(NamedTuple):
@@ -322,7 +299,7 @@ class GaussianMixtureRegressor(
             "n_jobs": self.n_jobs,
             "random_state": self.random_state,
         }
-        prior = PRIOR.rows(p) if self.prior_rows == "auto" else self.prior_rows
+        prior = PRIOR_ROWS.of(p) if self.prior_rows == "auto" else self.prior_rows
         # An input that has not varied says nothing, an output is what it was.
         constant = np.repeat([1e6, 1e-9], [self.n_features_in_, self.n_outputs_])
         return ScaledMixture(settings, prior_rows=prior, constant=constant)

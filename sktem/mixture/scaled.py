@@ -16,7 +16,7 @@ from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 
-__all__ = ["ScaledMixture", "possible_components"]
+__all__ = ["PRIOR_ROWS", "ScaledMixture", "possible_components"]
 
 
 class PooledFit(NamedTuple):
@@ -30,6 +30,28 @@ POOLED = PooledFit()
 
 #: A standard deviation below this share of the mean is a rounding error.
 ROUNDING = 1e-12
+
+
+class PriorRows(NamedTuple):
+    """How strongly covariances are drawn towards that of all rows, in rows.
+
+    Attributes
+    ----------
+    per_column : float
+        Rows for each column beyond two, which few rows can correlate by chance.
+    least : float
+        Rows whatever the columns: no component shrinks to a point.
+    """
+
+    per_column: float = 0.5
+    least: float = 0.01
+
+    def of(self, n_columns):
+        """Return the weight of the prior, in rows."""
+        return self.per_column * max(n_columns - 2, 0) + self.least
+
+
+PRIOR_ROWS = PriorRows()
 
 
 def possible_components(n_components, rows):
