@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from numbers import Integral
+from typing import Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -41,6 +42,7 @@ from sktem.boltzmann.tables import is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import (
     EpochEstimator,
     unchanged_by_errors,
@@ -308,32 +310,32 @@ class LatentBoltzmannMachine(
         *,
         hidden_layer_sizes=None,
         visible="binary",
-        solver="apcd",
-        e_step="auto",
-        n_chains=100,
-        n_chains_e=1,
-        n_replicas="auto",
-        n_gibbs_e=10,
-        n_gibbs_m=5,
-        n_mean_field=30,
+        solver: Literal["apcd", "hapcd", "mfpcd", "pcd", "cd"] = "apcd",
+        e_step: Literal["auto", "exact", "gibbs", "mean_field"] = "auto",
+        n_chains: int = 100,
+        n_chains_e: int = 1,
+        n_replicas: int | Auto = "auto",
+        n_gibbs_e: int = 10,
+        n_gibbs_m: int = 5,
+        n_mean_field: int = 30,
         step_size_e="auto",
         step_size_m="auto",
-        batch_size=100,
-        max_iter="auto",
-        tol=0.02,
+        batch_size: int = 100,
+        max_iter: int | Auto = "auto",
+        tol: float | None = 0.02,
         momentum="auto",
-        weight_decay="auto",
-        centering=True,
+        weight_decay: float | Auto = "auto",
+        centering: bool = True,
         averaging=False,
-        rao_blackwell=True,
-        binarize=None,
-        pretrain=0,
-        variance_floor=0.01,
-        random_state=None,
-        n_jobs=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
+        rao_blackwell: bool = True,
+        binarize: float | Literal["sample"] | None = None,
+        pretrain: int = 0,
+        variance_floor: float = 0.01,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.graph = graph
         self.hidden = hidden

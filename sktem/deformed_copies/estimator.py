@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
+from typing import Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -20,6 +21,7 @@ from sktem.estimators.by_blocks import (
     needed_in_memory,
 )
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.images.classes import (
@@ -180,21 +182,21 @@ class DeformedCopiesClassifier(
         self,
         image_shape=None,
         *,
-        channel_axis=None,
+        channel_axis: int | None = None,
         scale="auto",
         stretch="auto",
         rotation="auto",
         shear="auto",
         shift="auto",
         field="auto",
-        field_width="auto",
+        field_width: float | Auto = "auto",
         fields=None,
-        brightness="auto",
-        max_rows=6000,
-        ridge=0.1,
+        brightness: Literal["auto", "absolute", "relative"] = "auto",
+        max_rows: int = 6000,
+        ridge: float = 0.1,
         class_prior="empirical",
-        temperature="auto",
-        random_state=None,
+        temperature: float | Auto = "auto",
+        random_state: Seed = None,
     ):
         self.image_shape = image_shape
         self.channel_axis = channel_axis

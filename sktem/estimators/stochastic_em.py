@@ -31,6 +31,15 @@ from sktem.estimators.fit_warnings import warn_of_unused, warn_user
 from sktem.estimators.latents import diagnostics, latent_draws, warn_of_mixing
 from sktem.estimators.louis import covariance_of, louis_information
 from sktem.estimators.own_rows import validated_rows
+from sktem.estimators.parameters import (
+    Average,
+    BatchSize,
+    SamplerLike,
+    Sampling,
+    Seed,
+    SolverLike,
+    StepSize,
+)
 from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
@@ -196,22 +205,22 @@ class StochasticEM(LoopEstimator):
 
     def __init__(
         self,
-        model,
+        model: LatentModel,
         *,
-        solver="auto",
-        sampler="auto",
-        batch_size="auto",
-        sampling="fixed",
-        step_size="auto",
-        average=False,
-        max_iter=100,
-        tol=1e-4,
-        n_iter_no_change=3,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        memory=None,
+        solver: SolverLike = "auto",
+        sampler: SamplerLike = "auto",
+        batch_size: BatchSize = "auto",
+        sampling: Sampling = "fixed",
+        step_size: StepSize = "auto",
+        average: Average = False,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        n_iter_no_change: int = 3,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        memory: str | None = None,
     ):
         self.model = model
         self.solver = solver

@@ -20,6 +20,15 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.parameters import (
+    Average,
+    BatchSize,
+    SamplerLike,
+    Sampling,
+    Seed,
+    SolverLike,
+    StepSize,
+)
 from sktem.estimators.routing import warn_of_routing
 from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
@@ -188,7 +197,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def __init__(
         self,
-        n_states=2,
+        n_states: int = 2,
         *,
         emission="gaussian",
         start_init=None,
@@ -199,21 +208,21 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         tied_emissions=None,
         start_prior=1.0,
         transitions_prior=1.0,
-        n_init=1,
-        solver="em",
-        sampler="auto",
-        batch_size="auto",
-        sampling="shuffle",
-        step_size="auto",
-        average=False,
-        max_iter=1000,
-        tol=1e-6,
-        n_iter_no_change=3,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
+        n_init: int = 1,
+        solver: SolverLike = "em",
+        sampler: SamplerLike = "auto",
+        batch_size: BatchSize = "auto",
+        sampling: Sampling = "shuffle",
+        step_size: StepSize = "auto",
+        average: Average = False,
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_iter_no_change: int = 3,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.n_states = n_states
         self.emission = emission

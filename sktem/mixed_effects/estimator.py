@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin, clone
@@ -23,6 +23,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike, StepSize
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns
 from sktem.mixed_effects.fitted import FittedMixedEffects
@@ -259,19 +260,19 @@ default="constant"
         log_density=None,
         gradient=None,
         omega_start=None,
-        solver="saem",
-        sampler="auto",
-        n_chains="auto",
-        batch_size="auto",
-        step_size="auto",
-        n_burn_in=50,
-        annealing=True,
-        max_iter=1000,
-        tol=0.2,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        verbose_interval=10,
+        solver: SolverLike = "saem",
+        sampler: Literal["auto", "rwm", "mala", "ula"] | Sampler = "auto",
+        n_chains: int | Auto = "auto",
+        batch_size: BatchSize = "auto",
+        step_size: StepSize = "auto",
+        n_burn_in: int = 50,
+        annealing: bool = True,
+        max_iter: int = 1000,
+        tol: float = 0.2,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.model = model
         self.parameters = parameters

@@ -17,6 +17,16 @@ from sktem.choices import check_choice
 from sktem.emissions.columns import Columns
 from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.by_blocks import answer, checked_rows
+from sktem.estimators.parameters import (
+    Auto,
+    Average,
+    BatchSize,
+    SamplerLike,
+    Sampling,
+    Seed,
+    SolverLike,
+    StepSize,
+)
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.mixture.emission_model import (
     EmissionMixtureModel,
@@ -189,28 +199,28 @@ class StochasticEMMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components=1,
+        n_components: int = 1,
         *,
         emission="gaussian",
         init_params="kmeans",
-        init_size="auto",
-        n_init=1,
-        solver="em",
-        sampler="auto",
-        batch_size="auto",
-        sampling="shuffle",
-        step_size="auto",
-        average="auto",
-        max_iter=1000,
-        tol=1e-6,
-        n_iter_no_change=3,
-        weight_concentration=0.0,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        memory=None,
+        init_size: int | Auto | None = "auto",
+        n_init: int = 1,
+        solver: SolverLike = "em",
+        sampler: SamplerLike = "auto",
+        batch_size: BatchSize = "auto",
+        sampling: Sampling = "shuffle",
+        step_size: StepSize = "auto",
+        average: Average | Auto = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_iter_no_change: int = 3,
+        weight_concentration: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        memory: str | None = None,
     ):
         self.n_components = n_components
         self.emission = emission

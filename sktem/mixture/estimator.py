@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from functools import partial
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -22,6 +22,16 @@ from sktem.emissions.gaussian import Gaussian, GaussianParams
 from sktem.estimators.by_blocks import (
     answer,
     checked_rows,
+)
+from sktem.estimators.parameters import (
+    Auto,
+    Average,
+    BatchSize,
+    SamplerLike,
+    Sampling,
+    Seed,
+    SolverLike,
+    StepSize,
 )
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.mixture import tensors
@@ -285,32 +295,32 @@ class StochasticEMGaussianMixture(MixtureEstimator):
 
     def __init__(
         self,
-        n_components=1,
+        n_components: int = 1,
         *,
-        covariance_type="full",
-        reg_covar=1e-6,
+        covariance_type: Literal["full", "tied", "diag", "spherical", "unit"] = "full",
+        reg_covar: float = 1e-6,
         init_params="kmeans",
-        init_size="auto",
+        init_size: int | Auto | None = "auto",
         weights_init=None,
         means_init=None,
         precisions_init=None,
-        n_init=1,
-        solver="em",
-        sampler="auto",
-        batch_size="auto",
-        sampling="shuffle",
-        step_size="auto",
-        average="auto",
-        max_iter=1000,
-        tol=1e-6,
-        n_iter_no_change=3,
+        n_init: int = 1,
+        solver: SolverLike = "em",
+        sampler: SamplerLike = "auto",
+        batch_size: BatchSize = "auto",
+        sampling: Sampling = "shuffle",
+        step_size: StepSize = "auto",
+        average: Average | Auto = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-6,
+        n_iter_no_change: int = 3,
         prior=None,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
-        memory=None,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        memory: str | None = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type

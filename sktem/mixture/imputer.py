@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import KnownParametersMixin, check_choice
 from sktem.emissions.columns import Columns
 from sktem.emissions.gaussian import Gaussian
+from sktem.estimators.parameters import Seed
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_mixture import StochasticEMMixture
 from sktem.mixture.scaled import PRIOR_ROWS
@@ -103,12 +104,12 @@ class MixtureImputer(
 
     def __init__(
         self,
-        n_components=2,
+        n_components: int = 2,
         *,
         emission="gaussian",
-        method="mean",
-        n_draws=1,
-        random_state=None,
+        method: Literal["mean", "draw", "mode"] = "mean",
+        n_draws: int = 1,
+        random_state: Seed = None,
     ):
         self.n_components = n_components
         self.emission = emission

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.scaled import ScaledMixture, possible_components
@@ -111,17 +112,17 @@ class MixtureOutlierDetector(
 
     def __init__(
         self,
-        n_components=3,
+        n_components: int = 3,
         *,
-        contamination="auto",
-        covariance_type="full",
-        shrinkage=0.2,
+        contamination: float | Auto = "auto",
+        covariance_type: Literal["full", "tied", "diag"] = "full",
+        shrinkage: float = 0.2,
         init_params="k-means++",
-        n_init=1,
-        max_iter=1000,
-        tol=1e-4,
-        n_jobs=None,
-        random_state=None,
+        n_init: int = 1,
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
     ):
         self.n_components = n_components
         self.contamination = contamination

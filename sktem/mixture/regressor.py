@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -16,6 +16,7 @@ from sktem.emissions.base import bisected
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
@@ -154,16 +155,16 @@ class GaussianMixtureRegressor(
 
     def __init__(
         self,
-        n_components=5,
+        n_components: int = 5,
         *,
-        covariance_type="full",
-        prior_rows="auto",
+        covariance_type: Literal["full", "tied", "diag"] = "full",
+        prior_rows: float | Auto = "auto",
         init_params="k-means++",
-        n_init=5,
-        max_iter=1000,
-        tol=1e-5,
-        n_jobs=None,
-        random_state=None,
+        n_init: int = 5,
+        max_iter: int = 1000,
+        tol: float = 1e-5,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type

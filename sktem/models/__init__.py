@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from sktem.template.model.model import (
         DeformableTemplateModel as DeformableTemplateModel,
     )
-    from sktem.template.model.model import TemplateParams as TemplateParams
+    from sktem.template.model.params import TemplateParams as TemplateParams
     from sktem.template.model.priors import TemplatePriors as TemplatePriors
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

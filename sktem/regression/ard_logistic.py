@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from scipy.special import expit
@@ -23,6 +23,7 @@ from sktem.estimators.by_blocks import (
     needed_in_memory,
 )
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.parameters import Seed, StepSize
 from sktem.estimators.targets import split_target
 from sktem.exceptions import FitWarning
 from sktem.regression.ard_logistic_ascent import RelevanceState, RelevanceTrace
@@ -39,7 +40,7 @@ from sktem.regression.relevance_start import (
 )
 from sktem.rows.answers import in_memory
 from sktem.rows.sources import found_rows
-from sktem.samplers import MALA, ULA
+from sktem.samplers import MALA, ULA, Sampler
 from sktem.schedules import Polynomial
 from sktem.solvers.base import SolverState
 from sktem.validation import validate_data
@@ -152,18 +153,18 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     def __init__(
         self,
         *,
-        solver="saem",
-        sampler="auto",
-        n_chains=4,
-        n_steps=5,
-        step_size="auto",
-        max_iter=400,
-        tol=0.05,
-        threshold=0.0,
-        n_posterior_draws=400,
-        random_state=None,
-        verbose=0,
-        verbose_interval=10,
+        solver: Literal["saem", "biased-saem"] = "saem",
+        sampler: Literal["auto", "mala", "ula"] | Sampler = "auto",
+        n_chains: int = 4,
+        n_steps: int = 5,
+        step_size: StepSize = "auto",
+        max_iter: int = 400,
+        tol: float = 0.05,
+        threshold: float = 0.0,
+        n_posterior_draws: int = 400,
+        random_state: Seed = None,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.solver = solver
         self.sampler = sampler

@@ -18,6 +18,14 @@ from sktem.estimators.by_blocks import (
     checked_rows,
     each_block,
 )
+from sktem.estimators.parameters import (
+    Average,
+    BatchSize,
+    SamplerLike,
+    Seed,
+    SolverLike,
+    StepSize,
+)
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
 from sktem.loop.state import RunState
@@ -132,17 +140,17 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
     def __init__(
         self,
         *,
-        solver="auto",
-        sampler="auto",
-        batch_size="auto",
-        step_size="auto",
-        average=False,
-        max_iter=500,
-        tol=1e-6,
-        n_iter_no_change=10,
-        random_state=None,
-        verbose=0,
-        verbose_interval=10,
+        solver: SolverLike = "auto",
+        sampler: SamplerLike = "auto",
+        batch_size: BatchSize = "auto",
+        step_size: StepSize = "auto",
+        average: Average = False,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+        n_iter_no_change: int = 10,
+        random_state: Seed = None,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.solver = solver
         self.sampler = sampler

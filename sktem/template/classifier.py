@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,6 +21,7 @@ from sktem.estimators.base import (
 from sktem.estimators.by_blocks import (
     needed_in_memory,
 )
+from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
 from sktem.images.classes import (
     Typical,
     best_temperature,
@@ -36,6 +37,7 @@ from sktem.images.units import (
 )
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
+from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
     shared_noise_of,
@@ -163,7 +165,7 @@ class DeformableTemplateClassifier(
     def __init__(
         self,
         image_shape=None,
-        n_components=1,
+        n_components: int = 1,
         *,
         template_landmarks="auto",
         deformation_landmarks="auto",
@@ -171,20 +173,20 @@ class DeformableTemplateClassifier(
         deformation_width="auto",
         deformation_scale="auto",
         prior=None,
-        channel_axis=None,
-        deformation="linear",
+        channel_axis: int | None = None,
+        deformation: Literal["linear", "diffeomorphic"] = "linear",
         nuisances=None,
-        covariance_type="full",
-        solver="isaem",
-        sampler="auto",
-        batch_size="auto",
-        max_iter=40,
+        covariance_type: Literal["full", "isotropic", "shared"] = "full",
+        solver: SolverLike = "isaem",
+        sampler: Literal["auto", "mala", "ula", "rwm", "gibbs"] | Sampler = "auto",
+        batch_size: BatchSize = "auto",
+        max_iter: int = 40,
         class_prior="empirical",
-        temperature="auto",
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
-        verbose_interval=10,
+        temperature: float | Auto = "auto",
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.image_shape = image_shape
         self.n_components = n_components

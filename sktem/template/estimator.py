@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
@@ -17,6 +17,14 @@ from sktem.choices import check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import FitProgress, LoopEstimator
 from sktem.estimators.fit_warnings import warn_of_unused
+from sktem.estimators.parameters import (
+    Average,
+    BatchSize,
+    Sampling,
+    Seed,
+    SolverLike,
+    StepSize,
+)
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused, with_callbacks
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.images.rows import answer, chunks_of, found_images, images_of_start
@@ -24,6 +32,7 @@ from sktem.images.shapes import Layout, is_flat, resolved_shape, rows_of
 from sktem.images.units import checked_weights
 from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
+from sktem.samplers import Sampler
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.fitted import FittedTemplate, attributes_of
 from sktem.template.geometry.registration import Registration
@@ -277,7 +286,7 @@ class DeformableTemplateEstimator(
     def __init__(
         self,
         image_shape=None,
-        n_components=1,
+        n_components: int = 1,
         *,
         template_landmarks="auto",
         deformation_landmarks="auto",
@@ -285,24 +294,24 @@ class DeformableTemplateEstimator(
         deformation_width="auto",
         deformation_scale="auto",
         prior=None,
-        channel_axis=None,
-        deformation="linear",
+        channel_axis: int | None = None,
+        deformation: Literal["linear", "diffeomorphic"] = "linear",
         nuisances=None,
         initial_template=None,
-        n_init=1,
-        covariance_type="full",
-        solver="saem",
-        sampler="auto",
-        batch_size="auto",
-        sampling="shuffle",
-        step_size="auto",
-        average=False,
-        max_iter=80,
-        random_state=None,
-        n_jobs=None,
-        warm_start=False,
-        verbose=0,
-        verbose_interval=10,
+        n_init: int = 1,
+        covariance_type: Literal["full", "isotropic", "shared"] = "full",
+        solver: SolverLike = "saem",
+        sampler: Literal["auto", "mala", "ula", "rwm", "gibbs"] | Sampler = "auto",
+        batch_size: BatchSize = "auto",
+        sampling: Sampling = "shuffle",
+        step_size: StepSize = "auto",
+        average: Average = False,
+        max_iter: int = 80,
+        random_state: Seed = None,
+        n_jobs: int | None = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
     ):
         self.image_shape = image_shape
         self.n_components = n_components

@@ -28,6 +28,7 @@ from sktem.boltzmann.learning.row_weights import (
 )
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors, undone_if_refused
 from sktem.links import DocumentationLinkMixin
 from sktem.validation import validate_data
@@ -151,12 +152,12 @@ class BoltzmannMachineClassifier(
 
     def __init__(
         self,
-        n_hidden=32,
+        n_hidden: int = 32,
         *,
-        weight_decay="auto",
-        max_iter=1000,
-        tol=1e-4,
-        random_state=None,
+        weight_decay: float | Auto = "auto",
+        max_iter: int = 1000,
+        tol: float = 1e-4,
+        random_state: Seed = None,
     ):
         self.n_hidden = n_hidden
         self.weight_decay = weight_decay

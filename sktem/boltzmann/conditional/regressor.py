@@ -29,6 +29,7 @@ from sktem.boltzmann.learning.row_weights import (
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
@@ -124,12 +125,12 @@ class BoltzmannMachineRegressor(
 
     def __init__(
         self,
-        n_hidden=8,
+        n_hidden: int = 8,
         *,
-        weight_decay="auto",
-        max_iter=5000,
-        tol=1e-4,
-        random_state=None,
+        weight_decay: float | Auto = "auto",
+        max_iter: int = 5000,
+        tol: float = 1e-4,
+        random_state: Seed = None,
     ):
         self.n_hidden = n_hidden
         self.weight_decay = weight_decay
