@@ -32,7 +32,7 @@ MIXTURES = [
     StochasticEMGaussianMixture(),
     StochasticEMGaussianMixture(2),
     StochasticEMGaussianMixture(2, covariance_type="tied", init_params="k-means++"),
-    StochasticEMMixture(),
+    StochasticEMMixture(2),
     *(StochasticEMGaussianMixture(solver=solver) for solver in SOLVERS),
 ]
 # tol=0 never warns that a run has not converged; warnings are errors here.

@@ -34,6 +34,14 @@ DENSE = ("full", "tied")
 ROWS_OF_GROUP = 32
 
 
+def plain(values):
+    """Return a C-contiguous array of float64 that can be written to.
+
+    Others have types of their own, for which the loops would be compiled anew.
+    """
+    return np.require(values, np.float64, ["C", "W"])
+
+
 def _as_columns(covariance_type, values, d):
     """Return variances, or factors, by state and column."""
     return values.reshape(len(values), -1) * np.ones(d)
@@ -45,7 +53,7 @@ def distances(covariance_type, X, params):
     The first two are of shape (n, K), for the observed part of each row; the third is
     of shape (n, 1). Of rows without holes the last two have one row.
     """
-    X = np.ascontiguousarray(X, dtype=np.float64)
+    X = plain(X)
     n, d = X.shape
     K = len(params.means)
     observed = ~np.isnan(X)
@@ -88,9 +96,9 @@ def by_state(params):
     """Return centre, means and covariances with the state as the last axis."""
     K, d = params.means.shape
     stack = np.broadcast_to(params.covariances, (K, d, d))
-    means = np.ascontiguousarray((params.means - params.centre).T)
-    covariances = np.ascontiguousarray(np.moveaxis(stack, 0, 2))
-    return np.ascontiguousarray(params.centre), means, covariances
+    means = plain((params.means - params.centre).T)
+    covariances = plain(np.moveaxis(stack, 0, 2))
+    return plain(params.centre), means, covariances
 
 
 def _group_kernels():
@@ -121,10 +129,10 @@ def _full_distances(X, means, centre, stack):
     """Return squared distances by triangular factors of the inverses."""
     squares = np.empty((len(X), len(means)))
     _kernels().full_distances(
-        np.ascontiguousarray(X),
-        np.ascontiguousarray(centre),
+        plain(X),
+        plain(centre),
         means - centre,
-        np.ascontiguousarray(stack),
+        plain(stack),
         squares,
     )
     return squares
@@ -179,9 +187,9 @@ def _dense_moments(X, R, W, params):
         first, second = first + one, second + two
     if len(groups.rows):
         one, two = np.zeros((d, K)), np.zeros((d, d, K))
-        weights = np.ascontiguousarray(R), np.ascontiguousarray(W)
+        weights = plain(R), plain(W)
         places = groups.rows, groups.starts
-        X = np.ascontiguousarray(X)
+        X = plain(X)
         _group_kernels().group_moments(
             X, *weights, *places, *by_state(params), one, two
         )
@@ -195,9 +203,9 @@ def _weighted_moments(name, X, W, centre):
     sums = np.zeros(K), np.zeros((K, d))
     second = np.zeros((K, d, d) if name == "full_moments" else (K, d))
     getattr(_kernels(), name)(
-        np.ascontiguousarray(X, dtype=np.float64),
-        np.ascontiguousarray(centre),
-        np.ascontiguousarray(W, dtype=np.float64),
+        plain(X),
+        plain(centre),
+        plain(W),
         *sums,
         second,
     )
@@ -225,9 +233,9 @@ def fill_means(covariance_type, X, R, params):
                 total = total + shares * fill.expected(rows, mean, k)
             filled[np.asarray(pattern.rows)[:, None], holes] = total
     if len(groups.rows):
-        shares = np.ascontiguousarray(R, dtype=np.float64)
+        shares = plain(R)
         places = groups.rows, groups.starts
-        X = np.ascontiguousarray(X, dtype=np.float64)
+        X = plain(X)
         _group_kernels().group_means(X, shares, *places, *by_state(params), filled)
     return filled
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 
 from sktem.emissions.categorical import Categorical
@@ -18,11 +14,15 @@ from sktem.emissions.log_normal import LogNormal
 from sktem.emissions.negative_binomial import NegativeBinomial
 from sktem.emissions.poisson import Poisson
 from sktem.emissions.von_mises import VonMises
+from sktem.mixture.start import kmeans_labels, random_points, spread_points
 
 __all__ = ["points_of", "start_responsibilities"]
 
+#: A standard deviation below this share of the mean is a rounding error.
+ROUNDING = 1e-14
 
-def points_of(X, emission) -> np.ndarray:
+
+def points_of(X, emission, sample_weight=None) -> np.ndarray:
     """Return rows as points whose distances mean something, without holes.
 
     Numbers have variance 1, counts and positive numbers being taken in roots and
@@ -34,26 +34,29 @@ def points_of(X, emission) -> np.ndarray:
         return X
     if isinstance(emission, Columns):
         parts = [
-            points_of_block(X[:, columns], one)
+            points_of_block(X[:, columns], one, sample_weight)
             for _, one, columns in emission.resolved(X).emissions
         ]
         return np.concatenate(parts, axis=1)
-    return points_of_block(X, emission)
+    return points_of_block(X, emission, sample_weight)
 
 
-def points_of_block(X, emission):
+def points_of_block(X, emission, sample_weight):
     """Return the columns of one emission as columns of points."""
     if isinstance(emission, Categorical):
-        return _filled(_indicators(X))
+        return _filled(_indicators(X), sample_weight)
     if isinstance(emission, VonMises):
-        return _filled(np.concatenate([np.cos(X), np.sin(X)], axis=1))
+        circle = np.concatenate([np.cos(X), np.sin(X)], axis=1)
+        return _filled(circle, sample_weight)
     if isinstance(emission, (Poisson, NegativeBinomial)):
         X = np.sqrt(X)
     elif isinstance(emission, (LogNormal, Gamma, Exponential)):
         X = np.log(np.maximum(X, 1e-300))
-    points = _filled(X)
-    widths = points.std(axis=0)
-    return (points - points.mean(axis=0)) / np.where(widths > 0, widths, 1.0)
+    points = _filled(X, sample_weight)
+    means = np.average(points, axis=0, weights=sample_weight)
+    points = points - means
+    widths = np.sqrt(np.average(points**2, axis=0, weights=sample_weight))
+    return points / np.where(widths > ROUNDING * np.abs(means), widths, 1.0)
 
 
 def _indicators(X):
@@ -69,11 +72,12 @@ def _indicators(X):
     return np.concatenate(columns, axis=1) if columns else np.empty((len(X), 0))
 
 
-def _filled(X):
+def _filled(X, sample_weight):
     """Return columns with their means where nothing is observed."""
     observed = ~np.isnan(X)
-    counts = np.maximum(observed.sum(axis=0), 1)
-    means = np.where(observed, X, 0.0).sum(axis=0) / counts
+    weights = np.ones(len(X)) if sample_weight is None else sample_weight
+    counts = weights @ observed
+    means = weights @ np.where(observed, X, 0.0) / np.where(counts > 0, counts, 1.0)
     return np.where(observed, X, means)
 
 
@@ -124,19 +128,9 @@ def start_responsibilities(
     if method == "random":
         uniform = random_state.uniform(size=(n, K))
         return uniform / uniform.sum(axis=1, keepdims=True)
-    points = points_of(X, emission)
+    points = points_of(X, emission, sample_weight)
     if method == "kmeans":
-        k_means = KMeans(K, n_init=1, random_state=random_state)
-        with warnings.catch_warnings():
-            # Fewer distinct rows than components: spare components stay empty.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            labels = k_means.fit(points, sample_weight=sample_weight).labels_
-        return np.eye(K)[labels]
-    if method == "k-means++":
-        chosen, _ = kmeans_plusplus(
-            points, K, sample_weight=sample_weight, random_state=random_state
-        )
-    else:
-        share = None if sample_weight is None else sample_weight / sample_weight.sum()
-        chosen = points[random_state.choice(n, K, replace=False, p=share)]
+        return np.eye(K)[kmeans_labels(points, K, random_state, sample_weight)]
+    choose = spread_points if method == "k-means++" else random_points
+    chosen = choose(points, K, random_state, sample_weight)
     return np.eye(K)[pairwise_distances_argmin(points, chosen)]

@@ -22,6 +22,7 @@ from sktem.emissions.elliptical import (
     completed_moments,
     distances,
     observed_block,
+    plain,
 )
 from sktem.emissions.gaussian_moments import split_moments
 from sktem.emissions.kernels.groups import group_expected
@@ -177,13 +178,13 @@ def _few_alike(X, weights, groups, params, components):
         return (np.zeros(K), np.zeros((K, d)), second), 0.0
     if dense:
         sums = np.zeros(K), np.zeros((d, K)), np.zeros((d, d, K))
-        given = np.ones(len(X)) if weights is None else weights.astype(np.float64)
+        given = np.ones(len(X)) if weights is None else plain(weights)
         value = group_expected(
-            np.ascontiguousarray(X),
+            plain(X),
             given,
             groups.rows,
             groups.starts,
-            np.ascontiguousarray(params.log_weights),
+            plain(params.log_weights),
             *by_state(components),
             sums,
         )

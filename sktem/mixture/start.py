@@ -17,6 +17,9 @@ __all__ = [
     "START_METHODS",
     "assigned_statistics",
     "chosen_rows",
+    "kmeans_labels",
+    "random_points",
+    "spread_points",
     "start_statistics",
 ]
 
@@ -36,13 +39,18 @@ ROWS_PER_CHUNK = 1 << 16
 
 def _kmeans(model, X, random_state, sample_weight):
     """Hard assignment to the clusters of k-means, as in scikit-learn's mixtures."""
-    k_means = KMeans(model.n_components, n_init=1, random_state=random_state)
-    rows, weights, row_of = _counted(X, sample_weight, model.n_components)
+    labels = kmeans_labels(X, model.n_components, random_state, sample_weight)
+    return _from_labels(model, X, labels, sample_weight)
+
+
+def kmeans_labels(X, n_components, random_state, sample_weight):
+    """Return the clusters of k-means."""
+    k_means = KMeans(n_components, n_init=1, random_state=random_state)
+    rows, weights, row_of = _counted(X, sample_weight, n_components)
     with warnings.catch_warnings():
         # Fewer distinct rows than components: the spare components stay empty.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = k_means.fit(rows, sample_weight=weights).labels_[row_of]
-    return _from_labels(model, X, labels, sample_weight)
+        return k_means.fit(rows, sample_weight=weights).labels_[row_of]
 
 
 def _counted(X, sample_weight, least):
@@ -79,24 +87,35 @@ def _random(model, X, random_state, sample_weight):
 
 def _random_from_data(model, X, random_state, sample_weight):
     """Hard assignment of the rows to the nearest of random rows."""
+    points = random_points(X, model.n_components, random_state, sample_weight)
+    return _from_points(model, X, points, sample_weight)
+
+
+def random_points(X, n_components, random_state, sample_weight):
+    """Return random rows, different ones where there are enough."""
     share = None if sample_weight is None else sample_weight / sample_weight.sum()
-    rows = random_state.choice(len(X), model.n_components, replace=False, p=share)
+    rows = random_state.choice(len(X), n_components, replace=False, p=share)
     points = X[rows]
     if len(np.unique(points, axis=0)) < len(points):
         # A point that is there twice would leave one of its components without rows.
         order = random_state.choice(len(X), len(X), replace=False, p=share)
         _, first = np.unique(X[order], axis=0, return_index=True)
-        points = X[order[np.sort(first)[: model.n_components]]]
-    return _from_points(model, X, points, sample_weight)
+        points = X[order[np.sort(first)[:n_components]]]
+    return points
 
 
 def _kmeans_plusplus(model, X, random_state, sample_weight):
     """Hard assignment of the rows to the nearest of those that k-means++ chooses."""
-    rows, weights, _ = _counted(X, sample_weight, model.n_components)
-    points, _ = kmeans_plusplus(
-        rows, model.n_components, sample_weight=weights, random_state=random_state
-    )
+    points = spread_points(X, model.n_components, random_state, sample_weight)
     return _from_points(model, X, points, sample_weight)
+
+
+def spread_points(X, n_components, random_state, sample_weight):
+    """Return the rows that k-means++ chooses."""
+    rows, weights, _ = _counted(X, sample_weight, n_components)
+    return kmeans_plusplus(
+        rows, n_components, sample_weight=weights, random_state=random_state
+    )[0]
 
 
 #: Starts by the name that ``init_params`` accepts. A start is added by one line.

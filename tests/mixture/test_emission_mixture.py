@@ -356,3 +356,11 @@ def test_a_fit_that_ran_out_says_so():
 def test_bad_settings(options, match):
     with pytest.raises((ValueError, TypeError), match=match):
         StochasticEMMixture(**{"n_components": 2, **options}).fit(gaussian_rows())
+
+
+def test_components_of_single_heavy_rows_are_told():
+    X, weights = np.random.default_rng(0).normal(size=(2000, 3)), np.ones(2000)
+    weights[:2] = 1e6
+    for cls in (StochasticEMMixture, StochasticEMGaussianMixture):
+        with pytest.warns(FitWarning, match=r"Component\(s\) 0, 1 have"):
+            cls(3, random_state=0).fit(X, sample_weight=weights)
