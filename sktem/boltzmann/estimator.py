@@ -669,7 +669,7 @@ class LatentBoltzmannMachine(
             goes from states of the machine back, and is mostly too high; "bracket" does
             both, and warns where they disagree. Its states are exact draws where the
             machine has them, see :meth:`sample`, and chains elsewhere. "auto" is exact
-            where that takes no more than about a second, and "ais" elsewhere.
+            where that takes no more than about a second, and "bracket" elsewhere.
         n_runs : int, default=100
             Independent runs of AIS.
         n_temperatures : int, default=1000
@@ -703,10 +703,9 @@ class LatentBoltzmannMachine(
         Exact where the hidden units and log Z can be summed, see :meth:`log_partition`.
         Otherwise one or both are estimated by annealed importance sampling. log Z is
         kept in ``log_partition_``, with its standard error and effective sample size,
-        until the parameters change. Its 100 runs have 1,000 temperatures; where their
-        effective sample size is below 50 they are repeated with 4,000. Where it is
-        below 50 even then, runs that go back from states of the machine bracket log Z,
-        and a :class:`~sktem.exceptions.FitWarning` says if both ends disagree or rest
+        until the parameters change. 100 runs of 1,000 temperatures from each end
+        bracket it. Where they disagree, or rest on few runs, there are 4,000, and a
+        :class:`~sktem.exceptions.FitWarning` says if both ends still disagree or rest
         on few runs.
 
         Parameters

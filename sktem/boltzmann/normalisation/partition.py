@@ -9,10 +9,8 @@ import numpy as np
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.normalisation.ais import (
-    WANTED_SHARE,
     AISResult,
     annealed_importance_sampling,
-    reliable_log_partition,
 )
 from sktem.boltzmann.normalisation.brackets import (
     PartitionBracket,
@@ -304,15 +302,19 @@ class LogPartition:
             exact = self.exact(params, method)
             if exact is not None:
                 return exact
-        if method in ("auto", "ais"):
-            return annealed_importance_sampling(
+        if method == "ais":
+            found = annealed_importance_sampling(
                 model, params, rng, n_runs, n_temperatures, schedule, verbose=verbose
             )
+            _warn_of_few(found)
+            return found
         chains = machine.new_chains(n_runs, None, rng)
         if method == "reverse_ais":
-            return reverse_annealed_importance_sampling(
+            found = reverse_annealed_importance_sampling(
                 model, params, chains, rng, n_temperatures, schedule, verbose=verbose
             )
+            _warn_of_few(found)
+            return found
         found = bracket_log_partition(
             model, params, chains, rng, n_runs, n_temperatures, schedule,
             verbose=verbose,
@@ -345,25 +347,23 @@ class LogPartition:
             if bool(arrays_of(params).xp.all(of == params)):
                 return found
         found = self.exact(params, method) if method in ("auto", "exact") else None
-        if found is None and method in ("auto", "ais"):
-            found = reliable_log_partition(
-                machine.model, params, rng(), RUNS, *TEMPERATURES, verbose=verbose
-            )
-            if method == "auto" and found.effective_sample_size < WANTED_SHARE * RUNS:
-                found = self.estimate(
-                    machine, rng(), "bracket", RUNS, TEMPERATURES[1], "adaptive",
-                    verbose,
-                )  # fmt: skip
-            else:
-                _warn_of_few(found)
-        elif found is None:
-            found = self.estimate(
-                machine, rng(), method, RUNS, TEMPERATURES[1], "adaptive", verbose
-            )
-            if method == "reverse_ais":
-                _warn_of_few(found)
+        if found is None:
+            found = self._sampled(machine, rng, method, verbose)
         self.known[method] = arrays_of(params).copy(params), found
         return found
+
+    def _sampled(self, machine, rng, method, verbose):
+        """Return log Z by runs, of "auto" longer ones where the first are in doubt."""
+        shorter, longer = TEMPERATURES
+        if method == "auto":
+            chains = machine.new_chains(RUNS, None, rng())
+            found = bracket_log_partition(
+                machine.model, machine.params, chains, rng(), RUNS, shorter,
+                verbose=verbose,
+            )  # fmt: skip
+            if not found.doubt:
+                return found
+        return self.estimate(machine, rng(), method, RUNS, longer, "adaptive", verbose)
 
 
 def _warn_of_few(found):
@@ -375,8 +375,8 @@ def _warn_of_few(found):
         f"{found.effective_sample_size:.1f} of {found.n_runs} runs of annealed "
         f"importance sampling with {found.n_temperatures} temperatures, so that "
         f"its standard error of {found.standard_error:.2g} is likely to be too "
-        "small and log-likelihoods too high. Pass the value of a longer run of "
-        "log_partition as log_partition.",
+        "small and log-likelihoods too high. Use method='bracket', which says whether "
+        "both ends agree, or more n_temperatures.",
         FitWarning,
         stacklevel=users_frame(),
     )

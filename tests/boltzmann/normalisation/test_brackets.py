@@ -233,3 +233,20 @@ def test_verbose_runs_say_how_far_they_are(capsys):
     assert len(out) == 20
     assert "Temperatures of annealed importance sampling: 2 of 20" in out[0]
     assert "Temperatures of reverse annealed importance sampling: 20 of 20" in out[-1]
+
+
+def test_runs_from_one_end_that_miss_walls_are_found_out():
+    """An Ising model in the cold: both ends are right where one is not, or doubted."""
+    graph = Graph(grid_graph(10, 10))
+    model = GraphMachine(graph, np.array([], int))
+    params = np.concatenate([-1.4 * graph.degrees(), np.full(graph.n_edges, 2.8)])
+    exact = ExactPartition(model)
+    value, wrong = exact.value(params), 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        chains = exact.draw(params, 100, rng)
+        found = bracket_log_partition(model, params, chains, rng, 100, 1000)
+        forward = found.forward
+        wrong += abs(forward.value - value) > 3 * forward.standard_error
+        assert found.doubt or abs(found.value - value) < 4 * found.standard_error
+    assert wrong > 0  # the negative control
