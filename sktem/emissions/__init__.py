@@ -27,6 +27,8 @@ _PUBLIC = {
     "NegativeBinomialParams": "sktem.emissions.negative_binomial",
     "Poisson": "sktem.emissions.poisson",
     "PoissonParams": "sktem.emissions.poisson",
+    "Regression": "sktem.emissions.regression",
+    "RegressionParams": "sktem.emissions.regression",
     "StudentT": "sktem.emissions.student_t",
     "StudentTParams": "sktem.emissions.student_t",
     "VonMises": "sktem.emissions.von_mises",
@@ -67,6 +69,8 @@ if TYPE_CHECKING:
     )
     from sktem.emissions.poisson import Poisson as Poisson
     from sktem.emissions.poisson import PoissonParams as PoissonParams
+    from sktem.emissions.regression import Regression as Regression
+    from sktem.emissions.regression import RegressionParams as RegressionParams
     from sktem.emissions.student_t import StudentT as StudentT
     from sktem.emissions.student_t import StudentTParams as StudentTParams
     from sktem.emissions.von_mises import VonMises as VonMises

@@ -56,6 +56,9 @@ class Emission(BaseEstimator, ABC):
            [10.]])
     """
 
+    #: Rows before that a row depends on.
+    order = 0
+
     @abstractmethod
     def start(self, X: np.ndarray, R: np.ndarray) -> Any:
         """Return the parameters to begin with.
@@ -239,6 +242,21 @@ class Emission(BaseEstimator, ABC):
         X : ndarray of shape (n, d)
             Rows; NaN is not observed.
         """
+
+    def features(self, X: np.ndarray) -> np.ndarray:
+        """Return numbers that tell states apart by distances; here the rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows; NaN is not observed.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Features, from whose clusters a fit may start.
+        """
+        return X
 
     def expected(self, X: np.ndarray, R: np.ndarray, params: Any) -> np.ndarray:
         """Return rows with conditional means where nothing is observed.

@@ -141,6 +141,8 @@ class Columns(Emission):
             name, emission, columns = entry
             if not isinstance(emission, Emission) or isinstance(emission, Columns):
                 raise TypeError(f"{name!r} must be an emission, got {emission!r}")
+            if emission.order:
+                raise ValueError(f"the block {name!r} cannot depend on rows before")
             if name in {known for known, _, _ in blocks}:
                 raise ValueError(f"there are two blocks with the name {name!r}")
             found = column_indices(X, columns)

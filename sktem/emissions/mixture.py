@@ -82,6 +82,8 @@ class Mixture(Emission):
             raise TypeError(
                 f"Mixture takes an emission of components, got {self.emission!r}"
             )
+        if self.emission.order:
+            raise ValueError("components of Mixture cannot depend on rows before")
         if not (isinstance(self.n_components, (int, np.integer))) or (
             self.n_components < 1
         ):

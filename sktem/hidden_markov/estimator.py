@@ -368,6 +368,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         first = not hasattr(self, "emission_params_") and self._stream is None
         X = observed_sequences(self, X, groups, lengths, reset=first)
         X, weights = checked_sequence_weights(X, sample_weight)
+        if continues and emission_of(self.emission).order:
+            raise ValueError(
+                "continues=True needs rows that do not depend on rows before: those of "
+                f"the piece before are not kept, and order is "
+                f"{emission_of(self.emission).order}"
+            )
         stream = self._stream or SequenceStream(self, X, weights)
         stream.carry(continues)
         return self._partial_fit(stream, X, weights, "sequences")
@@ -412,7 +418,6 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         bounds = [float(value) for value in state.history.objective]
         return {
             **self._parameter_attributes(settings.model, state.params),
-            "n_features_in_": X.shape[1],
             "n_iter_": int(np.ceil(state.rows_visited / max(state.n_rows, 1) - 1e-9)),
             "converged_": state.converged,
             "lower_bound_": bounds[-1] if bounds else -np.inf,

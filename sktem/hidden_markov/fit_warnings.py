@@ -102,9 +102,12 @@ def _warn_of_narrow(model, params):
     """Warn of states whose variances are mostly what is added to them."""
     structure = _structure(model, params)
     floor = getattr(model.emission, "reg_covar", 0.0)
-    if structure is None or structure.known or not floor:
+    if structure is not None and not structure.known:
+        narrow = np.atleast_1d(structure.least_variances(params.covariances))
+    elif hasattr(params, "variances"):
+        narrow = params.variances.min(axis=1)
+    else:
         return False
-    narrow = np.atleast_1d(structure.least_variances(params.covariances))
     states = np.flatnonzero(narrow < SUSPICION.narrow * floor)
     if not len(states):
         return False

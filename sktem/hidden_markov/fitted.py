@@ -106,13 +106,20 @@ class FittedSequences(NamedTuple):
         for k in range(steps):
             now = now @ A
             probabilities[:, k] = now
-        draws = np.empty((n_draws, len(X), steps, X.X.shape[1]))
-        for m in range(n_draws):
-            states = chosen(last, rng)
-            for k in range(steps):
+        emission = self.model.emission
+        last_rows = X.X[X.offsets[1:] - 1]
+        before = emission.rows_before(last_rows) if emission.order else None
+        draws = []
+        for _ in range(n_draws):
+            states, past, rows = chosen(last, rng), before, []
+            for _ in range(steps):
                 states = chosen(A[states], rng)
-                draws[m, :, k] = self.rows_of(states, rng)
-        return Forecast(probabilities, draws)
+                rows.append(self.rows_of(states, rng, past))
+                past = _moved_on(past, rows[-1])
+            draws.append(np.stack(rows, axis=1))
+        width = X.X.shape[1]
+        empty = np.empty((0, len(X), steps, width))
+        return Forecast(probabilities, np.array(draws) if draws else empty)
 
     def impute(self, X, method, rng) -> np.ndarray:
         """Return rows with values in place of what is not observed."""
@@ -132,10 +139,13 @@ class FittedSequences(NamedTuple):
         fill = emission.expected if method == "mean" else emission.mode
         return fill(X.X, R, params.emission)
 
-    def rows_of(self, states, rng):
-        """Draw a row for each state."""
+    def rows_of(self, states, rng, before=None):
+        """Draw a row for each state, after the rows before it if it depends on them."""
         groups = self.model.emission_of_state
         states = states if groups is None else groups[states]
+        if before is not None:
+            emission = self.model.emission
+            return emission.sample_after(self.params.emission, states, before, rng)
         return self.model.emission.sample(self.params.emission, states, rng)
 
     def sample(self, lengths, rng):
@@ -154,7 +164,17 @@ class FittedSequences(NamedTuple):
                 else:
                     now = int(np.searchsorted(limits[now], uniforms[t], side="right"))
                 states[t] = now
-        return self.rows_of(states, rng), states
+        if not self.model.emission.order:
+            return self.rows_of(states, rng), states
+        rows = self.rows_of(states, rng)
+        order = self.model.emission.order
+        for first, stop in zip(offsets[:-1], offsets[1:], strict=True):
+            # The first row follows others at the mean of the data.
+            past = np.tile(self.params.emission.centre[: rows.shape[1]], (1, order, 1))
+            for t in range(first, stop):
+                rows[t] = self.rows_of(states[t : t + 1], rng, past)
+                past = _moved_on(past, rows[t : t + 1])
+        return rows, states
 
     def durations(self, longest) -> StateDurations:
         """Return the geometric durations of the states."""
@@ -166,6 +186,13 @@ class FittedSequences(NamedTuple):
         return StateDurations(
             mean, deviation, (1 - stay)[:, None] * stay[:, None] ** counts
         )
+
+
+def _moved_on(past, rows):
+    """Return the rows before the next one."""
+    if past is None:
+        return None
+    return np.concatenate([rows[:, None], past[:, :-1]], axis=1)
 
 
 def chosen(probabilities, rng):

@@ -82,7 +82,10 @@ def observed_sequences(
     offsets = given.offsets
     if offsets is None:
         offsets = offsets_of(len(rows), given.groups, lengths)
-    emission_of(estimator.emission).check(rows)
+    emission = emission_of(estimator.emission)
+    emission.check(rows)
+    if emission.order:
+        rows = emission.with_lags(rows, offsets)
     return ObservedSequences(
         offsets, rows, _known_states(states, len(rows), estimator.n_states)
     )

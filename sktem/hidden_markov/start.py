@@ -224,6 +224,7 @@ def features_of_rows(emission, X) -> np.ndarray:
             codes = np.unique(column[~np.isnan(column)])
             columns += [(column == code).astype(float) for code in codes]
         return np.column_stack(columns) if columns else np.zeros((len(X), 1))
+    X = emission.features(X)
     observed = ~np.isnan(X)
     count = np.maximum(observed.sum(axis=0), 1)
     centre = np.where(observed, X, 0.0).sum(axis=0) / count

@@ -319,6 +319,11 @@ class StochasticEMMixture(MixtureEstimator):
         for block in blocks:
             seen |= ~np.isnan(block).all(axis=0)
         emission = self._table.emission
+        if emission.order:
+            raise ValueError(
+                f"rows of a mixture have no order, and {emission!r} depends on rows "
+                "before: take HiddenMarkovModel"
+            )
         if isinstance(emission, Columns):
             used = np.concatenate([columns for _, _, columns in emission.emissions])
             seen[np.setdiff1d(np.arange(len(seen)), used)] = True

@@ -1,0 +1,395 @@
+"""Regressions, and autoregressions, whose coefficients depend on the state."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.choices import check_number
+from sktem.emissions.base import Emission, left_alive
+
+__all__ = ["Regression", "RegressionParams"]
+
+#: Directions of the regressors with less than this share of the largest are none, and
+#: eigenvalues of moments above minus this share are rounding errors.
+RCOND, ROUNDING = 1e-12, 1e-9
+#: Variances are not below this, of which squares can be taken.
+LEAST_VARIANCE = 1e-200
+
+
+class RegressionParams(NamedTuple):
+    """Parameters of regressions.
+
+    Attributes
+    ----------
+    coefficients : ndarray of shape (K, m, q)
+        Of each response: the intercept, those of the columns ``exog``, and those of
+        the responses one row before, two rows before, and so on.
+    variances : ndarray of shape (K, m)
+        Variances of the errors.
+    centre : ndarray of shape (m + q,)
+        Fixed point about which the statistics of responses and regressors are held.
+    degenerate : int
+        States that were kept because they had lost all their data.
+    """
+
+    coefficients: np.ndarray
+    variances: np.ndarray
+    centre: np.ndarray
+    degenerate: int = 0
+
+
+class Regression(Emission):
+    """Responses with a linear regression on other columns and on rows before.
+
+    All columns that are not ``exog`` are responses, with independent errors. In state k
+    the response j of row t is ``c_kj + b_kj' x_t + sum_i a_kij' y_{t-i} + e``, with
+    errors of the variance ``s_kj``. In a hidden Markov model this is a Markov-switching
+    regression and, with ``order`` above 0, autoregression (Hamilton 1990).
+
+    Parameters
+    ----------
+    order : int, default=0
+        Rows before, of the same sequence, that a row depends on. The first rows of a
+        sequence are conditioned on.
+    exog : sequence of int, default=()
+        Columns that are regressors. They have no distribution of their own.
+    fit_intercept : bool, default=True
+        Whether there is an intercept.
+    switching_variance : bool, default=True
+        Whether each state has its own variances.
+    reg_covar : float, default=1e-6
+        Added to the variances.
+
+    Notes
+    -----
+    A response that is NaN is not observed, nor is one with a regressor that is NaN: a
+    hole in the data is followed by ``order`` rows that say nothing of their own.
+
+    The lags are about intercepts: ``y_t = c_k + a_k y_{t-1} + e``. Autoregressions
+    about means, which depend on the states of the rows before too (Hamilton 1989), are
+    other models.
+
+    References
+    ----------
+    J. D. Hamilton, Analysis of time series subject to changes in regime, Journal of
+    Econometrics 45, 1990.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import HiddenMarkovModel
+    >>> from sktem.emissions import Regression
+    >>> rng = np.random.default_rng(0)
+    >>> states, x = np.repeat([0, 1, 0, 1], 100), rng.normal(size=400)
+    >>> y = np.where(states == 0, 1.0 + x, -2.0 * x) + 0.1 * rng.normal(size=400)
+    >>> hmm = HiddenMarkovModel(2, emission=Regression(exog=[1]), random_state=0)
+    >>> coefficients = hmm.fit(np.column_stack([y, x])).emission_params_.coefficients
+    >>> coefficients[np.argsort(coefficients[:, 0, 1]), 0].round(1) + 0.0
+    array([[ 0., -2.],
+           [ 1.,  1.]])
+    """
+
+    def __init__(
+        self,
+        order=0,
+        exog=(),
+        fit_intercept=True,
+        switching_variance=True,
+        reg_covar=1e-6,
+    ):
+        self.order = order
+        self.exog = exog
+        self.fit_intercept = fit_intercept
+        self.switching_variance = switching_variance
+        self.reg_covar = reg_covar
+
+    # Rows -----------------------------------------------------------------------
+
+    def _columns(self, width, given=False):
+        """Return indices of responses and of other columns, of rows with lags."""
+        exog = [int(column) for column in self.exog]
+        d = width if given else (width + len(exog) * self.order) // (1 + self.order)
+        responses = [j for j in range(d) if j not in set(exog)]
+        return responses, [*exog, *range(d, width)]
+
+    def check(self, X):
+        """Raise ValueError for settings that do not fit the columns."""
+        check_number("order of Regression", self.order, Integral, 0)
+        check_number("reg_covar of Regression", self.reg_covar, Real, 0)
+        exog = list(self.exog)
+        d = X.shape[1]
+        whole = all(isinstance(column, (int, np.integer)) for column in exog)
+        if not whole or len(set(exog)) < len(exog) or not set(exog) <= set(range(d)):
+            raise ValueError(
+                f"exog of Regression must be different columns from 0 to {d - 1}, got "
+                f"{self.exog!r}"
+            )
+        if len(exog) == d:
+            raise ValueError("Regression needs a column that is not in exog")
+        if not (self.fit_intercept or self.order or exog):
+            raise ValueError("Regression needs an intercept, rows before or exog")
+
+    def with_lags(self, X, offsets):
+        """Return the rows with the responses of the rows before; NaN before the first.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, d)
+            Rows of sequences.
+        offsets : ndarray of int of shape (n_sequences + 1,)
+            Where sequences begin.
+
+        Returns
+        -------
+        ndarray of shape (n, d + order * m)
+            Rows.
+        """
+        if not self.order:
+            return X
+        responses, _ = self._columns(X.shape[1], given=True)
+        since = np.arange(len(X)) - np.repeat(offsets[:-1], np.diff(offsets))
+        lags = [X]
+        for lag in range(1, self.order + 1):
+            before = np.roll(X[:, responses], lag, axis=0)
+            lags.append(np.where((since >= lag)[:, None], before, np.nan))
+        return np.concatenate(lags, axis=1)
+
+    def _split(self, X, centre=None):
+        """Return responses and regressors about a centre, and what is observed.
+
+        What is not observed is 0.
+        """
+        responses, others = self._columns(X.shape[1])
+        y = X[:, responses]
+        z = X[:, others]
+        if self.fit_intercept:
+            z = np.concatenate([np.ones((len(X), 1)), z], axis=1)
+        observed = ~(np.isnan(y) | np.isnan(z).any(axis=1, keepdims=True))
+        if centre is not None:
+            y, z = y - centre[: y.shape[1]], z - centre[y.shape[1] :]
+        seen = observed.any(axis=1)
+        return (
+            np.where(observed, y, 0.0),
+            np.where(seen[:, None], z, 0.0),
+            observed.astype(np.float64),
+        )
+
+    def features(self, X):
+        """Return residuals of one regression, and their products with regressors.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, width)
+            Rows, with lags.
+
+        Returns
+        -------
+        ndarray of shape (n, n_features)
+            Features, NaN where a row is not observed.
+        """
+        params = self.start(X, np.ones((len(X), 1)))
+        y, z, observed = self._split(X, params.centre)
+        residuals = (y - z @ self._shifted(params)[0].T) * observed
+        z = z[:, 1:] if self.fit_intercept else z
+        products = [residuals * column[:, None] for column in z.T]
+        found = np.concatenate([residuals, *products], axis=1)
+        return np.where((observed > 0).any(axis=1)[:, None], found, np.nan)
+
+    # The contract ---------------------------------------------------------------
+
+    def start(self, X, R):
+        """Return the regressions of each state."""
+        K, (responses, others) = R.shape[1], self._columns(X.shape[1])
+        m, q = len(responses), len(others) + int(self.fit_intercept)
+        centre = np.zeros(m + q)
+        y, z, observed = self._split(X)
+        if self.fit_intercept:
+            seen = observed.any(axis=1)
+            centre[:m] = y.sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
+            centre[m + 1 :] = z[:, 1:].sum(axis=0) / max(seen.sum(), 1)
+        blank = RegressionParams(np.zeros((K, m, q)), np.ones((K, m)), centre)
+        pooled = np.repeat(R.sum(axis=1, keepdims=True) / K, K, axis=1)
+        params = self.maximize(self.statistics(X, pooled, blank), blank)
+        return self.maximize(self.statistics(X, R, params), params)
+
+    def _shifted(self, params, back=False):
+        """Return coefficients for values about the centre, or those of the values."""
+        coefficients = params.coefficients
+        if not self.fit_intercept:
+            return coefficients
+        m = coefficients.shape[1]
+        coefficients = coefficients.copy()
+        sign = -1.0 if back else 1.0
+        moved = coefficients[..., 1:] @ params.centre[m + 1 :] - params.centre[:m]
+        coefficients[..., 0] += sign * moved
+        return coefficients
+
+    def log_density(self, X, params):
+        """Return the log-density of each row in each state."""
+        y, z, observed = self._split(X, params.centre)
+        coefficients = self._shifted(params)
+        found = np.empty((len(X), len(coefficients)))
+        for k, variances in enumerate(params.variances):
+            squares = (y - (z @ coefficients[k].T)) ** 2 / variances
+            logs = squares + np.log(2 * np.pi * variances)
+            found[:, k] = -0.5 * (logs * observed).sum(axis=1)
+        return found
+
+    def statistics(self, X, R, params):
+        """Return masses and second moments of responses with regressors."""
+        y, z, observed = self._split(X, params.centre)
+        K, m, q = params.coefficients.shape
+        found = np.zeros((K, m, 1 + (1 + q) ** 2))
+        for j in range(m):
+            both = np.concatenate([y[:, j : j + 1], z], axis=1)
+            for k in range(K):
+                weights = R[:, k] * observed[:, j]
+                found[k, j, 0] = weights.sum()
+                found[k, j, 1:] = (both.T @ (weights[:, None] * both)).ravel()
+        return found.ravel()
+
+    def maximize(self, s, params):
+        """Return weighted least squares, and the variances of what they leave."""
+        K, m, q = params.coefficients.shape
+        mass, moments = _moments(s, K, m, q)
+        alive, degenerate = left_alive(mass)
+        z_z, z_y = moments[..., 1:, 1:], moments[..., 1:, 0]
+        inverse = np.linalg.pinv(z_z, rcond=RCOND, hermitian=True)
+        coefficients = np.einsum("kjab,kjb->kja", inverse, z_y)
+        fitted = np.einsum("kjab,kja,kjb->kj", z_z, coefficients, coefficients)
+        left = moments[..., 0, 0] - 2 * (coefficients * z_y).sum(axis=-1) + fitted
+        left = np.maximum(left, 0.0)
+        if self.switching_variance:
+            variances = left / np.where(alive, mass, 1.0)
+        else:
+            total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
+            shared = np.where(alive, left, 0.0).sum(axis=0) / total
+            variances = np.broadcast_to(shared, (K, m))
+        found = params._replace(coefficients=coefficients, degenerate=degenerate)
+        coefficients = self._shifted(found, back=True)
+        kept = ~alive[..., None]
+        return RegressionParams(
+            np.where(kept, params.coefficients, coefficients),
+            np.where(
+                alive | (not self.switching_variance),
+                np.maximum(variances + self.reg_covar, LEAST_VARIANCE),
+                params.variances,
+            ),
+            params.centre,
+            degenerate,
+        )
+
+    def project(self, s, params=None):
+        """Return masses that are not negative, and moments that data can have."""
+        if params is None:
+            raise ValueError("statistics of Regression are projected given params")
+        mass, moments = _moments(s, *params.coefficients.shape)
+        values, vectors = np.linalg.eigh(moments)
+        least = -ROUNDING * np.abs(values).max(axis=-1, keepdims=True)
+        if not ((mass < 0).any() or (values < least).any()):
+            return s, False
+        values = np.maximum(values, 0.0)[..., None, :]
+        moments = (vectors * values) @ np.swapaxes(vectors, -1, -2)
+        mass = moments[..., 1, 1] if self.fit_intercept else np.maximum(mass, 0.0)
+        flat = moments.reshape(*mass.shape, -1)
+        return np.concatenate([mass[..., None], flat], axis=-1).ravel(), True
+
+    def sample(self, params, states, rng):
+        """Draw a row for each state, after rows at the mean of the data."""
+        m = params.coefficients.shape[1]
+        before = np.tile(params.centre[:m], (len(states), self.order, 1))
+        return self.sample_after(params, states, before, rng)
+
+    def sample_after(self, params, states, before, rng):
+        """Draw a row for each state, given the rows before it.
+
+        Parameters
+        ----------
+        params : RegressionParams
+            Parameters.
+        states : ndarray of int of shape (n,)
+            States.
+        before : ndarray of shape (n, order, m)
+            Rows before, the last one first.
+        rng : numpy.random.Generator
+            Random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Rows.
+        """
+        self._check_drawn()
+        ones = np.ones((len(states), int(self.fit_intercept)))
+        z = np.concatenate([ones, before.reshape(len(states), -1)], axis=1)
+        means = np.einsum("njq,nq->nj", params.coefficients[states], z)
+        deviations = np.sqrt(params.variances[states])
+        return means + deviations * rng.standard_normal(means.shape)
+
+    def _check_drawn(self):
+        """Raise ValueError where rows cannot be drawn."""
+        if len(self.exog):
+            raise ValueError("Regression cannot draw rows: exog has no distribution")
+
+    def rows_before(self, X):
+        """Return the rows on which the row after each one depends.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, (1 + order) * m)
+            Rows, with lags.
+
+        Returns
+        -------
+        ndarray of shape (n, order, m)
+            Rows before, the last one first.
+        """
+        self._check_drawn()
+        rows = X.reshape(len(X), 1 + self.order, -1)[:, : self.order]
+        if np.isnan(rows).any():
+            raise ValueError(
+                f"the last {self.order} rows of each sequence must be observed to draw "
+                "what follows them"
+            )
+        return rows
+
+    def mean(self, params):
+        """Return the intercepts, of regressions on nothing else."""
+        if self.order or len(self.exog):
+            raise TypeError(
+                "Regression has no means of its own without values of the regressors, "
+                "and does not fill holes"
+            )
+        return params.coefficients[..., 0] * np.ones(params.coefficients.shape[:2])
+
+    def draw(self, X, states, params, rng):
+        """Return rows with draws, of regressions on nothing else."""
+        self.mean(params)
+        return super().draw(X, states, params, rng)
+
+    def n_parameters(self, K, d, params=None):
+        """Return the number of coefficients and variances."""
+        responses, others = self._columns(d)
+        m, q = len(responses), len(others) + int(self.fit_intercept)
+        return K * m * q + (K if self.switching_variance else 1) * m
+
+    def marginal(self, params, columns):
+        """Return the regressions of some responses, on nothing else."""
+        if self.order or len(self.exog):
+            raise TypeError("Regression has a marginal only without regressors")
+        columns = np.asarray(columns)
+        m = params.coefficients.shape[1]
+        return RegressionParams(
+            params.coefficients[:, columns],
+            params.variances[:, columns],
+            np.concatenate([params.centre[columns], params.centre[m:]]),
+        )
+
+
+def _moments(s, K, m, q):
+    """Return masses (K, m) and moments (K, m, 1 + q, 1 + q) of statistics."""
+    parts = s.reshape(K, m, 1 + (1 + q) ** 2)
+    return parts[..., 0], parts[..., 1:].reshape(K, m, 1 + q, 1 + q)

@@ -1,0 +1,189 @@
+"""Markov-switching regressions and autoregressions."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from sktem import HiddenMarkovModel, StochasticEMMixture
+from sktem.emissions import Columns, Mixture, Regression, check_emission
+
+RNG = np.random.default_rng(0)
+LENGTHS = [150, 1, 100, 149]
+N = sum(LENGTHS)
+
+
+ignored = pytest.mark.filterwarnings("ignore")
+
+
+def switching():
+    """Return an autoregression with a regressor, and its states."""
+    rng = np.random.default_rng(1)
+    states, x = np.repeat(rng.integers(2, size=N // 25), 25), rng.normal(size=N)
+    y = np.zeros(N)
+    for t in range(N):
+        past = y[t - 1] if t else 0.0
+        k = states[t]
+        mean = [1.0, -1.0][k] + [0.8, -0.5][k] * past + [2.0, 0.0][k] * x[t]
+        y[t] = mean + [0.5, 1.0][k] * rng.normal()
+    return np.column_stack([x, y]), states
+
+
+X, STATES = switching()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_contract(shared):
+    rows = RNG.normal(size=(60, 3))
+    check_emission(Regression(switching_variance=shared, reg_covar=0.0), rows)
+
+
+def test_densities_and_least_squares_by_state():
+    emission = Regression(order=2, exog=[0], reg_covar=0.0)
+    offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
+    holes = X.copy()
+    holes[20, 1], holes[40, 0] = np.nan, np.nan
+    rows = emission.with_lags(holes, offsets)
+    R = np.eye(2)[STATES]
+    params = emission.start(rows, R)
+    found = emission.log_density(rows, params)
+    used = np.ones(N, bool)
+    for first in offsets[:-1]:
+        used[first : first + 2] = False
+    used[[20, 21, 22, 40]] = False
+    assert (found[~used] == 0).all()
+    at = np.flatnonzero(used)
+    Z = np.column_stack([np.ones(len(at)), X[at, 0], X[at - 1, 1], X[at - 2, 1]])
+    for k in range(2):
+        own = STATES[at] == k
+        expected = np.linalg.lstsq(Z[own], X[at[own], 1], rcond=None)[0]
+        np.testing.assert_allclose(params.coefficients[k, 0], expected, rtol=1e-8)
+        left = X[at, 1] - Z @ expected
+        variance = (left[own] ** 2).mean()
+        assert params.variances[k, 0] == pytest.approx(variance, rel=1e-8)
+        logs = norm.logpdf(left, scale=np.sqrt(variance))
+        np.testing.assert_allclose(found[at, k], logs, rtol=1e-8)
+    far = holes + [3e5, 1e6]
+    far_rows = emission.with_lags(far, offsets)
+    moved = emission.start(far_rows, R)
+    np.testing.assert_allclose(
+        emission.log_density(far_rows, moved), found, rtol=1e-5, atol=1e-5
+    )
+    np.testing.assert_allclose(
+        moved.coefficients[..., 1:], params.coefficients[..., 1:], rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("solver", ["em", "fittem", "saem", "daarem"])
+def test_states_are_found(solver):
+    emission = Regression(order=1, exog=[0])
+    fit = HiddenMarkovModel(2, emission=emission, solver=solver, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit.set_params(max_iter=50).fit(X, lengths=LENGTHS)
+    path = fit.predict(X, lengths=LENGTHS)
+    same = (path == STATES).mean()
+    assert max(same, 1 - same) > 0.97
+    one = fit.emission_params_.coefficients[:, 0, 2].argmax()
+    np.testing.assert_allclose(
+        fit.emission_params_.coefficients[one, 0], [1.0, 2.0, 0.8], atol=0.2
+    )
+    assert fit.n_features_in_ == 2 and np.isfinite(fit.bic(X, lengths=LENGTHS))
+    with pytest.raises(ValueError, match="exog has no distribution"):
+        fit.forecast(X, lengths=LENGTHS)
+    with pytest.raises(TypeError, match="does not fill holes"):
+        fit.impute(X, lengths=LENGTHS)
+
+
+@ignored
+def test_forecasts_follow_the_last_rows():
+    """Draws of an autoregression with one state have its mean and variance."""
+    a, b, steps = 0.7, 0.3, 4
+    y = np.full((50, 1), 5.0)
+    given = {"coefficients": np.array([[[b, a]]]), "variances": np.ones((1, 1))}
+    fit = HiddenMarkovModel(
+        1, emission=Regression(order=1), emission_init=given, start_init=[1.0],
+        transitions_init=[[1.0]], fixed=["start", "transitions", "emission"],
+        max_iter=1, random_state=0,
+    ).fit(y)  # fmt: skip
+    draws = fit.forecast(y, steps, n_draws=4000).draws[:, 0, :, 0]
+    mean, variance = 5.0, 0.0
+    for k in range(steps):
+        mean, variance = b + a * mean, 1.0 + a**2 * variance
+        error = np.sqrt(variance / 4000)
+        assert abs(draws[:, k].mean() - mean) < 5 * error
+        assert abs(draws[:, k].var() / variance - 1) < 5 * np.sqrt(2 / 4000)
+    rows, _ = fit.sample(3000)
+    lagged = np.corrcoef(rows[:-1, 0], rows[1:, 0])[0, 1]
+    assert abs(lagged - a) < 5 * np.sqrt((1 - a**2) / 3000)
+
+
+PEERS = ["switching mean", "switching regression", "switching variance", "lags"]
+
+
+@pytest.mark.parametrize("name", PEERS)
+@ignored
+def test_statsmodels(name):
+    """The likelihood at its optimum is ours, and our optimum is not below."""
+    api = pytest.importorskip("statsmodels.api")
+    macro = api.datasets.macrodata.load_pandas().data
+    funds = macro["tbilrate"].to_numpy()
+    output = 100 * np.diff(np.log(macro["realgdp"].to_numpy()))
+    returns = macro["infl"].to_numpy()
+    regression, autoregression = api.tsa.MarkovRegression, api.tsa.MarkovAutoregression
+    emission = Regression(exog=[1], switching_variance=False, reg_covar=0.0)
+    if name == "switching mean":
+        emission.set_params(exog=[])
+        rows, peer = funds[:, None], regression(funds, 2)
+    elif name == "switching regression":
+        rows = np.column_stack([funds[1:], funds[:-1]])
+        peer = regression(rows[:, 0], 2, exog=rows[:, 1])
+    elif name == "switching variance":
+        emission.set_params(switching_variance=True)
+        rows = np.column_stack([returns[1:], returns[:-1]])
+        peer = regression(rows[:, 0], 2, exog=rows[:, 1], switching_variance=True)
+    else:
+        emission.set_params(exog=[], order=2, fit_intercept=False)
+        rows = output[:, None]
+        peer = autoregression(output, 2, order=2, trend="n", switching_ar=True)
+    found = peer.fit(disp=0)
+    values = dict(zip(peer.param_names, found.params, strict=True))
+    names = ["const", "x1", "ar.L1", "ar.L2"]
+    coefficients = [
+        [[values[f"{one}[{k}]"] for one in names if f"{one}[{k}]" in values]]
+        for k in range(2)
+    ]
+    variances = [[values.get(f"sigma2[{k}]", values.get("sigma2"))] for k in range(2)]
+    transitions = found.regime_transition[:, :, 0].T
+    given = {
+        "start_init": peer.initial_probabilities(found.params),
+        "transitions_init": transitions / transitions.sum(axis=1, keepdims=True),
+        "emission_init": {"coefficients": coefficients, "variances": variances},
+    }
+    fixed = ["start", "transitions", "emission"]
+    there = HiddenMarkovModel(2, emission=emission, fixed=fixed, max_iter=1, **given)
+    value = there.fit(rows).score_samples(rows)[0]
+    assert value == pytest.approx(found.llf, abs=1e-6)
+    ours = HiddenMarkovModel(2, emission=emission, random_state=0).fit(rows)
+    assert ours.score_samples(rows)[0] > found.llf - 1e-6
+
+
+def test_errors():
+    rows = np.zeros((20, 2)) + np.arange(20)[:, None]
+    for options, match in [
+        ({"exog": [2]}, "different columns from 0 to 1"),
+        ({"exog": [0, 1]}, "not in exog"),
+        ({"order": -1}, "order of Regression"),
+        ({"fit_intercept": False}, "needs an intercept"),
+    ]:
+        with pytest.raises(ValueError, match=match):
+            HiddenMarkovModel(2, emission=Regression(**options)).fit(rows)
+    lagged = Regression(order=1)
+    with pytest.raises(ValueError, match="do not depend on rows before"):
+        HiddenMarkovModel(2, emission=lagged).partial_fit(rows, continues=True)
+    for emission in (Mixture(lagged), Columns([("a", lagged, [0, 1])])):
+        with pytest.raises(ValueError, match="cannot depend on rows before"):
+            HiddenMarkovModel(2, emission=emission).fit(rows)
+    with pytest.raises(ValueError, match="rows of a mixture have no order"):
+        StochasticEMMixture(2, emission=lagged).fit(rows)
