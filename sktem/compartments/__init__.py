@@ -12,6 +12,7 @@ _PUBLIC = {
     "ODE": "sktem.compartments.ode",
     "OneCompartment": "sktem.compartments.mammillary",
     "Records": "sktem.compartments.records",
+    "Reparametrized": "sktem.compartments.reparametrized",
     "ThreeCompartment": "sktem.compartments.mammillary",
     "TwoCompartment": "sktem.compartments.mammillary",
     "read_nonmem": "sktem.compartments.records",
@@ -28,5 +29,6 @@ if TYPE_CHECKING:
     from sktem.compartments.ode import ODE as ODE
     from sktem.compartments.records import Records as Records
     from sktem.compartments.records import read_nonmem as read_nonmem
+    from sktem.compartments.reparametrized import Reparametrized as Reparametrized
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

@@ -135,7 +135,7 @@ class MixedEffectsDesign(NamedTuple):
     held_residual: tuple[int, ...] = ()
     covariate_names: tuple[str, ...] = ("intercept",)
     row_covariate_names: tuple[str, ...] = ()
-    residual_names: tuple[str, str] = ("a", "b")
+    residual_names: tuple[str, ...] = ("a", "b")
     given_effects: tuple[tuple[str, str, float], ...] = ()
     occasions: Occasions | None = None
 

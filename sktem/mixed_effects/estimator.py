@@ -30,7 +30,7 @@ from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_records import as_records, given_records
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
 from sktem.mixed_effects.problem import Problem
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
@@ -118,13 +118,18 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         effects without covariances ("omega2_CL"), and "a" and "b" of the residual
         error, which need a value ("residual_a" and "residual_b" where a parameter of
         the model is called "a" or "b").
-    residual_error : {"constant", "proportional", "combined", "exponential"}, \
-default="constant"
-        Standard deviation ``a``, ``b |f|``, ``sqrt(a^2 + b^2 f^2)``, or ``a`` on the
-        logarithm of y. Not used with ``log_density``.
+    residual_error : str or dict of str, default="constant"
+        Standard deviation of y: ``a`` ("constant" or "additive"), ``b |f|``
+        ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"),
+        ``a + b |f|`` ("linear" or "combined1"), ``b |f|^c`` ("power"), or ``a`` on the
+        logarithm of y ("exponential" or "log-additive"). For records with several
+        endpoints a dict by their CMT, such as ``{2: "proportional", 3: "constant"}``;
+        the names of its parameters end in the CMT ("b_2"). Not used with
+        ``log_density``.
     log_density : callable or None, default=None
         ``log_density(psi, X, y)``, the log-density (or log-probability) of each row,
-        in place of the residual error.
+        in place of the residual error; ``log_density(psi, X, y, f)`` for a model of
+        :mod:`sktem.compartments`, f being its predictions.
     gradient : callable or None, default=None
         ``gradient(psi, X)``, a dict with the derivatives of the model by the
         parameters, for the samplers "mala" and "ula"; None means finite differences.
@@ -314,7 +319,7 @@ default="constant"
 
     def _check(self):
         if self.log_density is None:
-            check_choice("residual_error", self.residual_error, RESIDUAL_ERRORS)
+            residual_error_of(self.residual_error)
             if self.model is None:
                 raise ValueError("model=None needs log_density")
         elif not callable(self.log_density):

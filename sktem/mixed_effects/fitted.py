@@ -267,7 +267,7 @@ class FittedMixedEffects:
         """Draw observations given the latents."""
         f = self.model.predict_rows(rows, Z, self.params.numeric)
         g = self.model.residual_scale(rows, f, self.params)
-        return self.model.error.draw(f, g, rng.standard_normal(len(f)))
+        return self.model.error.on(rows).draw(f, g, rng.standard_normal(len(f)))
 
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""

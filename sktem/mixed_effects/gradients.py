@@ -17,7 +17,7 @@ def supplied_gradient(model, X, Z, params):
         f = model._function(psi, X)
         slopes = model.gradient(psi, X.columns)
         sigma = model._sigma_rows(X, params.sigma, params.numeric)
-        outer = model.error.slope(X.y, f, sigma, model.least_prediction)
+        outer = model.error.on(X).slope(X.y, f, sigma, model.least_prediction)
         found = np.empty_like(Z)
         for j, p in enumerate(design.latents[design.tied]):
             transform = TRANSFORMS[design.transforms[p]]

@@ -21,7 +21,7 @@ from sktem.mixed_effects.design import (
     effect_name,
 )
 from sktem.mixed_effects.occasions import numbered, occasions_of
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
@@ -174,10 +174,10 @@ def _by_name(value, names, known, what):
     return chosen
 
 
-def _residual_names(names):
-    """Return names of a and b of the residual error that no parameter has."""
+def _residual_names(names, error):
+    """Return names of the parameters of the residual error that no other has."""
     found = []
-    for name in "ab":
+    for name in ("a", "b") if error is None else error.slots:
         while name in names:
             name = f"residual_{name}"
         found.append(name)
@@ -260,8 +260,8 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     )
     error = None
     if estimator.log_density is None:
-        error = RESIDUAL_ERRORS[estimator.residual_error]
-    residual_names = _residual_names(parameter_names)
+        error = residual_error_of(estimator.residual_error)
+    residual_names = _residual_names(parameter_names, error)
     residual = {residual_names[j]: j for j in (() if error is None else error.indices)}
     occasion_column, occasions = occasions_of(
         estimator, columns, tuple(parameter_names), lambda j: _title(j, names)

@@ -269,11 +269,14 @@ class NonlinearMixedEffectsModel(LatentModel):
         with np.errstate(all="ignore"):
             if self.log_density is not None:
                 psi = self.individual_parameters(X, Z, numeric)
-                values = np.asarray(self.log_density(psi, X.columns, X.y), dtype=float)
+                given = [psi, X.columns, X.y]
+                if X.events is not None:
+                    given.append(self.predict_rows(X, Z, numeric))
+                values = np.asarray(self.log_density(*given), dtype=float)
             else:
                 f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
-                values = self.error.log_likelihood(
+                values = self.error.on(X).log_likelihood(
                     X.y, f, sigma, self.least_prediction, X.censored
                 )
         return np.where(np.isnan(values), -np.inf, values)
@@ -296,14 +299,14 @@ class NonlinearMixedEffectsModel(LatentModel):
             Standard deviations, of the logarithm for the exponential error.
         """
         sigma = self._sigma_rows(X, params.sigma, params.numeric)
-        return self.error.standard_deviation(f, sigma, self.least_prediction)
+        return self.error.on(X).standard_deviation(f, sigma, self.least_prediction)
 
     def _compiled(self, X, params):
         """Return (kernels, model, rows) for the compiled code, None without."""
         library = isinstance(self.structure, StructuralModel)
         by_row = any(entry.kind == "row" for entry in self.design.numeric)
         by_row |= self.design.occasions is not None
-        if not library or by_row or self.error is None:
+        if not library or by_row or self.error is None or self.error.code is None:
             return None
         from sktem.mixed_effects.kernels import subjects
 

@@ -85,7 +85,7 @@ class PooledRegression:
         if model.error is None or not model.error.relative:
             return np.ones(len(y))
         positive = (y > 0).all() and self._function(self.vector()).min(initial=1.0) > 0
-        return model.error.weights(y, bool(positive))
+        return model.error.on(self.rows).weights(y, bool(positive))
 
     def vector(self, params=None):
         """Return the vector of given parameters, by default of the start."""

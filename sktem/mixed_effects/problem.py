@@ -19,7 +19,7 @@ from sktem.mixed_effects.layout import (
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
 from sktem.mixed_effects.occasions import numbered
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS, least_prediction
+from sktem.mixed_effects.residual_errors import least_prediction, residual_error_of
 from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
     PassedOver,
@@ -243,7 +243,7 @@ def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
     """Return the model with a start."""
     error = None
     if estimator.log_density is None:
-        error = RESIDUAL_ERRORS[estimator.residual_error]
+        error = residual_error_of(estimator.residual_error)
     return NonlinearMixedEffectsModel(
         structure,
         layout.design,
@@ -252,7 +252,9 @@ def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
         log_density=estimator.log_density,
         gradient=estimator.gradient,
         annealing=annealing,
-        residual_floors=np.full(2, 1e-6) if error is None else error.floors(rows.y),
+        residual_floors=np.full(2, 1e-6)
+        if error is None
+        else error.on(rows).floors(rows.y),
         least_prediction=least_prediction(rows.y),
         n_jobs=estimator.n_jobs,
     )
@@ -275,7 +277,7 @@ def _check_given(estimator, layout):
                 f"without a fit omega_start must have the variances of {missing}"
             )
     if estimator.log_density is None:
-        indices = RESIDUAL_ERRORS[estimator.residual_error].indices
+        indices = residual_error_of(estimator.residual_error).indices
         missing = [
             design.residual_names[j] for j in indices if j not in layout.residual
         ]

@@ -1,19 +1,27 @@
 """Residual errors: how observations scatter about the prediction.
 
-One class for each, and its twin in ``kernels/structural.py``, which knows it by its
-code. A new residual error is a class and a line of the table here, and its two formulas
-there.
+One class for each; those with a code have a twin in ``kernels/structural.py``, which
+knows it by that.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr
 
-__all__ = ["RESIDUAL_ERRORS", "ResidualError", "least_prediction"]
+from sktem.choices import check_choice
+
+__all__ = [
+    "RESIDUAL_ERRORS",
+    "EndpointError",
+    "ResidualError",
+    "least_prediction",
+    "residual_error_of",
+]
 
 #: Predictions nearer to zero than this have the scatter of one of this size, so that a
 #: proportional error does not make them exact; a share of the median size of y.
@@ -35,10 +43,12 @@ class ResidualError(ABC):
 
     Attributes
     ----------
-    code : int
-        Code of its compiled twin.
+    code : int or None
+        Code of its compiled twin, if it has one.
+    slots : tuple of str
+        Names of the entries of ``sigma``.
     names : tuple of str
-        Which of a and b it has.
+        Which of these it has.
     closed_form : int or None
         Index of the parameter whose M-step is the root of the mean of ``square``, if
         there is one. Without, its parameters take Newton steps on their logarithms.
@@ -48,8 +58,9 @@ class ResidualError(ABC):
         Whether the errors are those of the logarithm of the observations.
     """
 
-    code: ClassVar[int]
-    names: ClassVar[tuple[str, ...]]
+    code: ClassVar[int | None] = None
+    slots: tuple[str, ...] = ("a", "b")
+    names: tuple[str, ...]
     closed_form: ClassVar[int | None] = None
     relative: ClassVar[bool] = True
     on_logarithms: ClassVar[bool] = False
@@ -57,7 +68,11 @@ class ResidualError(ABC):
     @property
     def indices(self) -> tuple[int, ...]:
         """Indices of its parameters in ``sigma``."""
-        return tuple("ab".index(name) for name in self.names)
+        return tuple(self.slots.index(name) for name in self.names)
+
+    def on(self, rows) -> ResidualError:
+        """Return the error of some rows."""
+        return self
 
     @abstractmethod
     def standard_deviation(self, f, sigma, least: float):
@@ -92,9 +107,9 @@ class ResidualError(ABC):
         below = self.log_density(y, f - step, sigma, least)
         return (above - below) / (2 * step)
 
-    @abstractmethod
     def square(self, y, f, least: float):
         """Return squares whose mean is that of the closed-form parameter, else 0."""
+        return np.zeros_like(y)
 
     @abstractmethod
     def start(self, y, f):
@@ -170,18 +185,14 @@ class ProportionalError(ResidualError):
         return np.full(2, 1e-5)
 
 
-class CombinedError(ResidualError):
-    """Standard deviation sqrt(a^2 + b^2 f^2)."""
+class LinearError(ResidualError):
+    """Standard deviation a + b |f|."""
 
-    code, names = 2, ("a", "b")
+    names = ("a", "b")
 
     def standard_deviation(self, f, sigma, least):
-        """Return the root of a^2 + b^2 f^2."""
-        return np.sqrt(sigma[0] ** 2 + (sigma[1] * f) ** 2)
-
-    def square(self, y, f, least):
-        """Return zeros."""
-        return np.zeros_like(y)
+        """Return a + b |f|."""
+        return sigma[0] + sigma[1] * np.abs(f)
 
     def start(self, y, f):
         """Return start values as shares of those of each alone."""
@@ -192,6 +203,34 @@ class CombinedError(ResidualError):
         if positive:
             return 1 / (y + np.sqrt(np.mean(y**2)))
         return super().weights(y, positive)
+
+
+class CombinedError(LinearError):
+    """Standard deviation sqrt(a^2 + b^2 f^2)."""
+
+    code = 2
+
+    def standard_deviation(self, f, sigma, least):
+        """Return the root of a^2 + b^2 f^2."""
+        return np.sqrt(sigma[0] ** 2 + (sigma[1] * f) ** 2)
+
+
+class PowerError(ResidualError):
+    """Standard deviation b |f| ** c."""
+
+    slots = names = ("b", "c")
+
+    def standard_deviation(self, f, sigma, least):
+        """Return b |f| ** c."""
+        return sigma[0] * np.maximum(np.abs(f), least) ** sigma[1]
+
+    def start(self, y, f):
+        """Return a proportional error."""
+        return np.array([_share(y, f), 1.0])
+
+    def floors(self, y):
+        """Return a least share, and nearly no dependence on the prediction."""
+        return np.array([1e-5, 1e-3])
 
 
 class ExponentialError(ResidualError):
@@ -248,10 +287,143 @@ def _share(y, f):
     return float(np.clip(np.sqrt(np.mean(np.minimum(relative, 1.0) ** 2)), 1e-3, 1.0))
 
 
+#: Other names of residual errors, those of other programs.
+ALIASES = {
+    "additive": "constant",
+    "combined1": "linear",
+    "combined2": "combined",
+    "log-additive": "exponential",
+}
 #: Residual errors by name.
 RESIDUAL_ERRORS: dict[str, ResidualError] = {
     "constant": ConstantError(),
     "proportional": ProportionalError(),
     "combined": CombinedError(),
+    "linear": LinearError(),
+    "power": PowerError(),
     "exponential": ExponentialError(),
 }
+
+
+class EndpointError(ResidualError):
+    """An error for each kind of observation.
+
+    Parameters
+    ----------
+    errors : dict of ResidualError
+        Errors by the number of their kind.
+    kinds : ndarray of int of shape (n_rows,) or None, default=None
+        Kind of each row; None before there are rows.
+    """
+
+    def __init__(self, errors, kinds=None):
+        self.errors, self.kinds = dict(errors), kinds
+        self.slots = tuple(
+            f"{slot}_{kind}" for kind, one in self.errors.items() for slot in one.slots
+        )
+        self.names = tuple(
+            f"{name}_{kind}" for kind, one in self.errors.items() for name in one.names
+        )
+
+    def on(self, rows):
+        """Return the error of some rows."""
+        return EndpointError(self.errors, rows.kinds)
+
+    def check(self, rows):
+        """Raise an error if a row has another kind."""
+        if rows.kinds is None:
+            raise ValueError(
+                "residual_error by CMT is for records of a compartment model"
+            )
+        if unknown := sorted(set(rows.kinds.tolist()) - set(self.errors)):
+            raise ValueError(
+                f"residual_error must have the kinds of all observations: CMT is "
+                f"{unknown[0]} in some, and the dict has {list(self.errors)}"
+            )
+
+    def _parts(self):
+        """Yield the error, the rows and the entries of ``sigma`` of each kind."""
+        start = 0
+        for kind, one in self.errors.items():
+            stop = start + len(one.slots)
+            yield one, np.flatnonzero(self.kinds == kind), slice(start, stop)
+            start = stop
+
+    def _each(self, method, arrays, sigma, *others):
+        """Return what the errors make of their rows of arrays."""
+        found = np.full(np.shape(arrays[0]), np.nan)
+        for one, rows, own in self._parts():
+            if len(rows):
+                parts = [None if a is None else a[rows] for a in arrays]
+                entries = [v[rows] if np.ndim(v) else v for v in sigma[own]]
+                found[rows] = getattr(one, method)(*parts, entries, *others)
+        return found
+
+    def standard_deviation(self, f, sigma, least):
+        """Return the standard deviations, of logarithms for errors of these."""
+        return self._each("standard_deviation", [f], sigma, least)
+
+    def log_density(self, y, f, sigma, least):
+        """Return log-densities."""
+        return self._each("log_density", [y, f], sigma, least)
+
+    def log_probability(self, y, f, sigma, least, side):
+        """Return log-probabilities of bounds."""
+        found = np.full(len(y), np.nan)
+        for one, rows, own in self._parts():
+            entries = [v[rows] if np.ndim(v) else v for v in sigma[own]]
+            found[rows] = one.log_probability(
+                y[rows], f[rows], entries, least, side[rows]
+            )
+        return found
+
+    def start(self, y, f):
+        """Return starting values of all."""
+        return np.concatenate([
+            one.start(y[rows], f[rows]) if len(rows) else np.ones(len(one.slots))
+            for one, rows, _ in self._parts()
+        ])  # fmt: skip
+
+    def weights(self, y, positive):
+        """Return weights by which kinds of other sizes count alike."""
+        found = np.ones(len(y))
+        for one, rows, _ in self._parts():
+            if len(rows):
+                spread = float(np.std(y[rows])) or 1.0
+                own = one.weights(y[rows], False) if one.relative else 1 / spread
+                found[rows] = own
+        return found
+
+    def floors(self, y):
+        """Return least values of all."""
+        return np.concatenate([
+            one.floors(y[rows]) if len(rows) else np.full(len(one.slots), 1e-6)
+            for one, rows, _ in self._parts()
+        ])  # fmt: skip
+
+    def allows(self, y, f):
+        """Return whether such observations and predictions are possible."""
+        return all(one.allows(y[rows], f[rows]) for one, rows, _ in self._parts())
+
+    def draw(self, f, g, normal):
+        """Return observations, NaN for kinds that have no error."""
+        found = np.full(len(f), np.nan)
+        for one, rows, _ in self._parts():
+            found[rows] = one.draw(f[rows], g[rows], normal[rows])
+        return found
+
+
+def residual_error_of(given) -> ResidualError:
+    """Return the residual error of a name, or of a dict of names by kind."""
+    if isinstance(given, dict):
+        if not given or not all(isinstance(kind, Integral) for kind in given):
+            raise ValueError(
+                "residual_error must have a name for each CMT of an observation, such "
+                f'as {{1: "proportional", 2: "constant"}}, got {given!r}'
+            )
+        return EndpointError(
+            {int(kind): residual_error_of(name) for kind, name in given.items()}
+        )
+    known = [*RESIDUAL_ERRORS, *ALIASES]
+    check_choice("residual_error", given, known)
+    return RESIDUAL_ERRORS[ALIASES.get(given, given)]

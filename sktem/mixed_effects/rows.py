@@ -90,6 +90,8 @@ class GroupedRows(Sequences):
     shared: ClassVar[tuple[str, ...]] = ("names",)
     #: Records of doses, where the model has them.
     events: SubjectRecords | None = None
+    #: CMT of each observation.
+    kinds: np.ndarray | None = None
     #: 1 where an observation is a bound from above, -1 from below, 0 for a value.
     censored: np.ndarray | None = None
 
@@ -172,9 +174,11 @@ class DosedRows(GroupedRows):
         All records of the subjects, in the order of which the observations are.
     censored : ndarray of shape (n_rows,) or None, default=None
         1 where y is a bound of the observation from above, -1 from below.
+    kinds : ndarray of int of shape (n_rows,) or None, default=None
+        CMT of each observation.
     """
 
-    by_row: ClassVar[tuple[str, ...]] = (*GroupedRows.by_row, "censored")
+    by_row: ClassVar[tuple[str, ...]] = (*GroupedRows.by_row, "censored", "kinds")
     by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
 
     def __init__(
@@ -188,12 +192,14 @@ class DosedRows(GroupedRows):
         occasions=None,
         events=None,
         censored=None,
+        kinds=None,
     ):
         super().__init__(
             inputs, y, offsets, covariates, row_covariates, names, occasions
         )
         self.events = events
         self.censored = censored
+        self.kinds = kinds
 
     @classmethod
     def of(cls, records, rows) -> DosedRows:
@@ -211,4 +217,5 @@ class DosedRows(GroupedRows):
             None if rows.occasions is None else rows.occasions[kept],
             SubjectRecords(records, rows),
             censored if censored.any() else None,
+            np.maximum(records["CMT"][kept].astype(np.int64), 1),
         )

@@ -14,7 +14,7 @@ from sktem.mixed_effects.pooled import (
     is_near,
     optima,
 )
-from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
+from sktem.mixed_effects.residual_errors import EndpointError, residual_error_of
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS
 
@@ -144,7 +144,10 @@ def _starting_variances(omega_start, design, phi):
 
 def _starting_error(estimator, starts, design, rows, structure):
     """Return a and b from the residuals at the user's start, after checking it."""
-    error = RESIDUAL_ERRORS[estimator.residual_error]
+    error = residual_error_of(estimator.residual_error)
+    if isinstance(error, EndpointError):
+        error.check(rows)
+    error = error.on(rows)
     psi = {name: np.full(len(rows.y), float(starts[name])) for name in design.names}
     with np.errstate(all="ignore"):
         if rows.events is not None:
@@ -257,9 +260,9 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
         return Start(params, numeric, wide)
     means = model.prior_moments(rows, params)[0]
     f = model.predict_rows(rows, means, params.numeric)
-    if not np.isfinite(f).all() or not model.error.allows(rows.y, f):
+    if not np.isfinite(f).all() or not model.error.on(rows).allows(rows.y, f):
         return Start(params, numeric, wide)  # rows that the regression has not seen
-    sigma = model.error.start(rows.y, f)
+    sigma = model.error.on(rows).start(rows.y, f)
     held = list(design.held_residual)
     sigma[held] = params.sigma[held]
     values = params.numeric.copy()

@@ -54,7 +54,8 @@ def unusual(problem, state):
         )
     elif len(at_floor):
         which = vector.which_residual[at_floor[0]]
-        simpler = ("proportional", "constant")[which]
+        letter = design.residual_names[which].removeprefix("residual_")[0]
+        simpler = {"a": "proportional"}.get(letter, "constant")
         messages.append(
             f"The residual parameter {design.residual_names[which]!r} is at its lower "
             "bound: the data do not ask for it. Pass "

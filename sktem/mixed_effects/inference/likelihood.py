@@ -10,6 +10,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     single_point,
 )
 from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
+from sktem.mixed_effects.residual_errors import EndpointError
 
 __all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
 
@@ -55,6 +56,8 @@ def linearized(fitted, params):
     """Return linearized log-likelihoods of the subjects, about the same modes."""
     if fitted.model.error is None:
         raise ValueError("log_density has no residual error to linearize with")
+    if isinstance(fitted.model.error, EndpointError):
+        raise ValueError("several endpoints have no linearized likelihood")
     if getattr(fitted.rows, "censored", None) is not None:
         raise ValueError("censored observations have no linearized likelihood")
     return linearized_log_likelihood(

@@ -1,0 +1,109 @@
+"""Compartment models with other parameters, and with covariates in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+
+from sktem.choices import did_you_mean
+from sktem.compartments.models import CompartmentModel
+from sktem.compartments.records import Records, read_nonmem
+
+__all__ = ["Reparametrized"]
+
+
+class Reparametrized(CompartmentModel):
+    """A compartment model whose parameters are functions of others and of covariates.
+
+    Parameters
+    ----------
+    model : CompartmentModel
+        The model.
+    function : callable
+        ``function(p, records)`` returns the parameters of the model, and of doses, as a
+        dict of arrays or numbers. ``p.CL`` has one value for each record, and
+        ``records["WT"]`` is a column.
+    parameters : sequence of str
+        Names of the new parameters.
+
+    Attributes
+    ----------
+    parameters : tuple of str
+        Names of the parameters.
+
+    Examples
+    --------
+    >>> from sktem.compartments import OneCompartment, Reparametrized
+    >>> model = Reparametrized(
+    ...     OneCompartment(),
+    ...     lambda p, r: {"CL": (p.TH1 + p.TH2 * (r["CRCL"] - 90)) * p.FREE, "V": p.V},
+    ...     parameters=["TH1", "TH2", "V", "FREE"],
+    ... )
+    >>> records = {"ID": [1, 1], "TIME": [0, 1], "AMT": [100, 0], "CRCL": [80, 80]}
+    >>> psi = {"TH1": 5.0, "TH2": 0.05, "V": 50.0, "FREE": 1.0}
+    >>> model.predict(records, psi).round(3)
+    array([2.   , 1.828])
+    """
+
+    def __init__(self, model: CompartmentModel, function: Callable, *, parameters):
+        if not isinstance(model, CompartmentModel):
+            raise TypeError(f"model must be a model of compartments, got {model!r}")
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {function!r}")
+        self.model = model
+        self.function = function
+        self.parameters = tuple(parameters)
+
+    def __repr__(self):
+        """Return the model and the names."""
+        return f"Reparametrized({self.model!r}, parameters={list(self.parameters)})"
+
+    def check_names(self, names) -> None:
+        """Raise an error unless parameters have these names."""
+        names = list(names)
+        for name in names:
+            if name not in self.parameters:
+                raise ValueError(
+                    f"{self!r} has the parameters {list(self.parameters)}, got "
+                    f"{name!r}{did_you_mean(name, self.parameters)}"
+                )
+        if missing := [name for name in self.parameters if name not in names]:
+            raise ValueError(f"{self!r} needs the parameters {missing} too")
+
+    def _own(self, records: Records, parameters):
+        """Return the parameters of the model that others stand for."""
+        self.check_names(parameters)
+        n, of_record = len(records), records.subject_of_record
+        values = {}
+        for name, value in parameters.items():
+            array = np.asarray(value, dtype=float)
+            if array.shape not in {(), (n,), (records.n_subjects,)}:
+                raise ValueError(
+                    f"parameter {name!r} must be a number or have one value for each "
+                    f"of the {records.n_subjects} subjects or the {n} records, got the "
+                    f"shape {array.shape}"
+                )
+            if array.shape == (records.n_subjects,) and array.shape != (n,):
+                array = array[of_record]
+            values[name] = np.broadcast_to(array, (n,))
+        return self.function(SimpleNamespace(**values), records)
+
+    def predict(self, records, parameters) -> np.ndarray:
+        """Return the prediction at each record, as :meth:`OneCompartment.predict`."""
+        records = read_nonmem(records)
+        return self.model.predict(records, self._own(records, parameters))
+
+    def amounts(self, records, parameters) -> np.ndarray:
+        """Return the amounts at each record, as :meth:`OneCompartment.amounts`."""
+        records = read_nonmem(records)
+        return self.model.amounts(records, self._own(records, parameters))
+
+    def _amounts(self, records, steps, psi):
+        """Return the amounts of the model."""
+        return self.model._amounts(records, steps, psi)
+
+    def _observed(self, records, amounts, psi):
+        """Return what the model predicts."""
+        return self.model._observed(records, amounts, psi)

@@ -1,0 +1,149 @@
+"""Several kinds of observations, further residual errors, and other parameters."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, Reparametrized, read_nonmem
+from sktem.mixed_effects.residual_errors import residual_error_of
+
+
+def effect(**settings):
+    return NonlinearMixedEffectsRegressor(
+        OneCompartment(response="effect"),
+        parameters={"CL": 2.0, "V": 20.0, "KE0": 0.5},
+        omega=["CL"],
+        random_state=0,
+        **settings,
+    )
+
+
+def test_effect_compartment_reaches_the_maximum(shared_data):
+    data = read_nonmem(shared_data("pk/pkpd_nonmem.csv.gz"))
+    found = effect(residual_error={1: "proportional", 2: "additive"}).fit(data)
+    assert found.converged_
+    constant = data.observed.sum() * np.log(2 * np.pi)
+    value = -2 * found.log_likelihood() - constant
+    assert value == pytest.approx(-60.1249, abs=1e-3)
+    wanted = {"b_1": 0.095868, "a_2": 0.53746}
+    assert found.residual_error_ == pytest.approx(wanted, rel=1e-3)
+    assert set(wanted) < set(found.standard_errors())
+    # A simulated effect has the additive error, a concentration the proportional one.
+    many = np.array([found.simulate(data, random_state=k) for k in range(400)])
+    late = data.observed & (data["CMT"] == 2) & (data["TIME"] == data["TIME"].max())
+    assert np.isnan(many[:, ~data.observed]).all()
+    assert many[:, late].std() >= 0.9 * wanted["a_2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sigma", "deviation"),
+    [
+        ("combined1", (0.3, 0.2), lambda f: 0.3 + 0.2 * f),
+        ("combined2", (0.3, 0.2), lambda f: np.hypot(0.3, 0.2 * f)),
+        ("power", (0.3, 0.7), lambda f: 0.3 * f**0.7),
+        ("additive", (0.3, 0.0), lambda f: 0.3 * np.ones_like(f)),
+    ],
+)
+def test_log_densities(name, sigma, deviation):
+    f, y = np.array([0.5, 2.0, 9.0]), np.array([0.6, 1.0, 12.0])
+    error = residual_error_of(name)
+    np.testing.assert_allclose(
+        error.log_density(y, f, sigma, 1e-9), norm.logpdf(y, f, deviation(f))
+    )
+
+
+@pytest.mark.parametrize("name", ["combined1", "power"])
+def test_errors_of_a_regression(name):
+    # The maximum without random effects, by the scores of the likelihood.
+    rng = np.random.default_rng(0)
+    x = rng.uniform(1, 10, 400)
+    y = 1 + 2 * x + residual_error_of(name).standard_deviation(
+        1 + 2 * x, (0.3, 0.6 if name == "power" else 0.05), 1e-9
+    ) * rng.standard_normal(400)
+    fit = NonlinearMixedEffectsRegressor(
+        "linear",
+        parameters={"intercept": 1.0, "slope": 1.0},
+        transforms="normal",
+        omega=[],
+        residual_error=name,
+        random_state=0,
+    ).fit(x[:, None], y)
+    psi = list(fit.population_parameters_.values())
+    theta = np.array(psi + list(fit.residual_error_.values()))
+
+    def value(theta):
+        f = theta[0] + theta[1] * x
+        error = residual_error_of(name)
+        return error.log_density(y, f, theta[2:], 1e-9).sum()
+
+    steps = 1e-4 * np.diag(theta)
+    slope = [(value(theta + s) - value(theta - s)) / 2e-4 for s in steps]
+    assert np.abs(slope).max() < 0.5  # per relative change, of log-likelihoods
+    assert fit.log_likelihood() == pytest.approx(value(theta), abs=1e-6)
+
+
+def test_parameters_as_functions_of_covariates(shared_data):
+    data = read_nonmem(shared_data("pk/covmuref_additive.csv.gz"))
+    model = Reparametrized(
+        OneCompartment(),
+        lambda p, r: {"CL": (p.TH1 + p.TH2 * (r["CRCL"] - 90)) * p.FREE, "V": p.V},
+        parameters=["TH1", "TH2", "V", "FREE"],
+    )
+    population = NonlinearMixedEffectsRegressor(
+        model,
+        parameters={"TH1": 4.9169, "TH2": 0.041774, "V": 48.08, "FREE": 1.0},
+        omega=["V", "FREE"],
+        omega_start={"V": 0.036039, "FREE": 0.040096},
+        residual_error="proportional",
+        fixed={"b": 0.099217},
+    )
+    value = population._as_given(data).log_likelihood()[0]
+    constant = data.observed.sum() * np.log(2 * np.pi)
+    assert -2 * value - constant == pytest.approx(-1178.4350, abs=1e-3)
+
+
+def test_a_log_density_with_predictions():
+    rng = np.random.default_rng(0)
+    n, times = 20, np.array([0.0, 1, 2, 4, 8])
+    table = {
+        "ID": np.repeat(np.arange(n), 5),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
+    }
+    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
+    f = OneCompartment().predict(table, psi)
+    table["DV"] = f + 0.3 * rng.standard_normal(5 * n)
+    settings = {
+        "parameters": {"CL": 2.0, "V": 20.0}, "omega": ["CL"], "random_state": 0,
+    }  # fmt: skip
+    plain = NonlinearMixedEffectsRegressor(OneCompartment(), **settings)
+    plain.fit(read_nonmem(table))
+    a = plain.residual_error_["a"]
+    own = NonlinearMixedEffectsRegressor(
+        OneCompartment(), log_density=lambda p, X, y, f: norm.logpdf(y, f, a),
+        **settings,
+    )  # fmt: skip
+    own.fit(read_nonmem(table))
+    assert own.log_likelihood() == pytest.approx(plain.log_likelihood(), abs=1e-3)
+
+
+def test_wrong_kinds():
+    table = pd.DataFrame(
+        {"ID": [1, 1, 1], "TIME": [0.0, 1, 2], "AMT": [9.0, 0, 0], "DV": [0, 1.0, 1],
+         "CMT": [1, 1, 2]}
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="CMT is 2 in some"):
+        effect(residual_error={1: "constant"}).fit(read_nonmem(table))
+    with pytest.raises(ValueError, match="a name for each CMT"):
+        effect(residual_error={"a": "constant"}).fit(read_nonmem(table))
+    with pytest.raises(ValueError, match="for records of a compartment model"):
+        NonlinearMixedEffectsRegressor(
+            "linear", parameters={"intercept": 1.0, "slope": 1.0}, omega=[],
+            residual_error={1: "constant"},
+        ).fit(np.ones((4, 1)), np.ones(4))  # fmt: skip
+    with pytest.raises(ValueError, match="'FREE'"):
+        Reparametrized(
+            OneCompartment(), lambda p, r: {}, parameters=["CL"]
+        ).check_names(["FREE", "CL"])
