@@ -1,11 +1,12 @@
 """Published fits of pharmacokinetic data against ours.
 
-For each fit of ``../shared/data/pk`` that has a maximum of the likelihood, or estimates at
-which the likelihood is known exactly, ours is computed from a rough start. OFV is -2 log L
-without the constants of Gaussian observations, as NONMEM prints it; its error is what the
-last refinement of the integral has changed. "exact" is the value at the estimates of an
-approximate method, which the maximum may be below; "maximum" is that found by quadrature.
-The largest difference of an estimate of the maximum is in units of its standard error.
+For each fit of ``../shared/data/pk`` that has a maximum of the likelihood, or estimates
+at which the likelihood is known exactly, ours is computed from a rough start. OFV is
+-2 log L without the constants of Gaussian observations, as NONMEM prints it; its error
+is what the last refinement of the integral has changed. "exact" is the value at the
+estimates of an approximate method, which the maximum may be below; "maximum" is that
+found by quadrature. The largest difference of an estimate of the maximum is in units of
+its standard error.
 
 Usage: ``python benchmarks/reference_pk.py [--seed 0] [--only NAME]``
 """
@@ -49,7 +50,7 @@ def warfarin(name="warfarin", **settings):
 def oral(name, absorption, parameters, omega=("CL", "V"), **settings):
     data = records(name)
     return data, {
-        "model": OneCompartment(absorption),
+        "model": OneCompartment(absorption, rtol=1e-7, max_steps=300),
         "parameters": parameters,
         "omega": list(omega),
         "residual_error": "proportional",
@@ -222,7 +223,8 @@ def concentrations_and_events():
             3: lambda A, p: A[2],
             4: lambda A, p: p.H0 * np.exp(p.BETA * A[1] / p.V),
         },
-        rtol=1e-6,
+        rtol=1e-7,
+        max_steps=300,
     )
 
     def log_density(psi, X, y, f):
