@@ -50,7 +50,7 @@ def warfarin(name="warfarin", **settings):
 def oral(name, absorption, parameters, omega=("CL", "V"), **settings):
     data = records(name)
     return data, {
-        "model": OneCompartment(absorption, rtol=1e-7, max_steps=300),
+        "model": OneCompartment(absorption, rtol=1e-6, max_steps=300),
         "parameters": parameters,
         "omega": list(omega),
         "residual_error": "proportional",

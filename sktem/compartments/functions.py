@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 __all__ = ["compiled_rhs", "is_compiled", "pointer_to"]
@@ -27,6 +28,7 @@ def is_compiled(function) -> bool:
     return hasattr(function, "py_func")
 
 
+@cache
 def pointer_to(dispatcher) -> RightHandSide:
     """Return a compiled ``f(t, amounts, psi, result)`` as a function pointer.
 

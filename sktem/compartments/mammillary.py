@@ -117,8 +117,8 @@ class _Mammillary(CompartmentModel):
         return len(self._volumes) + min(self._entry.n_depots, 1)
 
     @property
-    def _is_linear(self) -> bool:
-        """Whether there is a closed form."""
+    def has_closed_form(self) -> bool:
+        """Whether amounts follow without integration of differential equations."""
         closed = self.elimination == "linear" and self._entry.input_kind == 0
         return closed and self._code in (0, 1)
 
@@ -142,7 +142,7 @@ class _Mammillary(CompartmentModel):
         """Return amounts by the closed form, or by integration."""
         n_states = self._entry.n_depots + len(self._volumes) + (self._code > 0)
         amounts = np.empty((len(records), n_states))
-        solver = self._solve_linear if self._is_linear else self._integrate
+        solver = self._solve_linear if self.has_closed_form else self._integrate
         solver(records, steps, psi, amounts)
         return amounts
 

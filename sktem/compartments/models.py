@@ -61,6 +61,11 @@ class CompartmentModel(ABC):
 
     parameters: tuple[str, ...]
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether amounts follow without integration of differential equations."""
+        return False
+
     @abstractmethod
     def _amounts(self, records: Records, steps, psi: Psi) -> np.ndarray:
         """Return the amounts at the records, of shape (n_records, n_states)."""

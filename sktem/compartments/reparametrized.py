@@ -60,6 +60,11 @@ class Reparametrized(CompartmentModel):
         """Return the model and the names."""
         return f"Reparametrized({self.model!r}, parameters={list(self.parameters)})"
 
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether the model has a closed form."""
+        return self.model.has_closed_form
+
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names."""
         names = list(names)

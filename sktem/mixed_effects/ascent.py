@@ -72,7 +72,7 @@ class Resolution(NamedTuple):
     per_subject: int = 300
     in_all: int = 60_000
     least: int = 3
-    most: int = 15
+    most: int = 7
     most_of_one: int = 41
     n_draws: int = 300
 

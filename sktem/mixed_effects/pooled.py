@@ -25,6 +25,8 @@ N_TRIALS, LINEAR = 5, 1e-6
 #: Descents from the best of them, at least and, until two have ended at the lowest
 #: value (up to a share of it), at most; and how near two optima are the same one.
 N_DESCENTS, MOST_DESCENTS, TWICE, SAME = 16, 30, 1e-6, 0.05
+#: Share of the places and descents for models that integrate differential equations.
+COSTLY = 0.2
 #: Rows on which all this is done, at most.
 MOST_ROWS = 3000
 #: Cosine of slopes from which they are alike, and eigenvalue where they are the same.
@@ -78,6 +80,9 @@ class PooledRegression:
             dtype=bool,
         )
         self.weights = self._weights()
+        # A closed form of compartments, or any function of the user's.
+        free = getattr(model.structure, "has_closed_form", True)
+        self.effort = 1.0 if free else COSTLY
 
     def _weights(self):
         """Return inverse sizes of the errors, None for the logarithm of y."""
@@ -255,8 +260,9 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     found = [first]
     places = [] if _is_linear(problem, first) else _places(problem, start)
     values = np.array([problem.value(problem.terms(place)) for place in places])
-    for k in np.argsort(values)[:MOST_DESCENTS]:
-        if not np.isfinite(values[k]) or len(found) > N_DESCENTS and _is_twice(found):
+    most, enough = (int(problem.effort * n) for n in (MOST_DESCENTS, N_DESCENTS))
+    for k in np.argsort(values)[:most]:
+        if not np.isfinite(values[k]) or len(found) > enough and _is_twice(found):
             break
         found.append(problem.descend(places[k], intercepts))
     different: list[Optimum] = []
@@ -318,6 +324,7 @@ def _places(problem, start):
     columns, y = _ranges(problem.rows.inputs.T), problem.rows.y
     low, high, spread = _ranges(y[None])[0]
     count = min(N_PLACES + MORE_PLACES * int(plain.sum()), MOST_PLACES)
+    count = int(problem.effort * count)
     for _ in range(count if problem.is_intercept.any() else 0):
         place = start.copy()
         width = WIDTHS[rng.integers(len(WIDTHS))]

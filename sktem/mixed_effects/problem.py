@@ -29,8 +29,9 @@ from sktem.mixed_effects.start import (
 
 __all__ = ["Problem"]
 
-#: Chains of all subjects together, at least.
-LEAST_CHAINS = 240
+#: Chains of all subjects together, at least; and of models that integrate differential
+#: equations.
+LEAST_CHAINS, LEAST_COSTLY = 240, 60
 #: Chains of a subject that are enough where subjects have many rows, and rows times
 #: chains for which there are more.
 ENOUGH_CHAINS, MOST_CHAIN_ROWS = 4, 100_000
@@ -163,7 +164,8 @@ class Problem(NamedTuple):
         """Chains per subject if nothing else was asked for."""
         if self.layout.design.n_latents == 0:
             return 1
-        chains = -(-LEAST_CHAINS // len(self.rows))
+        free = getattr(self.model.structure, "has_closed_form", True)
+        chains = -(-(LEAST_CHAINS if free else LEAST_COSTLY) // len(self.rows))
         most = max(ENOUGH_CHAINS, MOST_CHAIN_ROWS // self.rows.n_rows)
         return min(chains, most)
 

@@ -148,6 +148,7 @@ class SubjectRecords:
     def __init__(self, records, rows):
         self.records = records
         self.rows = rows
+        self._last: tuple[dict, np.ndarray] | None = None
 
     def __len__(self):
         """Return the number of subjects."""
@@ -159,8 +160,26 @@ class SubjectRecords:
         return SubjectRecords(self.records.take(chosen), self.rows[subjects])
 
     def predict(self, structure, psi):
-        """Return what a compartment model predicts for the observations."""
-        return structure.predict(self.records, psi)[self.records.observed]
+        """Return what a compartment model predicts for the observations.
+
+        The last answer is kept, since likelihoods and residuals ask for the same.
+        """
+        if self._last is not None and _are_equal(psi, self._last[0]):
+            return self._last[1]
+        found = structure.predict(self.records, psi)[self.records.observed]
+        self._last = psi, found
+        return found
+
+    def __getstate__(self):
+        """Leave out the last answer."""
+        return {**self.__dict__, "_last": None}
+
+
+def _are_equal(psi, other):
+    """Return whether parameters have the same values."""
+    return psi.keys() == other.keys() and all(
+        np.array_equal(psi[name], other[name]) for name in psi
+    )
 
 
 class DosedRows(GroupedRows):

@@ -45,9 +45,9 @@ MOST_LAST_STEPS, AT_MAXIMUM = 40, 0.01
 #: while few nodes stand for a subject or steps promise what they do not bring, which
 #: shows that there are too few.
 RESOLUTIONS = [
-    Resolution(per_subject=1000),
-    Resolution(per_subject=1000, in_all=300_000),
-    Resolution(per_subject=4000, in_all=1_500_000),
+    Resolution(per_subject=1000, most=9),
+    Resolution(per_subject=1000, in_all=300_000, most=15),
+    Resolution(per_subject=4000, in_all=1_500_000, most=15),
 ]
 ENOUGH_NODES = 7
 LEAST_LAST_GAIN, NO_GAIN = 1e-6, 1e-9

@@ -59,9 +59,14 @@ def test_errors_of_a_regression(name):
     # The maximum without random effects, by the scores of the likelihood.
     rng = np.random.default_rng(0)
     x = rng.uniform(1, 10, 400)
-    y = 1 + 2 * x + residual_error_of(name).standard_deviation(
-        1 + 2 * x, (0.3, 0.6 if name == "power" else 0.05), 1e-9
-    ) * rng.standard_normal(400)
+    y = (
+        1
+        + 2 * x
+        + residual_error_of(name).standard_deviation(
+            1 + 2 * x, (0.3, 0.6 if name == "power" else 0.05), 1e-9
+        )
+        * rng.standard_normal(400)
+    )
     fit = NonlinearMixedEffectsRegressor(
         "linear",
         parameters={"intercept": 1.0, "slope": 1.0},
