@@ -194,16 +194,6 @@ class MixedEffectsDesign(NamedTuple):
         found[:d, :d] = omega[:d, :d]
         return found
 
-    def of_occasions(self, Z, subject_of_row, occasions) -> dict[int, np.ndarray]:
-        """Return effects of occasions by row, by index of the parameter."""
-        if self.occasions is None:
-            return {}
-        d, (parameters, count, _) = len(self.random), self.occasions
-        effects = Z[:, d:].reshape(len(Z), count, len(parameters))
-        by_row = effects[subject_of_row, occasions]
-        by_row = np.where(occasions[:, None] < 0, 0.0, by_row)
-        return dict(zip(parameters, by_row.T, strict=True))
-
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none."""
         matrix = np.zeros((self.n_latents, self.constant.shape[1]))
@@ -220,14 +210,28 @@ class MixedEffectsDesign(NamedTuple):
                 )
         return base
 
-    def shifts(self, row_covariates, numeric, subject_of_row) -> dict[int, np.ndarray]:
-        """Return effects of covariates that vary by row, by index of the parameter."""
+    @property
+    def varies_by_row(self) -> bool:
+        """Whether a parameter may differ between the rows of a subject."""
+        by_row = any(entry.kind == "row" for entry in self.numeric)
+        return by_row or self.occasions is not None
+
+    def shifts(self, X, Z, numeric) -> dict[int, np.ndarray]:
+        """Return what rows add to parameters of their subjects, by index of these."""
         shifts: dict[int, np.ndarray] = {}
         for e, entry in enumerate(self.numeric):
             if entry.kind == "row":
                 value = numeric[..., e]
                 if np.ndim(value):
-                    value = value[subject_of_row]
-                change = value * row_covariates[:, entry.column]
+                    value = value[X.subject_of_row]
+                change = value * X.row_covariates[:, entry.column]
                 shifts[entry.parameter] = shifts.get(entry.parameter, 0.0) + change
+        if self.occasions is None:
+            return shifts
+        effects = Z[:, len(self.random) :]
+        effects = effects.reshape(len(Z), -1, len(self.occasions.parameters))
+        by_row = effects[X.subject_of_row, X.occasions]
+        by_row = np.where(X.occasions[:, None] < 0, 0.0, by_row)
+        for p, change in zip(self.occasions.parameters, by_row.T, strict=True):
+            shifts[p] = shifts.get(p, 0.0) + change
         return shifts

@@ -188,10 +188,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         design = self.design
         phi = design.base(X.covariates, numeric)
         phi[:, design.random] = Z[:, : len(design.random)]
-        shifts = design.shifts(X.row_covariates, numeric, X.subject_of_row)
-        effects = design.of_occasions(Z, X.subject_of_row, X.occasions)
-        for p, change in effects.items():
-            shifts[p] = shifts.get(p, 0.0) + change
+        shifts = design.shifts(X, Z, numeric)
         by_subject = by_subject and not shifts
         psi = {}
         for p, name in enumerate(design.names):
@@ -304,9 +301,12 @@ class NonlinearMixedEffectsModel(LatentModel):
     def _compiled(self, X, params):
         """Return (kernels, model, rows) for the compiled code, None without."""
         library = isinstance(self.structure, StructuralModel)
-        by_row = any(entry.kind == "row" for entry in self.design.numeric)
-        by_row |= self.design.occasions is not None
-        if not library or by_row or self.error is None or self.error.code is None:
+        if (
+            not library
+            or self.design.varies_by_row
+            or self.error is None
+            or self.error.code is None
+        ):
             return None
         from sktem.mixed_effects.kernels import subjects
 

@@ -1,0 +1,89 @@
+"""
+An oral study with values below the limit of quantification
+===========================================================
+
+Late samples are often too low to be measured. All that is known of such a value is that
+it is below a limit. A likelihood takes it as the probability of that (the method called
+M3); to leave these rows out, or to write half of the limit, distorts the estimates.
+"""
+
+# %%
+# Data
+# ----
+# Twenty-four subjects get 100 mg by mouth. A third of the samples, the late ones, are below
+# the limit of 0.6 mg/L.
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, read_nonmem
+
+rng = np.random.default_rng(0)
+n, times, limit = 24, np.array([0.0, 0.5, 2.0, 6.0, 12.0, 18.0, 24.0]), 0.6
+study = pd.DataFrame(
+    {
+        "ID": np.repeat(np.arange(n), len(times)),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0, 0, 0], n),
+    }
+)
+truth = {"CL": 3.0, "V": 20.0, "KA": 1.5}
+psi = {
+    "CL": truth["CL"] * np.exp(0.35 * rng.standard_normal(n)),
+    "V": truth["V"],
+    "KA": truth["KA"],
+}
+curve = OneCompartment("first-order").predict(study, psi)
+study["DV"] = curve * (1 + 0.2 * rng.standard_normal(len(study)))
+sampled = study.AMT == 0
+low = sampled & (study.DV < limit)
+study.loc[~sampled, "DV"] = np.nan
+print(f"{low.sum()} of {sampled.sum()} samples are below {limit} mg/L")
+
+# %%
+# Three ways to treat them
+# ------------------------
+# With M3 the row has the limit as DV, and CENS 1.
+
+tables = {
+    "censored (M3)": study.assign(CENS=low * 1, DV=study.DV.mask(low, limit)),
+    "left out": study[~low],
+    "half the limit": study.assign(DV=study.DV.mask(low, limit / 2)),
+}
+fits = {}
+for name, table in tables.items():
+    fits[name] = NonlinearMixedEffectsRegressor(
+        OneCompartment("first-order"),
+        parameters={"CL": 2.0, "V": 30.0, "KA": 1.0},
+        omega=["CL"],
+        residual_error="proportional",
+        random_state=0,
+    ).fit(read_nonmem(table))
+    found = fits[name].population_parameters_["CL"]
+    error = fits[name].standard_errors()["CL"]
+    deviation = fits[name].omega_[0, 0] ** 0.5
+    b = fits[name].residual_error_["b"]
+    print(f"{name:15s} CL {found:.2f} +- {error:.2f}, sd {deviation:.2f}, b {b:.2f}")
+print(f"{'truth':15s} CL {truth['CL']:.2f}          sd 0.35, b 0.20")
+
+# %%
+# Typical curves
+# --------------
+
+grid = pd.DataFrame({"ID": -1, "TIME": np.linspace(0, 24, 100), "AMT": 0.0})
+grid.loc[0, "AMT"] = 100.0
+figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
+ax.plot(study.TIME[sampled & ~low], study.DV[sampled & ~low], ".", c="0.7", ms=4)
+ax.axhline(limit, c="0.4", ls=":", lw=1)
+ax.text(1, limit * 0.9, "limit of quantification", va="top", color="0.4", size=9)
+for (name, fit), color in zip(fits.items(), ["C0", "C1", "C2"], strict=True):
+    ax.plot(grid.TIME[1:], fit.predict(read_nonmem(grid))[1:], c=color, label=name)
+exact = OneCompartment("first-order").predict(grid, truth)
+ax.plot(grid.TIME[1:], exact[1:], "k--", lw=1, label="truth")
+ax.set(
+    xlabel="time (h)", ylabel="concentration (mg/L)", yscale="log", ylim=(0.15, None)
+)
+ax.legend(frameon=False)
+plt.show()
