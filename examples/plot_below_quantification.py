@@ -10,8 +10,8 @@ M3); to leave these rows out, or to write half of the limit, distorts the estima
 # %%
 # Data
 # ----
-# Twenty-four subjects get 100 mg by mouth. A third of the samples, the late ones, are below
-# the limit of 0.6 mg/L.
+# Twenty-four subjects get 100 mg by mouth. A third of the samples, the late ones, are
+# below the limit of 0.6 mg/L.
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -10,9 +10,9 @@ population here; the parameters of the model are given.
 # %%
 # The population
 # --------------
-# An antibiotic by infusion, eliminated by the kidneys. ``omega_start`` has the variances
-# between patients, ``fixed`` the residual error and the effect of the creatinine
-# clearance.
+# An antibiotic by infusion, eliminated by the kidneys. ``omega_start`` has the
+# variances between patients, ``fixed`` the residual error and the effect of the
+# creatinine clearance.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,7 +34,7 @@ population = NonlinearMixedEffectsRegressor(
 # %%
 # The patient
 # -----------
-# A gram every 12 hours as infusion of an hour; a peak and a trough after the second one.
+# A gram every 12 hours as infusion of an hour; a peak and a trough after the second.
 
 seen = pd.DataFrame(
     {

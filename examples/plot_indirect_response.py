@@ -3,8 +3,8 @@ An indirect response by differential equations
 ==============================================
 
 A drug slows the production of a marker in the blood. The marker follows with a delay
-that is its own turnover. Both are observed: two endpoints, each with an error of its own,
-and a system of differential equations.
+that is its own turnover. Both are observed: two endpoints, each with an error of its
+own, and a system of differential equations.
 """
 
 # %%

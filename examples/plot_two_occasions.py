@@ -2,9 +2,9 @@
 Two occasions of the same subjects
 ==================================
 
-The clearance of a subject is not the same on two visits. A model with one random effect
-for each subject takes that as noise of the samples; a second random effect, of occasions
-within subjects, tells both apart.
+The clearance of a subject is not the same on two visits. A model with one random
+effect for each subject takes that as noise of the samples; a second random effect, of
+occasions within subjects, tells both apart.
 """
 
 # %%

@@ -85,11 +85,14 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
         share = (weights**2).sum(axis=0)
     inflation = np.sqrt(1 / (1 - np.minimum(share, 0.9)))
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
-    # Slopes about a value near their mean, so that squares do not cancel.
+    # Slopes about a value near their mean, so that squares do not cancel: that of the
+    # heaviest points, since slopes are huge at points far out, which have no weight.
     about = np.zeros((n, p))
+    heaviest = np.argsort(-weights.sum(axis=1), kind="stable")
+    all_points, weights = draws.points[heaviest], weights[heaviest]
     label = f"Information: blocks of {draws.kind}"
     for start in counted(range(0, n_points, at_once), label):
-        part = draws.points[start : start + at_once]
+        part = all_points[start : start + at_once]
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
         rows = X.repeat(len(part))
         Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
@@ -97,7 +100,8 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
         if start == 0:
-            about = scores.mean(axis=1)
+            own = w.reshape(n, len(part), 1) + 1e-300
+            about = (scores * own).sum(axis=1) / own.sum(axis=1)
         scores = (scores - about[:, None]) * inflation[:, None, None]
         weighted = scores * w.reshape(n, len(part), 1)
         square += np.tensordot(weighted, scores, axes=([0, 1], [0, 1]))
