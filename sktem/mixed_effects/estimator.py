@@ -724,7 +724,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """Estimates with standard errors, relative ones in percent, and shrinkage.
 
         A pandas data frame, in whose ``attrs`` are "minus_two_log_likelihood", "aic",
-        "bic", "n_subjects" and "n_observations". It is computed once, which takes the
+        "bic", "condition_number" (of the correlations of the estimates),
+        "epsilon_shrinkage" (one less the deviation of individual weighted residuals),
+        "n_subjects" and "n_observations". It is computed once, which takes the
         time of ``log_likelihood`` and ``standard_errors``.
         """
         check_is_fitted(self)

@@ -9,7 +9,10 @@ from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.inference.conditional import conditional_modes
 from sktem.mixed_effects.inference.likelihood import log_likelihood
 from sktem.mixed_effects.inference.marginal_likelihood import importance_draws
-from sktem.mixed_effects.inference.standard_errors import standard_errors
+from sktem.mixed_effects.inference.standard_errors import (
+    information_of,
+    standard_errors,
+)
 from sktem.mixed_effects.layout import group_rows
 from sktem.mixed_effects.occasions import matched, numbered
 from sktem.mixed_effects.transforms import TRANSFORMS
@@ -114,6 +117,27 @@ class FittedMixedEffects:
     def log_likelihood(self, method="auto", n_draws=2000, n_nodes="auto"):
         """Return the log-likelihood of the data and its error."""
         return self._once(log_likelihood, method, n_draws, n_nodes)
+
+    def information(self, method="louis", n_draws="auto"):
+        """Return the observed information about the parameters."""
+        return self._once(information_of, method, n_draws)
+
+    def covariance(self):
+        """Return the covariance of the estimates as the vector has them."""
+        return self.information().covariance()
+
+    def natural_scale(self, name):
+        """Return the function from the scale of the vector to the natural one."""
+        design = self.model.design
+        if name not in design.names:
+            return np.asarray
+        return TRANSFORMS[design.transforms[design.names.index(name)]].forward
+
+    def individual_rows(self):
+        """Return predictions of the rows by the modes, and deviations of residuals."""
+        modes, model = self.modes()[0], self.model
+        f = model.predict_rows(self.rows, modes, self.params.numeric)
+        return f, model.residual_scale(self.rows, f, self.params)
 
     def standard_errors(self, method="louis", n_draws="auto"):
         """Return standard errors by name, their errors, and unusual findings."""

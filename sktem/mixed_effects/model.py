@@ -266,10 +266,9 @@ class NonlinearMixedEffectsModel(LatentModel):
         with np.errstate(all="ignore"):
             if self.log_density is not None:
                 psi = self.individual_parameters(X, Z, numeric)
-                given = [psi, X.columns, X.y]
-                if X.events is not None:
-                    given.append(self.predict_rows(X, Z, numeric))
-                values = np.asarray(self.log_density(*given), dtype=float)
+                f = [] if X.events is None else [self.predict_rows(X, Z, numeric)]
+                values = self.log_density(psi, X.columns, X.y, *f)
+                values = np.asarray(values, dtype=float)
             else:
                 f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
@@ -300,13 +299,8 @@ class NonlinearMixedEffectsModel(LatentModel):
 
     def _compiled(self, X, params):
         """Return (kernels, model, rows) for the compiled code, None without."""
-        library = isinstance(self.structure, StructuralModel)
-        if (
-            not library
-            or self.design.varies_by_row
-            or self.error is None
-            or self.error.code is None
-        ):
+        library = isinstance(self.structure, StructuralModel) and self.error is not None
+        if not library or self.design.varies_by_row or self.error.code is None:
             return None
         from sktem.mixed_effects.kernels import subjects
 

@@ -63,7 +63,7 @@ class ResidualError(ABC):
     names: tuple[str, ...]
     closed_form: ClassVar[int | None] = None
     relative: ClassVar[bool] = True
-    on_logarithms: ClassVar[bool] = False
+    on_logarithms: bool | np.ndarray = False
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -318,6 +318,10 @@ class EndpointError(ResidualError):
 
     def __init__(self, errors, kinds=None):
         self.errors, self.kinds = dict(errors), kinds
+        if kinds is not None:
+            self.on_logarithms = np.isin(
+                kinds, [kind for kind, one in self.errors.items() if one.on_logarithms]
+            )
         self.slots = tuple(
             f"{slot}_{kind}" for kind, one in self.errors.items() for slot in one.slots
         )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["summary_of"]
+from sktem.sequences.rows import Sequences
+
+__all__ = ["estimates_by_name", "individual_weighted_residuals", "summary_of"]
 
 
 def summary_of(estimator):
@@ -13,7 +15,7 @@ def summary_of(estimator):
 
     fitted = estimator.fitted_
     errors = estimator.standard_errors()
-    estimates = _natural(fitted)
+    estimates = estimates_by_name(fitted)
     shrinkage = fitted.shrinkage()
     names = list(errors)
     values = np.array([estimates[name] for name in names])
@@ -34,13 +36,44 @@ def summary_of(estimator):
         "minus_two_log_likelihood": -2 * log_likelihood,
         "aic": estimator.aic(),
         "bic": estimator.bic(),
+        "condition_number": _condition_number(fitted.covariance()),
+        "epsilon_shrinkage": _epsilon_shrinkage(fitted),
         "n_subjects": len(fitted.rows),
         "n_observations": int(fitted.rows.n_rows),
     }
     return table
 
 
-def _natural(fitted):
+def _condition_number(covariance):
+    """Return the ratio of the eigenvalues of the correlations of the estimates."""
+    known = np.isfinite(np.diag(covariance))
+    inner = covariance[np.ix_(known, known)]
+    if not inner.size:
+        return np.nan
+    widths = np.sqrt(np.diag(inner))
+    values = np.linalg.eigvalsh(inner / widths[:, None] / widths)
+    return float(values[-1] / values[0]) if values[0] > 0 else np.inf
+
+
+def _epsilon_shrinkage(fitted):
+    """Return by how much the deviation of individual residuals is below one."""
+    if fitted.model.error is None or not isinstance(fitted.rows, Sequences):
+        return np.nan
+    residuals = individual_weighted_residuals(fitted)
+    return float(1 - np.nanstd(residuals))
+
+
+def individual_weighted_residuals(fitted):
+    """Return residuals over their deviations, NaN for bounds."""
+    y, (f, g) = fitted.rows.y, fitted.individual_rows()
+    logarithms = fitted.model.error.on(fitted.rows).on_logarithms
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rest = np.where(logarithms, np.log(y) - np.log(f), y - f) / g
+    side = getattr(fitted.rows, "censored", None)
+    return rest if side is None else np.where(side == 0, rest, np.nan)
+
+
+def estimates_by_name(fitted):
     """Return estimates by name, population values on the natural scale."""
     vector, found = fitted.vector, fitted.attributes()["population_parameters_"]
     values = vector.of(fitted.params).tolist()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sktem.mixed_effects.floors import correlation_floor
@@ -19,7 +21,7 @@ from sktem.mixed_effects.inference.observed_information import (
 )
 from sktem.mixed_effects.transforms import TRANSFORMS
 
-__all__ = ["at_bounds", "standard_errors"]
+__all__ = ["at_bounds", "information_of", "standard_errors"]
 
 #: Importance draws of all subjects together, and bounds per subject.
 INFORMATION_DRAWS, LEAST_DRAWS, MOST_DRAWS = 20_000, 64, 1000
@@ -32,8 +34,36 @@ LARGEST_ERROR = 0.2
 SINGULAR_CORRELATION, AT_MAXIMUM = 10, 0.5
 
 
-def standard_errors(fitted, method, n_draws):
-    """Return standard errors by name, their errors, and unusual findings."""
+class FoundInformation(NamedTuple):
+    """The observed information, and what it takes to invert it.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+        The information.
+    held : ndarray of bool of shape (p,)
+        Parameters at their bounds.
+    basis : ndarray or None
+        Directions in which parameters are less correlated.
+    relative : ndarray of shape (p,)
+        Relative errors of the standard errors.
+    promise : float
+        Gain in log-likelihood that a Newton step promises.
+    """
+
+    matrix: np.ndarray
+    held: np.ndarray
+    basis: np.ndarray | None
+    relative: np.ndarray
+    promise: float
+
+    def covariance(self) -> np.ndarray:
+        """Return the covariance of the estimates, NaN where there is none."""
+        return covariance_of(self.matrix, self.held, self.basis)
+
+
+def information_of(fitted, method, n_draws) -> FoundInformation:
+    """Return the observed information about the parameters of a fit."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     vector, held = fitted.vector, at_bounds(fitted.vector, params)
     basis = None
@@ -41,12 +71,11 @@ def standard_errors(fitted, method, n_draws):
     # likelihood have too few digits for them.
     if method == "louis" and not held[vector.omega].any():
         basis = uncorrelated(vector, params)
-    values = vector.of(params)
     relative, promise = np.zeros(len(vector)), 0.0
     if method == "linearized":
         information = -numerical_hessian(
             lambda v: linearized(fitted, vector.params(v, params)).sum(),
-            values,
+            vector.of(params),
             np.where(vector.positive, 1e-3, 1e-2)
             * vector.units(params, rows.covariates),
         )
@@ -58,14 +87,21 @@ def standard_errors(fitted, method, n_draws):
         information = found.observed
         covariance = np.nan_to_num(covariance_of(information, held, basis))
         promise = 0.5 * float(found.slope @ covariance @ found.slope)
+    return FoundInformation(information, held, basis, relative, promise)
+
+
+def standard_errors(fitted, method, n_draws):
+    """Return standard errors by name, their errors, and unusual findings."""
+    vector, found = fitted.vector, fitted.information(method, n_draws)
+    relative = found.relative
     with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.diag(covariance_of(information, held, basis)))
+        errors = np.sqrt(np.diag(found.covariance()))
     names = np.array(vector.names)
-    unusual = _unusual(names, held, errors, relative, promise)
+    unusual = _unusual(names, found.held, errors, relative, found.promise)
     errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
     noise = relative * errors
     # Population values by the delta method.
-    design = model.design
+    design, values = vector.design, vector.of(fitted.params)
     for j, name in enumerate(names):
         if name in design.names:
             kind = design.transforms[design.names.index(name)]
