@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
+    "LikelihoodProfile": "sktem.mixed_effects.reports.profiles",
+    "LikelihoodRatio": "sktem.mixed_effects.reports.comparison",
+    "bootstrap": "sktem.mixed_effects.reports.resampling",
+    "compare": "sktem.mixed_effects.reports.comparison",
+    "covariate_search": "sktem.mixed_effects.reports.covariate_search",
+    "likelihood_ratio_test": "sktem.mixed_effects.reports.comparison",
+    "output_table": "sktem.mixed_effects.reports.tables",
+    "profile_likelihood": "sktem.mixed_effects.reports.profiles",
+    "sampling_importance_resampling": "sktem.mixed_effects.reports.resampling",
     "AISResult": "sktem.boltzmann.normalisation.ais",
     "IndividualCurve": "sktem.mixed_effects.checks.curves",
     "PartitionBracket": "sktem.boltzmann.normalisation.brackets",
@@ -77,5 +86,26 @@ if TYPE_CHECKING:
     from sktem.mixed_effects.checks.residuals import (
         population_residuals as population_residuals,
     )
+    from sktem.mixed_effects.reports.comparison import (
+        LikelihoodRatio as LikelihoodRatio,
+    )
+    from sktem.mixed_effects.reports.comparison import compare as compare
+    from sktem.mixed_effects.reports.comparison import (
+        likelihood_ratio_test as likelihood_ratio_test,
+    )
+    from sktem.mixed_effects.reports.covariate_search import (
+        covariate_search as covariate_search,
+    )
+    from sktem.mixed_effects.reports.profiles import (
+        LikelihoodProfile as LikelihoodProfile,
+    )
+    from sktem.mixed_effects.reports.profiles import (
+        profile_likelihood as profile_likelihood,
+    )
+    from sktem.mixed_effects.reports.resampling import bootstrap as bootstrap
+    from sktem.mixed_effects.reports.resampling import (
+        sampling_importance_resampling as sampling_importance_resampling,
+    )
+    from sktem.mixed_effects.reports.tables import output_table as output_table
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.sequences.rows import Sequences
-
 __all__ = ["estimates_by_name", "individual_weighted_residuals", "summary_of"]
 
 
@@ -57,7 +55,7 @@ def _condition_number(covariance):
 
 def _epsilon_shrinkage(fitted):
     """Return by how much the deviation of individual residuals is below one."""
-    if fitted.model.error is None or not isinstance(fitted.rows, Sequences):
+    if fitted.model.error is None or not fitted.rows.in_memory:
         return np.nan
     residuals = individual_weighted_residuals(fitted)
     return float(1 - np.nanstd(residuals))

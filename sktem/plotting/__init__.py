@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from sktem.lazy import lazy
 
 _PUBLIC = {
+    "GoodnessOfFitDisplay": "sktem.mixed_effects.displays.goodness_of_fit",
     "HistoryDisplay": "sktem.plotting.history_display",
     "IndividualFitDisplay": "sktem.mixed_effects.displays.individual_fits",
     "ParameterTraceDisplay": "sktem.mixed_effects.displays.parameter_trace",
@@ -21,6 +22,9 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
+    from sktem.mixed_effects.displays.goodness_of_fit import (
+        GoodnessOfFitDisplay as GoodnessOfFitDisplay,
+    )
     from sktem.mixed_effects.displays.individual_fits import (
         IndividualFitDisplay as IndividualFitDisplay,
     )

@@ -37,6 +37,8 @@ class Sequences:
     by_row: ClassVar[tuple[str, ...]] = ()
     by_sequence: ClassVar[tuple[str, ...]] = ()
     shared: ClassVar[tuple[str, ...]] = ()
+    #: Whether all rows are held, unlike those of blocks.
+    in_memory: ClassVar[bool] = True
 
     def __init__(self, offsets, **fields):
         self.__dict__.update(fields)

@@ -1,0 +1,119 @@
+"""One page of a fit: predictions, residuals and their distribution."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from sktem.mixed_effects.reports.tables import output_table
+from sktem.plotting.panels import load_pyplot, make_panels
+
+__all__ = ["GoodnessOfFitDisplay"]
+
+SIZE = (3.4, 3.0)
+
+
+class GoodnessOfFitDisplay:
+    """Observations against predictions, and weighted residuals, on one page.
+
+    Make it by :meth:`from_estimator`. The parameter is kept as attribute.
+
+    Parameters
+    ----------
+    table : DataFrame
+        What :func:`sktem.evaluation.output_table` returns.
+
+    Attributes
+    ----------
+    axes_ : ndarray of Axes of shape (4,)
+        Observations against population and individual predictions, individual weighted
+        residuals against time (or the individual prediction) and against normal
+        quantiles.
+    figure_ : Figure
+        Where they are.
+
+    See Also
+    --------
+    VisualPredictiveCheckDisplay : Percentiles of simulated observations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.plotting import GoodnessOfFitDisplay
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> GoodnessOfFitDisplay.from_estimator(line).axes_.shape
+    (4,)
+    """
+
+    def __init__(self, table):
+        self.table = table
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, scatter_kwargs=None):
+        """Tabulate the observations of a fit and draw them.
+
+        Parameters
+        ----------
+        estimator : NonlinearMixedEffectsRegressor
+            A fitted estimator with a residual error.
+        ax : Axes, array-like of Axes or None, default=None
+            Where to draw, see :meth:`plot`.
+        scatter_kwargs : dict or None, default=None
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        GoodnessOfFitDisplay
+            The display, drawn.
+        """
+        return cls(output_table(estimator)).plot(ax=ax, scatter_kwargs=scatter_kwargs)
+
+    def plot(self, *, ax=None, scatter_kwargs=None):
+        """Draw four panels.
+
+        Parameters
+        ----------
+        ax : Axes, array-like of Axes or None, default=None
+            None makes a figure. One Axes gives its place to the panels. An array must
+            hold four.
+        scatter_kwargs : dict or None, default=None
+            For ``Axes.scatter``.
+
+        Returns
+        -------
+        GoodnessOfFitDisplay
+            The display.
+        """
+        pyplot = load_pyplot("GoodnessOfFitDisplay.plot")
+        axes = make_panels(pyplot, ax, (2, 2), SIZE, 4)
+        points = {"s": 10, "alpha": 0.6} | (scatter_kwargs or {})
+        table, line = self.table, {"color": "0.4", "linewidth": 1}
+        for panel, name, label in zip(
+            axes[:2], ("PRED", "IPRED"), ("population", "individual"), strict=True
+        ):
+            panel.scatter(table[name], table["DV"], **points)
+            panel.axline((0, 0), slope=1, **line)
+            both = np.concatenate([table[name], table["DV"]])
+            margin = 0.04 * np.ptp(both) or 1.0
+            limits = both.min() - margin, both.max() + margin
+            panel.set(xlabel=f"{label} prediction", ylabel="observation", xlim=limits,
+                      ylim=limits)  # fmt: skip
+        column = "TIME" if "TIME" in table else "IPRED"
+        axes[2].scatter(table[column], table["IWRES"], **points)
+        axes[2].axhline(0, **line)
+        label = "time" if column == "TIME" else "individual prediction"
+        axes[2].set(xlabel=label, ylabel="individual weighted residual")
+        residuals = np.sort(table["IWRES"].dropna())
+        shares = (np.arange(len(residuals)) + 0.5) / len(residuals)
+        axes[3].scatter(ndtri(shares), residuals, **points)
+        axes[3].axline((0, 0), slope=1, **line)
+        axes[3].set(xlabel="normal quantile", ylabel="individual weighted residual")
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self

@@ -1,0 +1,1 @@
+"""What is filed of fits: comparisons, intervals, searches and tables."""

@@ -1,0 +1,164 @@
+"""Comparisons of fits of the same data by their likelihoods."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import chi2
+
+from sktem.mixed_effects.checks.rows import check_mixed_effects
+
+__all__ = ["LikelihoodRatio", "compare", "likelihood_ratio_test"]
+
+
+class LikelihoodRatio(NamedTuple):
+    """Result of a likelihood-ratio test.
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the difference of the log-likelihoods.
+    degrees_of_freedom : int
+        Difference of the numbers of parameters.
+    p_value : float
+        Probability of such a statistic or a larger one if the smaller model holds.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+def compare(*fits, names=None):
+    """Return a table of fits of the same data, the best by AIC first.
+
+    Parameters
+    ----------
+    *fits : NonlinearMixedEffectsRegressor
+        Fitted estimators.
+    names : sequence of str or None, default=None
+        Names of the rows; None numbers the fits in the order given.
+
+    Returns
+    -------
+    DataFrame
+        Number of parameters, -2 log-likelihood, AIC, BIC, their difference from the
+        least, and whether the fit has converged. It needs pandas.
+
+    Raises
+    ------
+    ValueError
+        If the fits have other numbers of subjects or observations.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import compare
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> flat = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.0}, transforms="normal",
+    ...     omega=["intercept"], fixed=["slope"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> compare(flat, line, names=["flat", "line"]).index[0]
+    'line'
+    """
+    from pandas import DataFrame
+
+    _check_same_data(fits)
+    found = DataFrame(
+        {
+            "n_parameters": [len(one.fitted_.vector) for one in fits],
+            "minus_two_log_likelihood": [-2 * one.log_likelihood() for one in fits],
+            "aic": [one.aic() for one in fits],
+            "bic": [one.bic() for one in fits],
+            "converged": [one.converged_ for one in fits],
+        },
+        index=list(range(len(fits)) if names is None else names),
+    )
+    found["delta_aic"] = found.aic - found.aic.min()
+    found["delta_bic"] = found.bic - found.bic.min()
+    return found.sort_values("aic", kind="stable")
+
+
+def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
+    """Test a model against a larger one that contains it.
+
+    Where the larger one has one variance more, which the smaller one holds at its
+    bound of zero, the statistic has half of its distribution on one degree of freedom
+    less.
+
+    Parameters
+    ----------
+    smaller, larger : NonlinearMixedEffectsRegressor
+        Fitted estimators of the same data.
+
+    Returns
+    -------
+    LikelihoodRatio
+        The statistic and its probability.
+
+    Raises
+    ------
+    ValueError
+        If the data differ, or the second model is not larger.
+
+    References
+    ----------
+    S. G. Self and K.-Y. Liang, Asymptotic properties of maximum likelihood estimators
+    and likelihood ratio tests under nonstandard conditions, Journal of the American
+    Statistical Association, 1987, case 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import likelihood_ratio_test
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> settings = {"parameters": {"intercept": 0.5, "slope": 0.9},
+    ...     "transforms": "normal", "omega": ["intercept"], "random_state": 0}
+    >>> line = NonlinearMixedEffectsRegressor("linear", **settings)
+    >>> known = NonlinearMixedEffectsRegressor("linear", fixed=["slope"], **settings)
+    >>> line, known = (f.fit(X, y, groups=groups) for f in (line, known))
+    >>> likelihood_ratio_test(known, line).p_value < 0.001
+    True
+    """
+    _check_same_data((smaller, larger))
+    names = [set(one.fitted_.vector.names) for one in (smaller, larger)]
+    degrees = len(names[1]) - len(names[0])
+    if degrees <= 0:
+        raise ValueError(
+            f"the larger model must have more parameters, got {len(names[0])} and "
+            f"{len(names[1])}"
+        )
+    statistic = 2 * (larger.log_likelihood() - smaller.log_likelihood())
+    at = max(statistic, 0.0)
+    p_value = chi2.sf(at, degrees)
+    more = [n for n in names[1] - names[0] if n.startswith(("omega2_", "kappa2_"))]
+    if len(more) == 1:
+        below = chi2.sf(at, degrees - 1) if degrees > 1 else float(at <= 0)
+        p_value = 0.5 * (p_value + below)
+    return LikelihoodRatio(float(statistic), degrees, float(p_value))
+
+
+def _check_same_data(fits):
+    """Raise an error unless fits have as many subjects and observations."""
+    for one in fits:
+        check_mixed_effects(one, "fitted_")
+    sizes = {(len(f.fitted_.rows), int(f.fitted_.rows.n_rows)) for f in fits}
+    if len(sizes) != 1:
+        raise ValueError(
+            "fits must be of the same data, got numbers of subjects and observations "
+            f"{sorted(sizes)}"
+        )
+    if not np.isfinite([f.log_likelihood() for f in fits]).all():
+        raise ValueError("the log-likelihood of a fit is not finite")

@@ -1,0 +1,84 @@
+"""Tables of the observations of a fit, as NONMEM's $TABLE writes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.summary import individual_weighted_residuals
+
+__all__ = ["output_table"]
+
+
+def output_table(estimator):
+    """Return observations with predictions, residuals, effects and parameters.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        A fitted estimator with a residual error, on data in memory.
+
+    Returns
+    -------
+    DataFrame
+        One row for each observation, sorted by subject: ID, the inputs (TIME and CMT of
+        records), DV, PRED with random effects of zero, IPRED with the modes, RES and
+        IRES, IWRES (NaN for bounds), CENS where there are some, ETA_ and the name of
+        each random parameter, KAPPA_ for occasions, and the parameters of the row. It
+        needs pandas; ``to_csv`` writes it.
+
+    Raises
+    ------
+    ValueError
+        If there is no residual error, or subjects are read by blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import output_table
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> y = X[:, 0] + rng.normal(size=30)[groups] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... ).fit(X, y, groups=groups)
+    >>> list(output_table(line))[:4]
+    ['ID', 'x0', 'DV', 'PRED']
+    """
+    from pandas import DataFrame
+
+    check_mixed_effects(estimator, "fitted_")
+    fitted = estimator.fitted_
+    rows, model, design = fitted.rows, fitted.model, fitted.model.design
+    if model.error is None:
+        raise ValueError("log_density has no residuals to tabulate")
+    if not rows.in_memory:
+        raise ValueError("subjects must be in memory, not read by blocks")
+    owner, numeric = rows.subject_of_row, fitted.params.numeric
+    names = rows.names or [f"x{j}" for j in range(rows.inputs.shape[1])]
+    means = model.prior_moments(rows, fitted.params)[0]
+    f = fitted.individual_rows()[0]
+    population = model.predict_rows(rows, means, numeric)
+    found = {"ID": fitted.problem.labels[owner]}
+    found |= dict(zip(names, rows.inputs.T, strict=True))
+    found |= {
+        "DV": rows.y,
+        "PRED": population,
+        "IPRED": f,
+        "RES": rows.y - population,
+        "IRES": rows.y - f,
+        "IWRES": individual_weighted_residuals(fitted),
+    }
+    if rows.censored is not None:
+        found["CENS"] = rows.censored
+    effects, d = fitted.random_effects(), len(design.random)
+    for j, p in enumerate(design.random):
+        found[f"ETA_{design.names[p]}"] = effects[owner, j]
+    for j, p in enumerate(design.latents[d:]):
+        own = effects[:, d + j :: len(design.latents) - d]
+        found[f"KAPPA_{design.names[p]}"] = own[owner, rows.occasions]
+    psi = model.individual_parameters(rows, fitted.modes()[0], numeric)
+    found |= {name: value for name, value in psi.items() if name not in found}
+    return DataFrame({name: np.asarray(value) for name, value in found.items()})

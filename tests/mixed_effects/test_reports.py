@@ -1,0 +1,197 @@
+"""Comparisons, intervals, searches and tables of fits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import chi2
+
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import OneCompartment, read_nonmem
+from sktem.evaluation import (
+    bootstrap,
+    compare,
+    covariate_search,
+    likelihood_ratio_test,
+    output_table,
+    profile_likelihood,
+    sampling_importance_resampling,
+)
+
+N, M = 40, 5
+
+
+def line(**settings):
+    return NonlinearMixedEffectsRegressor(
+        "linear",
+        parameters={"intercept": 1.0, "slope": 1.0},
+        inputs=["x"],
+        transforms="normal",
+        random_state=0,
+        **{"omega": ["intercept"], **settings},
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    groups = np.repeat(np.arange(N), M)
+    size, other = rng.standard_normal((2, N))
+    X = pd.DataFrame(
+        {"x": np.tile(np.arange(float(M)), N), "size": size[groups],
+         "other": other[groups]}
+    )  # fmt: skip
+    effect = 0.8 * rng.standard_normal(N) + 0.6 * size
+    y = 2 + effect[groups] + 0.5 * X.x + 0.4 * rng.standard_normal(N * M)
+    return X, y, groups
+
+
+def exact(theta, y, x):
+    """Return the log-likelihood of balanced data with a random intercept."""
+    intercept, slope, variance, a = theta
+    rest = (y.to_numpy() - intercept - slope * x.to_numpy()).reshape(N, M)
+    covariance = variance + a**2 * np.eye(M)
+    root = np.linalg.cholesky(covariance)
+    white = np.linalg.solve(root, rest.T)
+    constant = N * M / 2 * np.log(2 * np.pi)
+    return -0.5 * (white**2).sum() - N * np.log(np.diag(root)).sum() - constant
+
+
+@pytest.fixture(scope="module")
+def fit(data):
+    X, y, groups = data
+    return line().fit(X, y, groups=groups)
+
+
+@pytest.fixture(scope="module")
+def larger(data):
+    X, y, groups = data
+    return line(covariates={"intercept": "size"}).fit(X, y, groups=groups)
+
+
+def test_compare(fit, larger):
+    table = compare(fit, larger, names=["plain", "size"])
+    assert table.index.tolist() == ["size", "plain"]
+    assert table.delta_aic.tolist() == [0.0, fit.aic() - larger.aic()]
+    assert table.n_parameters.tolist() == [5, 4]
+    assert table.loc["plain", "minus_two_log_likelihood"] == -2 * fit.log_likelihood()
+
+
+@pytest.mark.filterwarnings("ignore:The variances of the random effects")
+def test_likelihood_ratio(fit, larger, data):
+    found = likelihood_ratio_test(fit, larger)
+    statistic = 2 * (larger.log_likelihood() - fit.log_likelihood())
+    assert found.degrees_of_freedom == 1
+    assert found.p_value == pytest.approx(chi2.sf(statistic, 1))
+    with pytest.raises(ValueError, match="more parameters"):
+        likelihood_ratio_test(larger, fit)
+    X, y, groups = data
+    slopes = line(omega=["intercept", "slope"]).fit(X, y, groups=groups)
+    found = likelihood_ratio_test(fit, slopes)
+    # A variance at its bound: half of the chi-squared distribution is at zero.
+    at = max(found.statistic, 0.0)
+    half = 0.5 * (chi2.sf(at, 1) + float(at <= 0))
+    assert found.p_value == pytest.approx(half)
+    with pytest.raises(ValueError, match="same data"):
+        compare(fit, line().fit(X[:50], y[:50], groups=groups[:50]))
+
+
+def test_profile_of_a_variance(fit, data):
+    X, y, _ = data
+    found = profile_likelihood(fit, "omega2_intercept")
+    best = [*fit.population_parameters_.values(), 0, fit.residual_error_["a"]]
+    top = exact([*best[:2], fit.omega_[0, 0], best[3]], y, X.x)
+    assert found.log_likelihoods.max() == pytest.approx(top, abs=1e-3)
+
+    def profile(variance):
+        # Means do not depend on variances in balanced data; a is searched for.
+        grid = best[3] * np.linspace(0.9, 1.1, 41)
+        return max(exact([*best[:2], variance, a], y, X.x) for a in grid)
+
+    for end in found.interval:
+        assert 2 * (top - profile(end)) == pytest.approx(chi2.ppf(0.95, 1), abs=0.15)
+    low, high = profile_likelihood(fit, "slope", level=0.9).interval
+    width = fit.standard_errors()["slope"] * 1.645
+    assert (high - low) / 2 == pytest.approx(width, rel=0.05)
+    with pytest.raises(ValueError, match="did you mean|must be"):
+        profile_likelihood(fit, "slop")
+
+
+def test_bootstrap(fit):
+    found = bootstrap(fit, 40, random_state=0)
+    assert found.shape == (40, 4)
+    errors = fit.standard_errors()
+    for name in ("intercept", "slope", "a"):
+        # The deviation of 40 samples has a relative error of 11 %.
+        assert found[name].std() == pytest.approx(errors[name], rel=0.4)
+    again = bootstrap(fit, 2, random_state=0)
+    pd.testing.assert_frame_equal(found[:2], again)
+
+
+def test_resampled_parameters(fit):
+    found = sampling_importance_resampling(fit, 250, 100, random_state=0)
+    errors = fit.standard_errors()
+    for name, error in errors.items():
+        assert found[name].std() == pytest.approx(error, rel=0.35)
+    assert (found.omega2_intercept > 0).all()
+    with pytest.raises(ValueError, match="between 1 and"):
+        sampling_importance_resampling(fit, 10, 20)
+
+
+def test_covariate_search(data, larger):
+    X, y, groups = data
+    best, steps = covariate_search(
+        line(), X, y, groups, candidates={"intercept": ["other", "size"]}, forward=1e-3
+    )
+    assert [step[:3] for step in steps] == [("forward", "intercept", "size")]
+    assert best.log_likelihood() == pytest.approx(larger.log_likelihood(), abs=1e-3)
+
+
+def test_summary_figures(fit):
+    attrs = fit.summary_.attrs
+    assert attrs["condition_number"] >= 1
+    table = output_table(fit)
+    assert attrs["epsilon_shrinkage"] == pytest.approx(1 - table.IWRES.std(ddof=0))
+    assert 0 < attrs["epsilon_shrinkage"] < 0.3
+
+
+def test_table_of_records():
+    rng = np.random.default_rng(0)
+    n, times = 15, np.array([0.0, 1, 2, 4, 8])
+    frame = pd.DataFrame({
+        "ID": np.repeat(np.arange(n), 5),
+        "TIME": np.tile(times, n),
+        "AMT": np.tile([100.0, 0, 0, 0, 0], n),
+        "OCC": np.tile([1.0, 1, 1, 2, 2], n),
+    })  # fmt: skip
+    psi = {"CL": 2 * np.exp(0.3 * rng.standard_normal(n)), "V": 20.0}
+    f = OneCompartment().predict(frame, psi)
+    frame["DV"] = f * (1 + 0.1 * rng.standard_normal(5 * n))
+    fit = NonlinearMixedEffectsRegressor(
+        OneCompartment(),
+        parameters={"CL": 2.0, "V": 20.0},
+        omega=["CL"],
+        occasions={"OCC": "CL"},
+        residual_error="proportional",
+        max_iter=15,
+        tol=0,
+        random_state=0,
+    ).fit(read_nonmem(frame))
+    table = output_table(fit)
+    assert len(table) == 4 * n
+    records = read_nonmem(frame)
+    individual = fit.predict(records)[records.observed]
+    np.testing.assert_allclose(table.IPRED, individual)
+    b = fit.residual_error_["b"]
+    np.testing.assert_allclose(table.IWRES, (table.DV / table.IPRED - 1) / b)
+    CL = fit.population_parameters_["CL"] * np.exp(table.ETA_CL + table.KAPPA_CL)
+    np.testing.assert_allclose(table.CL, CL)
+
+
+def test_page_of_a_fit(fit):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    from sktem.plotting import GoodnessOfFitDisplay
+
+    display = GoodnessOfFitDisplay.from_estimator(fit)
+    offsets = display.axes_[1].collections[0].get_offsets()
+    np.testing.assert_allclose(offsets[:, 0], display.table.IPRED)
+    pyplot.close("all")
