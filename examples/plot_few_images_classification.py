@@ -83,7 +83,7 @@ for shift, n in zip((-0.2, 0.2), numbers, strict=True):
     heights = [errors[name, n] for name in names]
     bars = ax.bar(places + shift, heights, 0.38, label=f"{n} images a class")
     ax.bar_label(bars, fmt="%.1f")
-ax.set_xticks(places, names)
+ax.set_xticks(places, [name.replace(" ", "\n", 1) for name in names])
 ax.set(ylabel="% of 300 images", title="errors: fewer is better")
 ax.margins(y=0.12)
 ax.legend()

@@ -37,6 +37,7 @@ from sktem.template.coarse import BlockStarts, pixels_of_blocks
 from sktem.template.fitted import FittedTemplate, attributes_of
 from sktem.template.geometry.registration import Registration
 from sktem.template.judged import (
+    BOUNDS,
     Judged,
     folds_of,
     has_settled,
@@ -64,9 +65,6 @@ MOVED = {
     name: f"prior=DeformableTemplatePrior({name}=...)"
     for name in inspect.signature(DeformableTemplatePrior).parameters
 } | {"n_steps": "sampler=DeformationMALA(n_steps=...)"}
-
-#: Runs of fewer passes are too short to be judged.
-LEAST_PASSES = 20
 
 
 @dataclass
@@ -398,7 +396,7 @@ class DeformableTemplateEstimator(
         if found_images(X) is None:
             warn_of_images(self._checked(X), self._layout)
         judged = Judged.of(vars(self))
-        if self.history_.passes[-1:] >= [LEAST_PASSES] and not self.converged_:
+        if self.history_.passes[-1:] >= [BOUNDS.least_passes] and not self.converged_:
             judged.warn_of_drift()
         judged.warn(state.n_rows)
         return self
@@ -584,7 +582,7 @@ class DeformableTemplateEstimator(
             **attributes_of(frame, self._layout, settings.model, state.params),
             "fold_rate_": folds[0],
             "folded_pixels_": folds[1],
-            "converged_": self._converged(settings, state),
+            "converged_": has_settled(settings, state),
             "history_": state.history,
             "n_iter_": int(np.ceil(state.rows_visited / state.n_rows - 1e-9)),
             "image_shape_": self.image_shape_,
@@ -604,10 +602,6 @@ class DeformableTemplateEstimator(
         if not state.compared and 3 * state.history.passes[-1] >= 2 * self.max_iter:
             state.compared = (state.params, state.solver.iteration)
         return False
-
-    def _converged(self, settings, state):
-        """Return whether template and noise had settled in the last third of a run."""
-        return settings.max_passes >= LEAST_PASSES and has_settled(settings, state)
 
     def _outcome(self, state):
         noise = ", ".join(f"{one:.3g}" for one in np.sqrt(state.params.noise_variances))

@@ -16,6 +16,8 @@ from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import geometry
 
 __all__ = [
+    "BOUNDS",
+    "Bounds",
     "Judged",
     "folds_of",
     "has_settled",
@@ -24,22 +26,40 @@ __all__ = [
     "warn_of_images",
 ]
 
-#: Share of pixels in folds above which a fit warns, and how much wider than usual the
-#: kernel of a template is that is to blame.
-FOLDS, COARSE = 0.05, 1.3
 
-#: Share of pixels in folds above which longer runs are not advised.
-MANY_FOLDS = 0.01
+class Bounds(NamedTuple):
+    """What is too much at the end of a run.
 
-#: Changes over the last third of a run that are too large: of the template, relative to
-#: its deviation over the pixels, and of the logarithm of the noise variance, for steps
-#: that sum to several units.
-DRIFT, DRIFT_OF_NOISE = 0.04, 0.06
+    Attributes
+    ----------
+    folds, many_folds : float
+        Shares of pixels in folds above which a fit warns, and above which longer runs
+        are not advised.
+    coarse : float
+        How much wider than usual the kernel of a template is that is to blame.
+    least_passes : int
+        Runs of fewer passes are too short to be judged.
+    drift, drift_of_noise : float
+        Changes over the last third of a run: of the template, relative to its deviation
+        over the pixels, and of the logarithm of the noise variance, for steps that sum
+        to several units.
+    at_rest, drift_in_errors : float
+        A template in much noise moves by more, as its chains do. Where the noise is at
+        rest, within this share of what is too large, it may move by this share of the
+        error that it has with so many images: a sixth of its variance.
+    """
 
-#: A template in much noise moves by more than that, as its chains do. Where the noise
-#: is at rest, within this share of what is too large, it may move by this share of the
-#: error that it has with so many images: a sixth of its variance.
-AT_REST, DRIFT_IN_ERRORS = 0.25, 0.4
+    folds: float = 0.05
+    many_folds: float = 0.01
+    coarse: float = 1.3
+    least_passes: int = 20
+    drift: float = 0.04
+    drift_of_noise: float = 0.06
+    at_rest: float = 0.25
+    drift_in_errors: float = 0.4
+
+
+BOUNDS = Bounds()
 
 
 def modes_under(model, params, Y):
@@ -114,7 +134,7 @@ class Judged(NamedTuple):
 
     def drift_advice(self) -> str:
         """Return advice about a run that has not settled."""
-        if self.folded_pixels > MANY_FOLDS:
+        if self.folded_pixels > BOUNDS.many_folds:
             return (
                 f"A longer run would deform more, and {self.folded_pixels:.1%} of the "
                 'pixels lie in folds already: try deformation="diffeomorphic", a '
@@ -128,10 +148,10 @@ class Judged(NamedTuple):
 
     def fold_advice(self) -> str | None:
         """Return advice about folds, or None if too few pixels fold."""
-        if not self.folded_pixels > FOLDS:
+        if not self.folded_pixels > BOUNDS.folds:
             return None
         usual = geometry(self.grid.image_shape, *["auto"] * 4).template_scale
-        if self.grid.template_scale > COARSE * usual:
+        if self.grid.template_scale > BOUNDS.coarse * usual:
             return (
                 "The template is too coarse to be sharp without contractions: increase "
                 "template_landmarks."
@@ -175,9 +195,9 @@ class Judged(NamedTuple):
             )
 
 
-def has_settled(settings, state):
+def has_settled(settings, state, bounds=BOUNDS):
     """Return whether template and noise had settled in the last third of a run."""
-    if not state.compared:
+    if not state.compared or settings.max_passes < bounds.least_passes:
         return False
     (before, first), now = state.compared, state.params
     means = settings.model.means_of
@@ -192,10 +212,13 @@ def has_settled(settings, state):
         old = settings.model.grid.deformed(before.coefficients[t], means(before)[t])
         moved = np.sqrt(np.mean((new - old) ** 2))
         of_noise = abs(np.log(now.noise_variances[t] / before.noise_variances[t]))
-        allowed, allowed_of_noise = DRIFT * new.std(), covered * DRIFT_OF_NOISE
-        if of_noise < AT_REST * allowed_of_noise:
+        allowed, allowed_of_noise = (
+            bounds.drift * new.std(),
+            covered * bounds.drift_of_noise,
+        )
+        if of_noise < bounds.at_rest * allowed_of_noise:
             error = np.sqrt(now.noise_variances[t] / (now.weights[t] * state.n_rows))
-            allowed = max(allowed, DRIFT_IN_ERRORS * error)
+            allowed = max(allowed, bounds.drift_in_errors * error)
         if moved > covered * allowed or of_noise > allowed_of_noise:
             return False
     return True

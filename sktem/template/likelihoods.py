@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from sktem.progress import counted
-from sktem.template.model.modes import ANNEALING
+from sktem.template.model.modes import ModeSearch
 from sktem.template.model.statistics import observed_counts
 
 __all__ = ["Likelihoods"]
@@ -64,7 +64,7 @@ class Searches(NamedTuple):
     rough: Stage = Stage(np.array([4.0]), 0.5, 4.0)
     last: Stage = Stage(np.ones(1), 0.01, 1.0, 4)
     poor: float = 3.5
-    again: Stage = Stage(ANNEALING[1:], None, n_classes=6, afresh=True)
+    again: Stage = Stage(ModeSearch().levels[1:], None, n_classes=6, afresh=True)
 
 
 #: Share of the expected gain of a step from which on its matrix serves the next one.

@@ -12,6 +12,7 @@ from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
 from sktem import DeformedCopiesClassifier
+from sktem.deformed_copies.deformations import Sizes
 from sktem.deformed_copies.estimator import TEMPERATURE
 from sktem.deformed_copies.gaps import GapFiller
 from sktem.exceptions import FitWarning
@@ -163,10 +164,11 @@ def test_repeated_images_are_weights(data):
     assert once.temperature_ == repeated.temperature_
     assert log_loss(truth, repeated.predict_proba(new)) < 0.3
     counts = np.random.default_rng(0).integers(1, 4, 20)
-    repeated = classifier().fit(
+    usual = Sizes.usual((6, 6))._asdict()
+    repeated = classifier(**usual).fit(
         np.repeat(X[:20], counts, axis=0), np.repeat(y[:20], counts)
     )
-    weighted = classifier().fit(X[:20], y[:20], sample_weight=counts)
+    weighted = classifier(**usual).fit(X[:20], y[:20], sample_weight=counts)
     np.testing.assert_allclose(repeated.predict_proba(X), weighted.predict_proba(X))
 
 

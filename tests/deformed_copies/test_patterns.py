@@ -37,12 +37,15 @@ def test_patterns(n):
     features = PatternFeatures(n)
     found = features.transform(signals)
     assert found.shape == (70, features.n_features)
-    shares, sizes = zip(*[by_loops(signal) for signal in signals], strict=True)
+    # On both sides of where signals are cut into blocks.
+    rows = [0, 1, 63, 64, 69]
+    found, n_rows = found[rows], len(rows)
+    shares, sizes = zip(*[by_loops(signals[row]) for row in rows], strict=True)
     n_sizes = sizes[0].size
     np.testing.assert_allclose(found[:, -n_sizes:], sizes, atol=1e-12)
     # Ranges are before filters there.
-    ours = found[:, :-n_sizes].reshape(70, -1, len(BOUNDS) + 1, COSINES)
-    theirs = np.reshape(shares, (70, -1, COSINES, len(BOUNDS) + 1))
+    ours = found[:, :-n_sizes].reshape(n_rows, -1, len(BOUNDS) + 1, COSINES)
+    theirs = np.reshape(shares, (n_rows, -1, COSINES, len(BOUNDS) + 1))
     np.testing.assert_allclose(ours.swapaxes(2, 3), theirs, atol=1e-12)
 
 

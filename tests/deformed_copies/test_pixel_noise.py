@@ -87,8 +87,8 @@ def test_noise_is_told_from_lines(monkeypatch):
         for seed in range(5):
             rng = np.random.default_rng(seed)
             X, y = gratings(12, 0.5, rng)
-            other, labels = gratings(400, 0.5, rng)
-            machine = DeformedCopiesClassifier(**usual, max_rows=1600, random_state=0)
+            other, labels = gratings(300, 0.5, rng)
+            machine = DeformedCopiesClassifier(**usual, max_rows=600, random_state=0)
             machine.fit(X, y)
             found.append(1 - machine.score(other, labels))
         return np.array(found)

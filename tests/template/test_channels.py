@@ -10,6 +10,7 @@ from sktem import (
     DeformableTemplateEstimator,
     DeformedCopiesClassifier,
 )
+from sktem.deformed_copies.deformations import Sizes
 from sktem.deformed_copies.features import OrientationFeatures
 from sktem.exceptions import FitWarning
 from sktem.template.likelihoods import Likelihoods
@@ -29,7 +30,9 @@ def grey_digits(n=12, classes=(0, 1, 3), seed=0):
 def classifier(kind, **parameters):
     settings = {"temperature": 1.0, "random_state": 0, **parameters}
     if kind == "copies":
-        return DeformedCopiesClassifier(max_rows=900, **settings)
+        # Given, since what images left out would choose is tested elsewhere.
+        sizes = Sizes.usual((8, 8))._asdict() | {"brightness": "relative"}
+        return DeformedCopiesClassifier(max_rows=900, **sizes, **settings)
     return DeformableTemplateClassifier(max_iter=8, **settings)
 
 

@@ -96,7 +96,7 @@ def fit_to_pixels(X, monkeypatch, **settings):
         return fit_to(X, **settings)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_many_pixels_away_is_found(seed, monkeypatch):
     """From the pixels themselves it is not: at least 0.64 of the size, 0.55."""
     images, fields = crosses(96, 6, seed)
@@ -127,7 +127,7 @@ VARIANTS = {
     "integers": ({}, np.round(50 * IMAGES.clip(-0.5, 1.5) + 25).astype(np.uint8)),
     "not square": ({}, IMAGES[:, :, 10:50]),
     "volumes": ({"max_iter": 1}, np.repeat(IMAGES[:, :, 20:44, None], 6, axis=3)),
-    "flows": ({"deformation": "diffeomorphic", "max_iter": 1}, IMAGES),
+    "flows": ({"deformation": "diffeomorphic", "max_iter": 1}, IMAGES[:3]),
 }
 
 

@@ -34,7 +34,8 @@ def fitted(request, digits):
 def test_search_finds_what_a_much_denser_one_finds(fitted):
     estimator, X = fitted
     fitted = estimator._template
-    model, params, Y = fitted.model, fitted.params, fitted.standardised(X)
+    model, params = fitted.model, fitted.params
+    Y = fitted.standardised(estimator._checked(X))
     found = model.search_modes(Y, params, 0)[1]
     once = model.modes_of(Y, params, 0)[1]
     dense = model.modes_of(Y, params, 0, levels=2 ** np.arange(9, -0.1, -0.25))[1]

@@ -52,9 +52,9 @@ def test_what_is_explained_poorly_is_sought_again():
     fitted = DeformableTemplateClassifier(
         temperature=1.0, max_iter=5, random_state=0
     ).fit(X[:20], y[:20])
-    X = X[20:320]
+    X = X[20:170]
     # Further away than the training images are from each other.
-    X[100:] = np.roll(X[100:].reshape(-1, 16, 16), 3, axis=2).reshape(200, -1)
+    X[50:] = np.roll(X[50:].reshape(-1, 16, 16), 3, axis=2).reshape(100, -1)
     fits = [one._template for one in fitted.estimators_]
     found = Likelihoods(fits).judge(X)[0]
     once = Likelihoods(fits, Searches(poor=np.inf)).judge(X)[0]

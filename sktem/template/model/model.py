@@ -12,7 +12,7 @@ from sktem.models.base import LatentModel
 from sktem.template.kernels.chains import Target
 from sktem.template.model.chains import Chains, Component
 from sktem.template.model.light import LitImages, in_own_light
-from sktem.template.model.modes import ANNEALING, STEPS, STEPS_FROM_MODE, ModeFinder
+from sktem.template.model.modes import ModeFinder
 from sktem.template.model.params import TemplateParams
 from sktem.template.model.priors import posterior_template
 from sktem.template.model.states import ChainStates, state_size
@@ -439,8 +439,8 @@ class DeformableTemplateModel(LatentModel):
         # A remembered mode is near the present one: a few steps will do. The first
         # time it is sought from no deformation.
         groups = [
-            (np.flatnonzero(known), np.ones(1), STEPS_FROM_MODE),
-            (np.flatnonzero(~known), ANNEALING, STEPS),
+            (np.flatnonzero(known), np.ones(1), self.modes.how.steps_from_mode),
+            (np.flatnonzero(~known), None, None),
         ]
         for rows, levels, max_steps in groups:
             if len(rows) == 0:

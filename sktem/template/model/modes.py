@@ -13,27 +13,41 @@ from sktem.template.kernels.modes import modes
 from sktem.template.model.chains import over_images
 from sktem.template.model.statistics import observed_counts
 
-__all__ = ["ANNEALING", "STEPS", "STEPS_FROM_MODE", "ModeFinder"]
+__all__ = ["ModeFinder", "ModeSearch"]
 
-#: Factors of the noise variance on the way to a mode of a new image.
-ANNEALING = 4.0 ** np.arange(4, -1, -1)
 
-#: Further searches of images with larger squared residuals per pixel, in noise
-#: variances: one by other levels, and some from principal deformations of this many
-#: standard deviations, by the levels after them.
-POOR = 1.2
-OTHER_LEVELS = np.array([128.0, 32.0, 8.0, 2.0, 1.0])
-PRINCIPAL, DEVIATIONS = 2, 1.5
-LEVELS_FROM_PRINCIPAL = np.array([16.0, 4.0, 1.0])
+class ModeSearch(NamedTuple):
+    """How modes are sought.
 
-#: Nats that another mode is better by, more than the precision of one mode.
-ANOTHER = 0.1
+    Attributes
+    ----------
+    levels : ndarray
+        Factors of the noise variance on the way to a mode of a new image.
+    steps, steps_from_mode : int
+        Steps at one level of noise, at most, and from a mode that is nearly one.
+    gains : tuple of float
+        Nats that a step has to gain, on the way and at the last level.
+    poor : float
+        Images with larger squared residuals per pixel, in noise variances, are searched
+        again: by other levels, and from principal deformations.
+    other_levels, levels_from_principal : ndarray
+        Levels of these searches.
+    n_principal, deviations : int, float
+        How many deformations, and how many standard deviations they are long.
+    another : float
+        Nats that another mode is better by, more than the precision of one mode.
+    """
 
-#: Steps towards a mode at one level of noise, and from a mode that is nearly one.
-STEPS, STEPS_FROM_MODE = 30, 3
-
-#: Nats that a step towards a mode has to gain, on the way and at the end.
-ROUGH_GAIN, LAST_GAIN = 0.03, 0.01
+    levels: np.ndarray = 4.0 ** np.arange(4, -1, -1)
+    steps: int = 30
+    steps_from_mode: int = 3
+    gains: tuple = (0.03, 0.01)
+    poor: float = 1.2
+    other_levels: np.ndarray = np.array([128.0, 32.0, 8.0, 2.0, 1.0])
+    levels_from_principal: np.ndarray = np.array([16.0, 4.0, 1.0])
+    n_principal: int = 2
+    deviations: float = 1.5
+    another: float = 0.1
 
 
 class ModeFinder(NamedTuple):
@@ -45,10 +59,13 @@ class ModeFinder(NamedTuple):
         Geometry.
     n_jobs : int or None
         Threads.
+    how : ModeSearch
+        How they are sought.
     """
 
     grid: ImageGrid
     n_jobs: int | None = None
+    how: ModeSearch = ModeSearch()
 
     def find(
         self,
@@ -56,9 +73,9 @@ class ModeFinder(NamedTuple):
         part,
         Z=None,
         factors=False,
-        levels=ANNEALING,
-        max_steps=STEPS,
-        gains=(ROUGH_GAIN, LAST_GAIN),
+        levels=None,
+        max_steps=None,
+        gains=None,
         hold=np.inf,
     ):
         """Return posterior modes of the deformations and Laplace log-likelihoods.
@@ -73,11 +90,12 @@ class ModeFinder(NamedTuple):
             Where to start; None means at no deformation.
         factors : bool, default=False
             Whether Cholesky factors of the Hessians are wanted.
-        levels : ndarray, default=[256, 64, 16, 4, 1]
-            Factors of the noise variance, one after the other.
-        max_steps : int, default=30
+        levels : ndarray or None, default=None
+            Factors of the noise variance, one after the other; here and below, None
+            takes those of the search.
+        max_steps : int or None, default=None
             Steps at one level, at most.
-        gains : tuple of float, default=(0.03, 0.01)
+        gains : tuple of float or None, default=None
             Nats that a step has to gain, on the way and at the last level.
         hold : float, default=inf
             Share of the expected gain of a step for its matrix to serve the next one.
@@ -93,7 +111,10 @@ class ModeFinder(NamedTuple):
         energies : ndarray of shape (n,)
             ``rss / noise_variance + z' Gamma^-1 z`` at the modes.
         """
-        grid = self.grid
+        grid, how = self.grid, self.how
+        levels = np.asarray(how.levels if levels is None else levels, dtype=float)
+        max_steps = how.steps if max_steps is None else max_steps
+        gains = how.gains if gains is None else gains
         n, dim = len(X), grid.n_latents
         Z = np.zeros((n, dim)) if Z is None else np.array(Z, dtype=float)
         rss, log_det = np.empty(n), np.empty(n)
@@ -104,7 +125,7 @@ class ModeFinder(NamedTuple):
         def find(rows):
             modes(
                 X[rows], Z[rows], part.table, part.precision, part.noise_variance,
-                np.asarray(levels, dtype=float), max_steps, least, hold,
+                levels, max_steps, least, hold,
                 grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
             )  # fmt: skip
 
@@ -140,17 +161,17 @@ class ModeFinder(NamedTuple):
         """
         Z, logs, _, energies = self.find(X, part)
         # Written so that images without a mode (NaN) count as poor.
-        poor = np.flatnonzero(~(energies <= POOR * observed_counts(X)))
+        poor = np.flatnonzero(~(energies <= self.how.poor * observed_counts(X)))
         if len(poor) == 0:
             return Z, logs
-        starts = [(np.zeros(self.grid.n_latents), OTHER_LEVELS)]
+        starts = [(np.zeros(self.grid.n_latents), self.how.other_levels)]
         for deformation in principal():
-            for sign in (-DEVIATIONS, DEVIATIONS):
-                starts.append((sign * deformation, LEVELS_FROM_PRINCIPAL))
+            for sign in (-self.how.deviations, self.how.deviations):
+                starts.append((sign * deformation, self.how.levels_from_principal))
         for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
             new, found, *_ = self.find(X[poor], part, many, levels=levels)
-            better = found > np.nan_to_num(logs[poor], nan=-np.inf) + ANOTHER
+            better = found > np.nan_to_num(logs[poor], nan=-np.inf) + self.how.another
             Z[poor[better]], logs[poor[better]] = new[better], found[better]
         return Z, logs
 
@@ -158,7 +179,7 @@ class ModeFinder(NamedTuple):
         """Return the deformations of one standard deviation that displace most."""
         fields = self.grid.expanded(part.factor.T).reshape(len(part.factor), -1)
         _, vectors = np.linalg.eigh(fields @ fields.T)
-        return (part.factor @ vectors[:, ::-1][:, :PRINCIPAL]).T
+        return (part.factor @ vectors[:, ::-1][:, : self.how.n_principal]).T
 
     def importance(self, X, Z, part, n_draws, seed, freedom=5):
         """Return log-likelihoods by importance sampling around the modes.
@@ -185,7 +206,12 @@ class ModeFinder(NamedTuple):
         """
         grid = self.grid
         Z, _, lowers, _ = self.find(
-            X, part, Z, factors=True, levels=np.ones(1), max_steps=STEPS_FROM_MODE
+            X,
+            part,
+            Z,
+            factors=True,
+            levels=np.ones(1),
+            max_steps=self.how.steps_from_mode,
         )
         terms = np.empty((len(X), n_draws))
         # The same draws for every image: an answer does not depend on the others.
