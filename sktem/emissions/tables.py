@@ -245,11 +245,23 @@ def label_columns(X) -> list[int]:
         if kind == "b" or str(getattr(column, "dtype", "")).lower() in LABEL_TYPES:
             found.append(index)
             continue
+        if _are_booleans(column):
+            found.append(index)
+            continue
         try:
             _as_numbers(column)
         except (TypeError, ValueError):
             found.append(index)
     return found
+
+
+def _are_booleans(column):
+    """Return whether what is observed of a column of objects are booleans."""
+    values = np.asarray(column)
+    if values.dtype.kind != "O":
+        return False
+    values = values[~_missing(values)]
+    return len(values) > 0 and all(isinstance(v, (bool, np.bool_)) for v in values)
 
 
 #: Names of types of columns, in lower case, whose values are labels.

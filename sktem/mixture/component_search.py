@@ -19,7 +19,14 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_start import points_of
 
-__all__ = ["CRITERIA", "SearchStep", "check_n_components", "found_components"]
+__all__ = [
+    "CRITERIA",
+    "SearchStep",
+    "check_n_components",
+    "found_components",
+    "from_posterior",
+    "splits_of",
+]
 
 #: Criteria by the value of ``n_components`` that asks for them.
 CRITERIA = {"auto": "bic", "bic": "bic", "icl": "icl"}
@@ -68,6 +75,11 @@ class SearchStep(NamedTuple):
     n_components: int
     move: str
     criterion: float
+
+    @property
+    def is_sound(self):
+        """Whether the mixture was not refused."""
+        return bool(np.isfinite(self.criterion))
 
 
 def check_n_components(value) -> None:
@@ -125,6 +137,7 @@ class _Search:
         self.criterion = CRITERIA[estimator.n_components]
         self.rng = np.random.default_rng(estimator._seed()[0])
         self.steps: list[SearchStep] = []
+        self.refused: dict[int, str] = {}
 
     def run(self):
         """Return the best estimator and the steps."""
@@ -149,6 +162,14 @@ class _Search:
             failures = 0
         for one in best.warnings:
             warn_user(str(one.message), one.category)
+        larger = best.estimator.n_components + 1
+        sound = any(one.n_components == larger for one in self.steps if one.is_sound)
+        if larger in self.refused and not sound:
+            warn_user(
+                f"All mixtures of {larger} components were refused: "
+                f"{self.refused[larger]}",
+                FitWarning,
+            )
         return best.estimator, self.steps
 
     def note(self, fit, move):
@@ -174,7 +195,10 @@ class _Search:
             twin.fit(self.X, sample_weight=self.sample_weight)
         if n_components > 1:
             few = twin.weights_.min() * self.mass < self.fewest(twin)
-            if few or any(issubclass(one.category, FitWarning) for one in caught):
+            told = [one for one in caught if issubclass(one.category, FitWarning)]
+            if told:
+                self.refused.setdefault(n_components, str(told[0].message))
+            if few or told:
                 return Fit(np.inf, twin, caught)
         criterion = getattr(twin, self.criterion)
         value = criterion(self.X, sample_weight=self.sample_weight)
@@ -201,17 +225,15 @@ class _Search:
         if not found:
             return None
         first = min(found, key=lambda one: one.criterion).estimator
-        fit = self.fitted(K, partial(_posterior, twin=first))
+        fit = self.fitted(K, from_posterior(first))
         self.note(fit, move)
         return fit if np.isfinite(fit.criterion) else None
 
     def splits(self, parent):
-        """Yield starts with each of the components cut into two."""
+        """Return starts with each component of enough rows cut into two."""
         n_rows = self.mass * parent.weights_
-        for k in np.flatnonzero(n_rows >= 2 * self.fewest(parent)):
-            seed = int(self.rng.integers(2**31))
-            n_init = self.estimator.n_init
-            yield partial(_split, twin=parent, k=int(k), seed=seed, n_init=n_init)
+        components = np.flatnonzero(n_rows >= 2 * self.fewest(parent))
+        return splits_of(parent, components, self.rng, self.estimator.n_init)
 
     def merges(self, parent):
         """Yield starts with two components in one, those first that overlap most."""
@@ -228,6 +250,21 @@ class _Search:
         )
         for a, b in pairs[: RULE.merges]:
             yield partial(_merged, twin=parent, a=a, b=b)
+
+
+def from_posterior(fitted) -> Callable:
+    """Return the start with the posterior probabilities of a fitted mixture."""
+    return partial(_posterior, twin=fitted)
+
+
+def splits_of(fitted, components, rng, n_init=1) -> list[Callable]:
+    """Return starts in each of which one of the components is cut into two."""
+    return [
+        partial(
+            _split, twin=fitted, k=int(k), seed=int(rng.integers(2**31)), n_init=n_init
+        )
+        for k in components
+    ]
 
 
 def _posterior(rows, n_components, random_state, *, twin):

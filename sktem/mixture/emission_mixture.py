@@ -408,6 +408,10 @@ class StochasticEMMixture(MixtureEstimator):
     def _as_emissions(self):
         return self._fitted_model()
 
+    def _settings_of_rows(self):
+        """Return settings for codes in the place of labels."""
+        return {"emission": self._table.emission, "n_jobs": None}
+
     def _given_row(self, columns, values):
         """Return a row of numbers that has only the given values."""
         row = np.full((1, self.n_features_in_), None, dtype=object)

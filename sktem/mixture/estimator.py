@@ -396,6 +396,11 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         twin = EmissionMixtureModel(emission, len(means), like=own)
         return twin, EmissionMixtureParams(params.weights, own)
 
+    def _settings_of_rows(self):
+        """Return settings without a start of another number of components."""
+        names = ("weights_init", "means_init", "precisions_init")
+        return {**dict.fromkeys(names), "n_jobs": None}
+
     def _given_row(self, columns, values):
         """Return a row that has only the given values."""
         row = np.full(self.n_features_in_, np.nan)

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import DensityMixin, clone
 from sklearn.utils import check_random_state
 
-from sktem.choices import check_choice
+from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.estimators.base import (
     LoopEstimator,
@@ -26,6 +26,7 @@ from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
+from sktem.mixture.likelihood_ratio import likelihood_ratio_test
 from sktem.mixture.start import START_METHODS
 from sktem.mixture.stream import MixtureStream
 from sktem.schedules import BurnInThenDecay
@@ -333,6 +334,53 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         )
         bic = -2 * total + self._n_parameters() * float(np.log(mass))
         return bic + 2 * entropy
+
+    def likelihood_ratio_test(self, X, *, n_bootstrap=99, n_jobs=None):
+        """Test whether one component less would do.
+
+        The likelihood ratio of a fit with as many components as this one and of one
+        with a component less is compared with those of samples of the smaller one
+        (McLachlan 1987): the usual distribution does not hold, as the smaller mixture
+        lies on the border of the larger one. Samples have the holes of the data.
+
+        Parameters
+        ----------
+        X : table of shape (n_samples, n_features)
+            The rows of ``fit``.
+        n_bootstrap : int, default=99
+            Samples; the least p-value is ``1 / (n_bootstrap + 1)``.
+        n_jobs : int or None, default=None
+            Processes. The result does not depend on it.
+
+        Returns
+        -------
+        LikelihoodRatioTest
+            A tuple of ``statistic``, ``p_value``, ``n_components`` of the smaller
+            mixture and ``bootstrap``, the statistics of the samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sktem import StochasticEMGaussianMixture
+        >>> X = np.append(np.arange(10.0), 50 + np.arange(10.0))[:, None]
+        >>> mixture = StochasticEMGaussianMixture(2, random_state=0).fit(X)
+        >>> mixture.likelihood_ratio_test(X, n_bootstrap=9).p_value
+        0.1
+        """
+        check_number("n_bootstrap", n_bootstrap, Integral, 1)
+        model, params = self._as_emissions()
+        K = len(params.weights)
+        if K < 2:
+            raise ValueError("the mixture has one component: there is none less")
+        rows, _ = self._validate(X, reset=False)
+        settings = {"n_components": K - 1, "verbose": 0, "warm_start": False}
+        smaller = clone(self).set_params(**settings, **self._settings_of_rows())
+        seed, _ = self._seed()
+        return likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs)
+
+    def _settings_of_rows(self):
+        """Return settings with which rows of numbers are fitted like the table."""
+        return {}
 
     def marginal(self, columns):
         """Return the mixture of some of the columns, the others integrated out.

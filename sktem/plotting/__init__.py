@@ -9,6 +9,8 @@ from sktem.lazy import lazy
 
 _PUBLIC = {
     "GoodnessOfFitDisplay": "sktem.mixed_effects.displays.goodness_of_fit",
+    "ClassProfileDisplay": "sktem.mixture.displays",
+    "ComponentDisplay": "sktem.mixture.displays",
     "HistoryDisplay": "sktem.plotting.history_display",
     "IndividualFitDisplay": "sktem.mixed_effects.displays.individual_fits",
     "ParameterTraceDisplay": "sktem.mixed_effects.displays.parameter_trace",
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from sktem.mixed_effects.displays.residuals import (
         ResidualDisplay as ResidualDisplay,
     )
+    from sktem.mixture.displays import ClassProfileDisplay as ClassProfileDisplay
+    from sktem.mixture.displays import ComponentDisplay as ComponentDisplay
     from sktem.plotting.history_display import HistoryDisplay as HistoryDisplay
     from sktem.template.display import TemplateDisplay as TemplateDisplay
 else:

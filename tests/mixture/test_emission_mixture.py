@@ -364,3 +364,10 @@ def test_components_of_single_heavy_rows_are_told():
     for cls in (StochasticEMMixture, StochasticEMGaussianMixture):
         with pytest.warns(FitWarning, match=r"Component\(s\) 0, 1 have"):
             cls(3, random_state=0).fit(X, sample_weight=weights)
+
+
+def test_booleans_with_holes_are_labels():
+    table = pd.DataFrame({"flag": [True, None, False, True] * 10})
+    mixture = StochasticEMMixture(1).fit(table)
+    assert mixture.categories_[0].tolist() == [False, True]
+    assert mixture.params_.probabilities[0, 0].round(2).tolist() == [0.33, 0.67]

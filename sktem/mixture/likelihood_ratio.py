@@ -1,0 +1,105 @@
+"""Bootstrap of the likelihood ratio of a mixture against one with a component less."""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+
+from sktem.mixture.component_search import from_posterior, splits_of
+from sktem.progress import bar
+
+__all__ = ["LikelihoodRatioTest", "likelihood_ratio_test"]
+
+#: Passes by which the starts of the larger mixture are compared.
+SHORT_PASSES = 10
+
+
+class LikelihoodRatioTest(NamedTuple):
+    """Result of a test of one component less.
+
+    Attributes
+    ----------
+    statistic : float
+        Twice the gain in log-likelihood by the last component.
+    p_value : float
+        Share of the samples of the smaller mixture, and the data, whose statistic is at
+        least as large.
+    n_components : int
+        Components of the smaller mixture.
+    bootstrap : ndarray of shape (n_bootstrap,)
+        Statistics of the samples.
+    """
+
+    statistic: float
+    p_value: float
+    n_components: int
+    bootstrap: np.ndarray
+
+
+def likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs):
+    """Return the test of a mixture against one with a component more.
+
+    Parameters
+    ----------
+    smaller : MixtureEstimator
+        Settings of the smaller mixture.
+    rows : ndarray of shape (n, d)
+        Rows of numbers; samples have their holes.
+    n_bootstrap : int
+        Samples.
+    seed : numpy.random.SeedSequence
+        Root of the random numbers.
+    n_jobs : int or None
+        Processes.
+    """
+    first, *seeds = seed.spawn(n_bootstrap + 1)
+    null, statistic = _fitted(smaller, rows, np.random.default_rng(first))
+    tasks = (delayed(_of_sample)(null, np.isnan(rows), one) for one in seeds)
+    found = []
+    with bar("likelihood ratios of samples", n_bootstrap) as advance:
+        for value in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
+            found.append(value)
+            advance()
+    bootstrap = np.array(found)
+    p_value = (1 + int((bootstrap >= statistic).sum())) / (1 + n_bootstrap)
+    return LikelihoodRatioTest(statistic, p_value, null.n_components, bootstrap)
+
+
+def _of_sample(null, holes, seed):
+    """Return the statistic of a sample of the fitted smaller mixture."""
+    rng = np.random.default_rng(seed)
+    model, params = null._as_emissions()
+    share = params.weights / params.weights.sum()
+    states = rng.choice(len(share), len(holes), p=share)
+    rows = model.emission.sample(params.emission, states, rng)
+    return _fitted(null, np.where(holes, np.nan, rows), rng)[1]
+
+
+def _fitted(smaller, rows, rng):
+    """Return the fitted smaller mixture, and the statistic.
+
+    The larger one is the best of those from its own start and from the splits of the
+    components of the smaller one, whose likelihoods are hardly below that of the
+    smaller one.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        seeds = iter(rng.integers(2**31, size=3).tolist())
+        null = clone(smaller).set_params(random_state=next(seeds)).fit(rows)
+        K = null.n_components + 1
+        larger = clone(smaller).set_params(n_components=K, random_state=next(seeds))
+        found = [clone(larger).fit(rows)]
+        short = {"n_init": 1, "max_iter": min(SHORT_PASSES, larger.max_iter)}
+        starts = [
+            clone(larger).set_params(init_params=start, **short).fit(rows)
+            for start in splits_of(null, range(null.n_components), rng)
+        ]
+        best = max(starts, key=lambda one: one.lower_bound_)
+        start = from_posterior(best)
+        found.append(larger.set_params(init_params=start, n_init=1).fit(rows))
+        gain = max(one.score(rows) for one in found) - null.score(rows)
+    return null, max(2 * len(rows) * gain, 0.0)
