@@ -378,6 +378,15 @@ def restricted(X):
     seconds = timed(functions)
     work = dict.fromkeys(functions, len(X))
     report("Restricted 784-500, PCD-1, batch 100, float32", seconds, work, "rows/s")
+    tens = clone(ours).set_params(batch_size=10)
+    functions = {
+        "sktem": lambda: tens.fit(X[:2000]),
+        "sktem, n_chains=10": lambda: clone(tens).set_params(n_chains=10).fit(X[:2000]),
+        "BernoulliRBM": lambda: clone(theirs).set_params(batch_size=10).fit(X[:2000]),
+    }
+    work = dict.fromkeys(functions, 2000)
+    report("The same, batch 10", timed(functions, 5), work, "rows/s")
+    work = {"sktem": len(X), "BernoulliRBM": len(X)}
     functions = {"sktem": lambda: ours.transform(X)}
     functions["BernoulliRBM"] = lambda: theirs.transform(X)
     report("transform", timed(functions, 5), work, "rows/s")

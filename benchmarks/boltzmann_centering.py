@@ -17,6 +17,7 @@ import warnings
 import numpy as np
 from boltzmann_data import mnist, ocr_letters
 from boltzmann_images import log_likelihoods
+from layerwise import pretrained
 from machine import describe
 from paper_grid import PARTS, simulate
 
@@ -64,11 +65,13 @@ def images(case, n_rows, seeds):
     def learn(step, centering, seed):
         machine = LatentBoltzmannMachine(
             hidden_layer_sizes=layers, solver=solver, n_mean_field=10,
-            step_size_m=(step, step / 100), pretrain=pretrain, max_iter=epochs,
-            centering=centering, weight_decay=0.0, tol=None, random_state=seed,
-            n_jobs=1,
+            step_size_m=(step, step / 100), max_iter=epochs, centering=centering,
+            weight_decay=0.0, tol=None, random_state=seed, n_jobs=1,
         )  # fmt: skip
         start = time.process_time()
+        if pretrain:
+            machine = pretrained(machine, train, pretrain)
+            machine.set_params(warm_start=True, max_iter=epochs)
         machine.fit(train)
         seconds = time.process_time() - start
         return log_likelihoods(machine, test, seed, 1000)[0].mean(), seconds

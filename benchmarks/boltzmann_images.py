@@ -31,6 +31,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import joblib
+import layerwise
 import numpy as np
 from boltzmann_data import frey_faces, mnist, mnist_intensities, ocr_letters
 from boltzmann_record import Run, new_machine, step_size  # noqa: F401 (in checkpoints)
@@ -141,10 +142,10 @@ def pretrained(key, plan, train, arguments):
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=plan.sizes, n_gibbs_m=plan.n_gibbs_m,
         n_gibbs_e=plan.n_gibbs_e, n_mean_field=plan.n_mean_field,
-        step_size_m=plan.steps, pretrain=plan.pretrain, max_iter=0,
-        centering=plan.centering, weight_decay=0.0, tol=None,
+        step_size_m=plan.steps, centering=plan.centering, weight_decay=0.0, tol=None,
         random_state=arguments.seed, n_jobs=1,
-    ).fit(train)  # fmt: skip
+    )  # fmt: skip
+    machine = layerwise.pretrained(machine, train, plan.pretrain)
     result = machine, time.process_time() - start
     if path is not None:
         joblib.dump(result, path)
@@ -154,7 +155,7 @@ def pretrained(key, plan, train, arguments):
 def learned(plan, start, train, **settings):
     """Return a machine that continues another one."""
     machine = copy.deepcopy(start).set_params(
-        pretrain=0, warm_start=True, max_iter=plan.epochs, **settings
+        warm_start=True, max_iter=plan.epochs, **settings
     )
     return machine.fit(train)
 

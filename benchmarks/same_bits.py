@@ -427,7 +427,6 @@ for solver in ("apcd", "hapcd", "mfpcd", "pcd", "cd"):
 for e_step in ("exact", "gibbs", "mean_field"):
     machine(f"e_step {e_step}", e_step=e_step)
 machine("gaussian", X=lambda: clusters(150), visible="gaussian")
-machine("pretrained", hidden_layer_sizes=(4, 3), pretrain=2)
 machine("momentum", momentum=0.5, weight_decay=0.01, centering=True)
 machine("binarize", X=lambda: 0.5 * (bits() + bits(seed=1)), binarize="sample")
 

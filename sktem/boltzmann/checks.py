@@ -33,7 +33,6 @@ def check_parameters(machine) -> None:
         check_number("n_replicas", machine.n_replicas, Integral, 1)
     if machine.tol is not None:
         check_number("tol", machine.tol, Real, 0)
-    check_number("pretrain", machine.pretrain, Integral, 0)
     if not (isinstance(machine.weight_decay, str) and machine.weight_decay == "auto"):
         check_number("weight_decay", machine.weight_decay, Real, 0)
     if not (isinstance(machine.momentum, str) and machine.momentum == "auto"):

@@ -15,7 +15,6 @@ from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
 from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
 from sktem.boltzmann.fitted import FittedMachine
-from sktem.boltzmann.learning.pretraining import pretrained
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
     mass_of,
@@ -58,6 +57,13 @@ __all__ = ["LatentBoltzmannMachine"]
 
 #: Fitted attributes of some kinds of visible units.
 OF_KINDS = ("variances_", "fields_", "couplings_", "unit_names_")
+
+
+#: Parameters that are gone, and what does their work.
+MOVED = {
+    "pretrain": "params_ of a fit with max_iter=0, and go on by warm_start=True "
+    "(centred updates learn all layers at once)",
+}
 
 
 class LatentBoltzmannMachine(
@@ -198,9 +204,6 @@ class LatentBoltzmannMachine(
         means) and draws from them anew at each visit of the fit; other methods take
         them as they are, and their likelihoods are not means over draws. With None
         values in [0, 1] stand as they are.
-    pretrain : int, default=0
-        Epochs of layer-wise pretraining of a deep machine by CD-1, each layer as a
-        restricted machine with doubled inputs (Salakhutdinov and Hinton 2009).
     variance_floor : float, default=0.01
         Least conditional variance of a Gaussian unit, as a share of the variance of
         its column.
@@ -302,6 +305,7 @@ class LatentBoltzmannMachine(
     """
 
     log_partition_: AISResult | PartitionBracket
+    _moved_parameters = {**EpochEstimator._moved_parameters, **MOVED}
 
     def __init__(
         self,
@@ -329,7 +333,6 @@ class LatentBoltzmannMachine(
         averaging=False,
         rao_blackwell: bool = True,
         binarize: float | Literal["sample"] | None = None,
-        pretrain: int = 0,
         variance_floor: float = 0.01,
         random_state: Seed = None,
         n_jobs: int | None = None,
@@ -360,7 +363,6 @@ class LatentBoltzmannMachine(
         self.averaging = averaging
         self.rao_blackwell = rao_blackwell
         self.binarize = binarize
-        self.pretrain = pretrain
         self.variance_floor = variance_floor
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -453,8 +455,6 @@ class LatentBoltzmannMachine(
             if warm:
                 return ContrastiveState(params, generators)
             params = model.initial_params(units.logits, generators.initialisation)
-            if self.pretrain:
-                pretrained(settings, inputs, units, params, generators, shares)
             return ContrastiveState(params, generators)
 
         def finish(state):
@@ -528,8 +528,6 @@ class LatentBoltzmannMachine(
                 "a stream cannot begin with a table, whose categories it does not "
                 "know: use fit first"
             )
-        if is_fresh() and self.pretrain:
-            raise ValueError("pretrain needs several passes over the data: use fit")
         by_chunks = is_stream(X) or found_rows(X) is not None
         if sample_weight is not None and by_chunks:
             raise ValueError("sample_weight needs X to be a single array")

@@ -34,8 +34,6 @@ def rows_of_fit(machine, X, *, reset):
     rows = given.mapped(values)
     if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
         return np.concatenate([block for _, block in rows.blocks()])
-    if machine.pretrain:
-        raise ValueError("pretrain needs X in memory, as an array")
     return rows
 
 

@@ -17,7 +17,6 @@ from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
-from sktem.boltzmann.tables import is_tabular
 from sktem.graphs import as_graph
 
 __all__ = ["new_model", "new_settings", "weight_decay_of"]
@@ -154,10 +153,6 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     `mass` is the sum of the weights of the rows, None for their number or, on streams,
     one batch.
     """
-    if machine.pretrain and is_tabular(machine.visible):
-        raise ValueError("pretrain needs visible='binary', 'spin' or 'gaussian'")
-    if machine.pretrain and (machine.graph is not None or len(model.sizes) < 3):
-        raise ValueError("pretrain needs at least two hidden layers")
     posterior = _posterior(machine, model, missing)
     step_size_e, step_size_m = machine.step_size_e, machine.step_size_m
     solver = CONTRASTIVE_SOLVERS[machine.solver]
@@ -194,7 +189,6 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         step_size_m=StepRule(step_size_m, "step_size_m", np.inf),
         batch_size=int(machine.batch_size),
         n_epochs=_n_epochs(machine, model, n_rows),
-        n_pretrain=int(machine.pretrain),
         n_chains=int(machine.n_chains),
         n_chains_e=int(machine.n_chains_e),
         n_replicas=n_replicas,

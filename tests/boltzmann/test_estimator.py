@@ -390,18 +390,9 @@ def test_steps():
     assert linear.n_iter_ == 5
 
 
-def test_pretraining():
-    plain = machine("deep", max_iter=0).fit(X)
-    ready = machine("deep", max_iter=0, pretrain=200).fit(X)
-    assert ready.score(X) > plain.score(X) + 0.1
-    gaussian = machine("deep", visible="gaussian", max_iter=1, pretrain=5).fit(X)
-    assert np.isfinite(gaussian.score(X))
-    with pytest.raises(ValueError, match="at least two hidden layers"):
-        machine("restricted", pretrain=1).fit(X)
-    with pytest.raises(ValueError, match="at least two hidden layers"):
-        machine("grid", pretrain=1).fit(X)
-    with pytest.raises(ValueError, match="several passes"):
-        machine("deep", pretrain=1).partial_fit(X)
+def test_parameters_that_are_gone_are_named():
+    with pytest.raises(TypeError, match="no parameter 'pretrain': give it as params_"):
+        machine("deep", pretrain=1)
 
 
 def test_warm_start_goes_on():

@@ -57,7 +57,7 @@ def test_a_fit_on_the_same_uniforms_is_the_same(kind, solver, xp, monkeypatch):
     if kind == "deep" and solver not in ("hapcd", "mfpcd"):
         options["e_step"] = "gibbs"  # NumPy would sum the hidden units out
     if kind == "deep" and solver == "apcd":
-        options |= {"n_chains_e": 2, "pretrain": 2, "rao_blackwell": False}
+        options |= {"n_chains_e": 2, "rao_blackwell": False}
     options["centering"] = solver != "pcd"
     one = machine(kind, solver=solver, **options).fit(xp.asarray(X))
     two = machine(kind, solver=solver, **options).fit(X)
@@ -76,7 +76,6 @@ def test_a_fit_on_the_same_uniforms_is_the_same(kind, solver, xp, monkeypatch):
     same(one.sample_conditional(Y, 6), two.sample_conditional(HOLES, 6))
     same(one.transform(Y), two.transform(HOLES))
     if solver != "hapcd":
-        options["pretrain"] = 0
         for missing in (X, HOLES):
             one = machine(kind, solver=solver, binarize="sample", **options)
             two = machine(kind, solver=solver, binarize="sample", **options)

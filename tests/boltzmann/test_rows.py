@@ -105,12 +105,9 @@ def test_stream_takes_iterators_and_rows():
         assert stream.n_samples_seen_ == 400
 
 
-def test_values_out_of_range_and_pretraining(monkeypatch):
+def test_values_out_of_range():
     with pytest.raises(ValueError, match=r"X must be in \[0, 1\]"):
         machine().fit(Chunked(VALUES))
-    few_values(monkeypatch)
-    with pytest.raises(ValueError, match="pretrain needs X in memory"):
-        machine(hidden_layer_sizes=(3, 2), pretrain=1).fit(Chunked(BITS))
 
 
 def test_weights(tmp_path, monkeypatch):

@@ -101,7 +101,7 @@ def test_fits_by_steps_follow_the_weights(kind):
     """Without ascents, the means of the columns come out as weighted."""
     options = {
         "restricted": dict(hidden_layer_sizes=2),
-        "deep": dict(hidden_layer_sizes=(3, 2), pretrain=2),
+        "deep": dict(hidden_layer_sizes=(3, 2)),
         "grid": dict(graph=complete_graph(7), hidden=[6]),
     }[kind]
     weights = np.where(X[:, 2] + X[:, 3] > 1, 5.0, 1.0)

@@ -172,8 +172,6 @@ def test_deep_machines_and_streams():
     [
         (dict(visible=["binary"]), array(), "1 kinds, and X has 4 columns"),
         (dict(visible=["word"] * 4), array(), "visible"),
-        (dict(visible="auto", pretrain=1, hidden_layer_sizes=(2, 2)), array(),
-         "pretrain"),
         (dict(visible="auto", graph=[(0, 1), (1, 2), (2, 3)], hidden_layer_sizes=None),
          array(), "layers"),
         (dict(visible="auto", binarize=0.5), array(), "binarize"),

@@ -16,10 +16,7 @@ from numba.extending import intrinsic
 
 from sktem.kernels.prefetch import LINE, prefetch
 
-__all__ = [
-    "COLUMNS", "ROW_BYTES", "TABLES", "add_tables", "aligned_rows", "code_rows",
-    "coded_product", "fill_tables", "transpose_block",
-]  # fmt: skip
+__all__ = ["code_rows", "coded_product"]
 
 #: Columns that are worked on at a time.
 COLUMNS = 32

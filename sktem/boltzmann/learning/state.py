@@ -31,8 +31,8 @@ class ContrastiveSettings:
         Expectations, a class of :mod:`sktem.boltzmann.learning.e_steps`.
     step_size_e, step_size_m : StepRule
         The steps a_t and b_t.
-    batch_size, n_epochs, n_pretrain : int
-        Rows per update, passes over the data, and those of pretraining.
+    batch_size, n_epochs : int
+        Rows per update, and passes over the data.
     n_chains, n_chains_e, n_replicas : int
         Chains of the model, posterior chains per row, and temperatures of the former,
         None for as many as they need to mix.
@@ -59,7 +59,6 @@ class ContrastiveSettings:
     step_size_m: StepRule
     batch_size: int
     n_epochs: int
-    n_pretrain: int
     n_chains: int
     n_chains_e: int
     n_replicas: int | None

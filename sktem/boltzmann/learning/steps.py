@@ -23,21 +23,14 @@ def m_step(settings, state, negative) -> None:
     model, params = settings.model, state.params
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
-        if model.fuses(params):
-            one_pass = _adapted_at_once if settings.adaptive else _plain_at_once
-            length = one_pass(settings, state, negative)
-        else:
-            gradient = arrays.difference(state.mean, negative)
-            if settings.weight_decay:
-                weights = slice(model.weights_from, None)
-                gradient[weights] -= settings.weight_decay * params[weights]
-            state.gap = float(gradient @ gradient)
-            step = (_adapted if settings.adaptive else _plain)(
-                settings, state, gradient
-            )
-            params += step
-            length = float(step @ step)
-        state.reach += length**0.5
+        gradient = arrays.difference(state.mean, negative)
+        if settings.weight_decay:
+            weights = slice(model.weights_from, None)
+            gradient[weights] -= settings.weight_decay * params[weights]
+        state.gap = float(gradient @ gradient)
+        step = (_adapted if settings.adaptive else _plain)(settings, state, gradient)
+        params += step
+        state.reach += float(step @ step) ** 0.5
     # No parameter can be beyond the sum of the steps, so that few updates need a look.
     if model.gaussian or not state.reach < LARGEST_PARAMETER:
         if model.project(params):
@@ -66,17 +59,6 @@ def _plain_rate(settings, state):
     if settings.momentum and state.velocity is None:
         state.velocity = arrays_of(state.params).xp.zeros_like(state.params)
     return rate
-
-
-def _plain_at_once(settings, state, negative):
-    """Move the parameters as `_plain` says and return the squared length."""
-    rates = settings.weight_decay, settings.momentum, _plain_rate(settings, state)
-    state.gap, length = settings.model.plain_step(
-        state.params, state.velocity if settings.momentum else None, state.mean,
-        negative, state.centre if settings.centering else None,
-        np.array(rates, np.float32),
-    )  # fmt: skip
-    return length
 
 
 def _adapted(settings, state, gradient):
@@ -117,21 +99,6 @@ def _adapted_rates(settings, state):
     share = 1.0 - settings.momentum**state.n_moments
     rate = settings.step_size_m(state.n_updates, state.fraction)
     return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
-
-
-def _adapted_at_once(settings, state, negative):
-    """Move the parameters as `_adapted` says and return the squared length."""
-    rate, share_squares = _adapted_rates(settings, state)
-    past = settings.momentum
-    rates = (
-        settings.weight_decay, past, 1.0 - past, PAST_SQUARES, 1.0 - PAST_SQUARES, rate,
-        1.0 / share_squares, TYPICAL_ROOT,
-    )  # fmt: skip
-    state.gap, length = settings.model.adapted_step(
-        state.params, (state.first, state.second), state.mean, negative,
-        state.centre if settings.centering else None, np.array(rates, np.float32),
-    )  # fmt: skip
-    return length
 
 
 def average(settings, state):

@@ -1,17 +1,10 @@
-"""Sweeps of graphs: on bits, on floats, or by products where most units are joined."""
+"""Sweeps of graphs, on bits or on floats."""
 
 from __future__ import annotations
-
-from functools import partial
 
 import numpy as np
 
 from sktem.boltzmann.kernels.bit_sweeps import bit_means, bit_sweeps
-from sktem.boltzmann.kernels.dense_sweeps import (
-    COLUMNS,
-    arrange_weights,
-    dense_sweeps,
-)
 from sktem.boltzmann.kernels.graph_sweeps import sweeps
 from sktem.kernels.blocks import iterate_blocks
 
@@ -22,7 +15,9 @@ __all__ = ["CHAINS_PER_BLOCK", "GraphSweeps", "product_sums"]
 CHAINS_PER_BLOCK = 512
 #: Chains from which on states are bits where all are 0 or 1: 32 take the time of one.
 FEWEST_BITS = 16
-#: Share of all pairs that are joined, and units, from which on products pay.
+#: Share of all pairs that are joined, and units, from which on the sums of their
+#: products are a product of matrices: a fit of 300 joined units takes a third of the
+#: time.
 LEAST_SHARE = 0.5
 FEWEST_UNITS = 64
 
@@ -38,7 +33,9 @@ class GraphSweeps:
 
     def __init__(self, graph):
         self.graph, self.n_units = graph, graph.n_units
-        self.is_dense = DenseGraph.suits(graph)
+        n_pairs = graph.n_units * (graph.n_units - 1) / 2
+        many = graph.n_units >= FEWEST_UNITS
+        self.is_dense = many and graph.n_edges >= LEAST_SHARE * n_pairs
         starts, units, edges = graph.neighbours()
         degrees = graph.degrees()
         # In groups of four.
@@ -94,23 +91,14 @@ class GraphSweeps:
             Threads.
         """
         plain = offsets is None and clamped is None and means == apart
-        by_edges = partial(
-            self._by_edges, params, states, n_sweeps, np.uint64(seed), order, clamped,
-            means, apart, offsets, scales,
-            plain and states.shape[1] >= FEWEST_BITS,
+        block = self._block(
+            params, states, n_sweeps, np.uint64(seed), order, clamped, means, apart,
+            offsets, scales, plain and states.shape[1] >= FEWEST_BITS,
         )  # fmt: skip
-        if plain and self.is_dense:
-            dense = DenseGraph(self.graph, scales[0] * params, order)
-
-            def block(start, stop):
-                if not dense.sweep(states, n_sweeps, means, seed, start, stop):
-                    by_edges()(start, stop)
-        else:
-            block = by_edges()
         for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
             pass
 
-    def _by_edges(
+    def _block(
         self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
         scales, bits,
     ):  # fmt: skip
@@ -135,46 +123,6 @@ class GraphSweeps:
                 )  # fmt: skip
 
         return block
-
-
-class DenseGraph:
-    """The weights of a machine as matrices, for the units in `order`."""
-
-    def __init__(self, graph, params, order):
-        n_units = graph.n_units
-        self.order = order
-        position = np.full(n_units, -1)
-        position[order] = np.arange(len(order))
-        self.others = np.flatnonzero(position < 0)
-        position[self.others] = np.arange(len(order), n_units)
-        n_blocks = -(-len(order) // COLUMNS)
-        # Rows beyond the units, as four at a time are read.
-        self.weights = np.zeros((n_blocks, n_units + 3, COLUMNS), np.float32)
-        values = params[n_units:].astype(np.float32)
-        arrange_weights(self.weights, position, graph.first, graph.second, values)
-        self.biases = np.zeros((n_blocks, 1, COLUMNS), np.float32)
-        self.biases.reshape(-1)[: len(order)] = params[order]
-
-    @staticmethod
-    def suits(graph) -> bool:
-        """Return whether products are faster than edges for a graph."""
-        n_pairs = graph.n_units * (graph.n_units - 1) / 2
-        return graph.n_units >= FEWEST_UNITS and graph.n_edges >= LEAST_SHARE * n_pairs
-
-    def sweep(self, states, n_sweeps, means, seed, start, stop):
-        """Draw the units by turns, or write their probabilities given all others.
-
-        Return False, with nothing changed, if the states of the chains from `start` to
-        `stop` are not all 0 or 1.
-        """
-        fixed, n_drawn = self.biases, len(self.order)
-        if len(self.others):
-            given = np.ascontiguousarray(states[self.others, start:stop].T)
-            fixed = given @ self.weights[:, n_drawn : len(states)] + fixed
-        return dense_sweeps(
-            states, self.order, self.weights, fixed, n_sweeps, means, np.uint64(seed),
-            start, stop,
-        )  # fmt: skip
 
 
 def product_sums(states, means, share, first, second, start, stop):

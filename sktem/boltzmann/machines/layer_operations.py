@@ -17,12 +17,10 @@ import numpy as np
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
 from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
-    adapted_step,
     draw_from_means,
     draw_normals,
     draw_units,
     mean_units,
-    plain_step,
     softplus_differences,
 )
 from sktem.boltzmann.kernels.sparse_products import (
@@ -94,9 +92,6 @@ class CompiledOperations(NumpyArrays):
         ):
             np.matmul(a, b, out=out)
         return out
-
-    #: Steps of a matrix of weights, in one pass.
-    adapted_step, plain_step = staticmethod(adapted_step), staticmethod(plain_step)
 
     def pack(self, states):
         """Return zeros and ones as bits, one row of bytes for each row."""

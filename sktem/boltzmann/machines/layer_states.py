@@ -19,9 +19,6 @@ __all__ = ["LayerStates"]
 class LayerStates:
     """Fields, draws, means and mean statistics of layers."""
 
-    #: Factors of the fields of the odd and of the even units.
-    up = down = 1.0
-
     def __init__(self, layout: LayerLayout):
         self.layout = layout
 
@@ -294,67 +291,3 @@ class LayerStates:
         to_odd = self.odd_fields(step, even[None, :])[0, :]
         self.layout.even_biases(step)[:] -= to_even
         self.layout.odd_biases(step)[:] -= to_odd
-
-    def plain_step(self, params, velocity, positive, negative, centre, rates):
-        """Move parameters of NumPy along the gradient, see the kernel.
-
-        Return the squared norms of the gradient and of the step.
-        """
-        layout, n = self.layout, self.layout.weights_from
-        _, past, rate = rates
-        centred = centre is not None
-        gradient = positive[:n] - negative[:n]
-        centre = gradient if centre is None else centre
-        to_even = np.zeros(layout.n_even, params.dtype)
-        to_odd = np.zeros(layout.n_odd, params.dtype)
-        gap, length = float(gradient @ gradient), 0.0
-        arrays = (params, params if velocity is None else velocity, positive, negative)
-        for block, (rows, columns, _) in enumerate(layout.blocks):
-            squares = operations_of(params).plain_step(
-                *(layout.matrix(values, block) for values in arrays),
-                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
-                layout.even_biases(gradient)[rows],
-                layout.odd_biases(gradient)[columns], rates, centred, to_even[rows],
-                to_odd[columns],
-            )  # fmt: skip
-            gap, length = gap + squares[0], length + squares[1]
-        if centred:
-            layout.even_biases(gradient)[:] -= self.down * to_even
-            layout.odd_biases(gradient)[:] -= self.up * to_odd
-        step = rate * gradient
-        if velocity is not None:
-            step += past * velocity[:n]
-            velocity[:n] = step
-        params[:n] += step
-        return gap, length + float(step @ step)
-
-    def adapted_step(self, params, averages, positive, negative, centre, rates):
-        """Move parameters of NumPy along an adapted step, see the kernel.
-
-        Return the squared norms of the gradient and of the step.
-        """
-        layout, n = self.layout, self.layout.weights_from
-        gradient = positive[:n] - negative[:n]
-        centre = np.zeros(n, params.dtype) if centre is None else centre
-        to_even = np.zeros(layout.n_even, params.dtype)
-        to_odd = np.zeros(layout.n_odd, params.dtype)
-        gap, length = float(gradient @ gradient), 0.0
-        arrays = (params, *averages, positive, negative)
-        for block, (rows, columns, _) in enumerate(layout.blocks):
-            squares = operations_of(params).adapted_step(
-                *(layout.matrix(values, block) for values in arrays),
-                layout.even_biases(centre)[rows], layout.odd_biases(centre)[columns],
-                layout.even_biases(gradient)[rows],
-                layout.odd_biases(gradient)[columns], rates, to_even[rows],
-                to_odd[columns],
-            )  # fmt: skip
-            gap, length = gap + squares[0], length + squares[1]
-        _, past, now, past_squares, now_squares, rate, spread, root = rates
-        first, second = (values[:n] for values in averages)
-        first[:] = past * first + now * gradient
-        second[:] = past_squares * second + now_squares * gradient**2
-        step = rate * first / (np.sqrt(spread * second) + root)
-        layout.even_biases(step)[:] -= self.down * to_even
-        layout.odd_biases(step)[:] -= self.up * to_odd
-        params[:n] += step
-        return gap, length + float(step @ step)

@@ -354,20 +354,6 @@ class LayeredMachine(BoltzmannModel):
         """Return values of chains as one column."""
         return values[:, None]
 
-    def fuses(self, params) -> bool:
-        """Return whether steps in one pass take parameters of this kind."""
-        return arrays_of(params).is_numpy
-
-    def plain_step(self, params, velocity, positive, negative, centre, rates):
-        """Move parameters along the gradient."""
-        given = velocity, positive, negative, centre, rates
-        return self.states.plain_step(params, *given)
-
-    def adapted_step(self, params, averages, positive, negative, centre, rates):
-        """Move parameters along an adapted step."""
-        given = averages, positive, negative, centre, rates
-        return self.states.adapted_step(params, *given)
-
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units."""
         self.states.centre_weights(gradient, centre)

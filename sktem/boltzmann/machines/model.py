@@ -638,62 +638,6 @@ class BoltzmannModel(ABC):
         weights = params[self.weights_from :]
         return 0.5 * float(weights @ weights)
 
-    def fuses(self, params) -> bool:
-        """Return whether steps in one pass take parameters of this kind."""
-        return False
-
-    def plain_step(
-        self, params, velocity, positive, negative, centre, rates
-    ) -> tuple[float, float]:
-        """Move parameters along the gradient, in place and in one pass.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters; they are changed.
-        velocity : ndarray of shape (n_parameters,) or None
-            The step before, which becomes this one; None without momentum.
-        positive, negative : ndarray of shape (n_parameters,)
-            Statistics, whose difference is the gradient.
-        centre : ndarray of shape (weights_from,) or None
-            The centre of each unit, see `centred`; None for updates without centres.
-        rates : ndarray of float32 of shape (3,)
-            Weight decay, momentum and rate of the step.
-
-        Returns
-        -------
-        gap, length : float
-            Squared norms of the gradient and of the step.
-        """
-        raise NotImplementedError
-
-    def adapted_step(
-        self, params, averages, positive, negative, centre, rates
-    ) -> tuple[float, float]:
-        """Move parameters along an adapted step, in place and in one pass.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters; they are changed.
-        averages : tuple of ndarray of shape (n_parameters,)
-            Averages of the centred gradient and of its square; they are changed.
-        positive, negative : ndarray of shape (n_parameters,)
-            Statistics, whose difference is the gradient.
-        centre : ndarray of shape (weights_from,) or None
-            The centre of each unit; None for zero.
-        rates : ndarray of float32 of shape (8,)
-            Weight decay; shares of the past and of what is new in the first average,
-            and in the second; rate of the step, factor of the second average, and what
-            is added to its root.
-
-        Returns
-        -------
-        gap, length : float
-            Squared norms of the gradient and of the step.
-        """
-        raise NotImplementedError
-
     @abstractmethod
     def centre_weights(self, gradient, centre) -> None:
         """Turn a gradient into that along the parameters of centred units, in place.

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit
 
+from sktem.arrays import arrays_of
 from sktem.boltzmann.normalisation.ais import (
     AISResult,
     anneal,
@@ -206,7 +207,8 @@ def bracket_log_partition(
     there = anneal(path, betas, n_runs, rng, verbose)
     back = _anneal_back(path, betas, chains, rng, verbose)
     forward, reverse = estimate_of(there, steps), _reversed(back, steps)
-    value, error = _bennett(_numpy(there), _numpy(back))
+    numpy = arrays_of(there).to_numpy
+    value, error = _bennett(numpy(there), numpy(back))
     return PartitionBracket(value, error, forward, reverse)
 
 
@@ -228,10 +230,6 @@ def _reversed(log_weights, n_temperatures):
         -found.value, found.standard_error, found.effective_sample_size,
         found.n_runs, n_temperatures,
     )  # fmt: skip
-
-
-def _numpy(values):
-    return np.array(values.tolist())
 
 
 def _bennett(there, back):

@@ -34,7 +34,6 @@ def settings(solver="apcd", posterior=None, **changes):
         step_size_m=StepRule((0.2, 0.1), "step_size_m", np.inf),
         batch_size=10,
         n_epochs=3,
-        n_pretrain=0,
         n_chains=20,
         n_chains_e=1,
         n_replicas=1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of
@@ -13,6 +14,8 @@ from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.layer_states import LayerStates
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
+from sktem.boltzmann.setup import new_settings
+from sktem.e_step.random import seed_sequence, spawn_generators
 from sktem.rows.held import carrier_of
 
 __all__ = ["pretrained"]
@@ -72,7 +75,25 @@ class DoubledMachine(LayeredMachine):
         self.states = DoubledStates(self.layout, up, down)
 
 
-def pretrained(settings, X, units, params, generators, shares=None) -> None:
+def pretrained(machine, X, n_epochs):
+    """Return a fit whose layers were learned in turn, for `n_epochs` of CD-1 each.
+
+    Layers are restricted machines with doubled inputs (Salakhutdinov and Hinton 2009);
+    learning goes on from it by ``warm_start=True``.
+    """
+    machine.set_params(max_iter=0, warm_start=False).fit(X)
+    model, units = machine.fitted_.model, machine.fitted_.units
+    settings = new_settings(machine, model, carrier_of(X).has_nan, X.shape[0])
+    params = machine.params_.copy()
+    generators = spawn_generators(seed_sequence(machine.random_state))
+    learn_layers(
+        settings, units.inputs(X, np.float32), units, params, generators, n_epochs
+    )
+    machine.params_ = params
+    return machine
+
+
+def learn_layers(settings, X, units, params, generators, n_epochs) -> None:
     """Replace a start by one whose layers were learned in turn."""
     model = settings.model
     data = X.toarray() if sparse.issparse(X) else X
@@ -96,8 +117,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
         )
         logits = units.logits
         if lower:
-            each = n / n if shares is None else n * arrays.asarray(shares)[:, None]
-            mean = xp.sum(data * each, axis=0, dtype=xp.float64)
+            mean = xp.sum(data, axis=0, dtype=xp.float64)
             mean = (mean + 0.5) / (n + 1.0)
             logits = xp.log(mean) - xp.log1p(-mean)
         steps = GAUSSIAN_STEPS if machine.gaussian else STEPS
@@ -107,7 +127,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
             solver=CONTRASTIVE_SOLVERS["cd"],
             posterior=ExactPosterior(),
             step_size_m=StepRule(steps, "steps", 1.0),
-            n_epochs=settings.n_pretrain,
+            n_epochs=n_epochs,
             n_replicas=1,
             adaptive=False,
             averaging=False,
@@ -117,7 +137,7 @@ def pretrained(settings, X, units, params, generators, shares=None) -> None:
         )
         start = machine.initial_params(logits, generators.initialisation)
         state = ContrastiveState(start, generators)
-        run_epochs(own, data, state, shares=shares)
+        run_epochs(own, data, state)
         if state.interrupted:
             raise state.interrupted
         learned = state.params
