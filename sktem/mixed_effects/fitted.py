@@ -268,11 +268,12 @@ class FittedMixedEffects:
             Z[known] += self.random_effects()[subjects[known]]
         return Z
 
-    def predict_records(self, given):
+    def predict_records(self, given, individual=True):
         """Return predictions at all records, with the effects of known subjects."""
         problem = self.problem.on(given.X, given.y, given.groups, given.records)
         rows = problem.rows.events.rows
         subjects = self.problem.subjects(problem.labels, len(problem.labels))
+        subjects = subjects if individual else np.full_like(subjects, -1)
         Z = self.model.prior_moments(rows, self.params)[0]
         of_row = subjects[rows.subject_of_row]
         Z = self._with_effects(rows, Z, subjects, given.X, of_row)

@@ -78,6 +78,11 @@ class ResidualError(ABC):
     def standard_deviation(self, f, sigma, least: float):
         """Return g(f), on the logarithmic scale for errors of logarithms."""
 
+    def weighted(self, y, f, g):
+        """Return residuals in units of their standard deviations g."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(self.on_logarithms, np.log(y) - np.log(f), y - f) / g
+
     def log_density(self, y, f, sigma, least: float):
         """Return the log-density of observations given predictions."""
         g = self.standard_deviation(f, sigma, least)

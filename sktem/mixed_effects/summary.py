@@ -64,9 +64,7 @@ def _epsilon_shrinkage(fitted):
 def individual_weighted_residuals(fitted):
     """Return residuals over their deviations, NaN for bounds."""
     y, (f, g) = fitted.rows.y, fitted.individual_rows()
-    logarithms = fitted.model.error.on(fitted.rows).on_logarithms
-    with np.errstate(invalid="ignore", divide="ignore"):
-        rest = np.where(logarithms, np.log(y) - np.log(f), y - f) / g
+    rest = fitted.model.error.on(fitted.rows).weighted(y, f, g)
     side = getattr(fitted.rows, "censored", None)
     return rest if side is None else np.where(side == 0, rest, np.nan)
 

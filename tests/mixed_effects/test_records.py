@@ -8,6 +8,11 @@ from scipy.stats import norm
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
+from sktem.evaluation import (
+    individual_residuals,
+    population_residuals,
+    visual_predictive_check,
+)
 
 
 def oral(**settings):
@@ -186,6 +191,43 @@ def test_doses_as_columns(table, quick):
     np.testing.assert_allclose(
         found.predict(X, groups=frame.ID), fit.predict(read_nonmem(table)), rtol=1e-12
     )
+
+
+def test_checks_of_records(table, fit):
+    records = read_nonmem(table)
+    check = visual_predictive_check(fit, records, n_simulations=100, random_state=0)
+    assert check.counts.sum() == records.observed.sum()
+    at = records.observed & (records["TIME"] == 3.0)
+    wanted = np.quantile(records["DV"][at], [0.05, 0.5, 0.95])
+    np.testing.assert_allclose(check.observed[:, check.centres == 3.0][:, 0], wanted)
+    inside = (check.lower <= check.observed) & (check.observed <= check.upper)
+    assert inside.mean() > 0.7
+    corrected = visual_predictive_check(
+        fit, records, n_simulations=50, prediction_corrected=True, random_state=0
+    )
+    assert corrected.counts.tolist() == check.counts.tolist()
+    found = population_residuals(fit, records, n_simulations=200, random_state=0)
+    assert np.isnan(found.npde[~records.observed]).all()
+    seen = found.npde[records.observed]
+    assert abs(seen.mean()) < 4 / np.sqrt(len(seen))
+    assert 0.7 < seen.std() < 1.3
+    b = fit.residual_error_["b"]
+    seen, f = records.observed, fit.predict(records)
+    wanted = (records["DV"][seen] / f[seen] - 1) / b
+    np.testing.assert_allclose(individual_residuals(fit, records)[seen], wanted)
+
+
+def test_checks_of_censored_records(table, fit):
+    low = (table["AMT"] == 0) & (table["DV"] < 7.0)
+    censored = read_nonmem(
+        {**table, "CENS": low * 1, "DV": np.where(low, 7.0, table["DV"])}
+    )
+    check = visual_predictive_check(fit, censored, n_simulations=100, random_state=0)
+    assert check.observed.min() == 7.0 and check.lower.min() == 7.0
+    found = population_residuals(fit, censored, n_simulations=200, random_state=0)
+    seen = found.npde[censored.observed]
+    assert np.isfinite(seen).all() and 0.6 < seen.std() < 1.4
+    assert np.isnan(individual_residuals(fit, censored)[low]).all()
 
 
 def test_wrong_use(table):

@@ -11,8 +11,7 @@ from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.checks.rows import (
     ROWS_AT_ONCE,
     check_rows,
-    predicted,
-    simulated,
+    limited,
     time_column,
 )
 from sktem.progress import counted
@@ -204,7 +203,7 @@ def prediction_factors(prediction, bin_indices, lower_bound=0.0):
 def visual_predictive_check(
     estimator,
     X,
-    y,
+    y=None,
     groups=None,
     *,
     time=None,
@@ -226,10 +225,11 @@ def visual_predictive_check(
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error.
-    X : array-like of shape (n_rows, n_features)
-        Inputs and covariates.
-    y : array-like of shape (n_rows,)
-        Observations; rows where it is NaN are left out.
+    X : array-like of shape (n_rows, n_features) or Records
+        Inputs and covariates, or records with their observations. Where some of these
+        are bounds, simulations beyond the limit are at the limit too.
+    y : array-like of shape (n_rows,) or None, default=None
+        Observations; rows where it is NaN are left out. None with records.
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, also new ones; None only for a model without random effects.
     time : str, int or None, default=None
@@ -298,12 +298,13 @@ def visual_predictive_check(
     column = time_column(estimator, time)
     edges, bin_indices = bin_times(rows.X[:, column], bins)
     inside = bin_indices >= 0
-    X, y, subjects, bin_indices = (
-        part[inside] for part in (rows.X, rows.y, rows.subjects, bin_indices)
-    )
+    X, y, bin_indices = (part[inside] for part in (rows.X, rows.y, bin_indices))
+    chosen = np.flatnonzero(inside)
     factors = np.ones(len(y))
     if prediction_corrected:
-        factors = prediction_factors(predicted(estimator, X), bin_indices, lower_bound)
+        factors = prediction_factors(
+            rows.predicted(estimator)[inside], bin_indices, lower_bound
+        )
 
     def corrected(values):
         return lower_bound + factors * (values - lower_bound)
@@ -321,7 +322,7 @@ def visual_predictive_check(
     label = "Visual predictive check: blocks of simulated data sets"
     for first in counted(range(0, int(n_simulations), at_once), label):
         n_copies = min(at_once, int(n_simulations) - first)
-        drawn = simulated(estimator, X, subjects, n_copies, rng)
+        drawn = limited(rows, rows.simulated(estimator, chosen, n_copies, rng))
         parts.append(percentiles(corrected(drawn)))
     # Among n + 1 exchangeable data sets, the chance to be below the r-th of the n
     # others is r / (n + 1): Weibull's positions make the level exact.

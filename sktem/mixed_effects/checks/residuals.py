@@ -13,8 +13,6 @@ from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.checks.rows import (
     ROWS_AT_ONCE,
     check_rows,
-    predicted,
-    simulated,
 )
 from sktem.progress import bar
 
@@ -39,7 +37,7 @@ class PopulationResiduals(NamedTuple):
     npde: np.ndarray
 
 
-def individual_residuals(estimator, X, y, groups=None):
+def individual_residuals(estimator, X, y=None, groups=None):
     """Return individual weighted residuals (IWRES).
 
     ``(y - f) / g(f)`` with f predicted from the modes of the random effects; for the
@@ -50,10 +48,10 @@ def individual_residuals(estimator, X, y, groups=None):
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error.
-    X : array-like of shape (n_rows, n_features)
-        Inputs and covariates.
-    y : array-like of shape (n_rows,)
-        Observations, NaN where there is none.
+    X : array-like of shape (n_rows, n_features) or Records
+        Inputs and covariates, or records with their observations.
+    y : array-like of shape (n_rows,) or None, default=None
+        Observations (None with records), NaN where there is none.
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, all of which ``fit`` has seen; None only for a model without random
         effects.
@@ -61,7 +59,7 @@ def individual_residuals(estimator, X, y, groups=None):
     Returns
     -------
     ndarray of shape (n_rows,)
-        Residuals, NaN where there is no observation.
+        Residuals, NaN where there is no observation, or a bound of it.
 
     Raises
     ------
@@ -87,20 +85,19 @@ def individual_residuals(estimator, X, y, groups=None):
     if not estimator.residual_error_:
         raise ValueError("log_density has no residual error to weigh residuals with")
     model = estimator.fitted_.model
-    error, sigma = model.error, estimator.params_.sigma
-    f, observed = predicted(estimator, rows.X, rows.groups), rows.y
+    error, sigma = model.error.on(rows), estimator.params_.sigma
+    if np.any(error.on_logarithms & (rows.y <= 0)):
+        raise ValueError("y must be positive for the exponential error")
+    f = rows.predicted(estimator, individual=True)
     scale = error.standard_deviation(f, sigma, model.least_prediction)
-    if error.on_logarithms:
-        if (observed <= 0).any():
-            raise ValueError("y must be positive for the exponential error")
-        observed = np.log(observed)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            f = np.log(f)
-    return rows.spread_out((observed - f) / scale)
+    found = error.weighted(rows.y, f, scale)
+    if rows.side is not None:
+        found = np.where(rows.side == 0, found, np.nan)
+    return rows.spread_out(found)
 
 
 def population_residuals(
-    estimator, X, y, groups=None, *, n_simulations=1000, random_state=None
+    estimator, X, y=None, groups=None, *, n_simulations=1000, random_state=None
 ):
     """Compare each subject with simulated ones (NPDE).
 
@@ -115,10 +112,12 @@ def population_residuals(
     ----------
     estimator : NonlinearMixedEffectsRegressor
         A fitted estimator with a residual error.
-    X : array-like of shape (n_rows, n_features)
-        Inputs and covariates.
-    y : array-like of shape (n_rows,)
-        Observations, NaN where there is none.
+    X : array-like of shape (n_rows, n_features) or Records
+        Inputs and covariates, or records with their observations, all of which are
+        residuals then. In place of a bound (CENS) a simulated value beyond it is
+        compared.
+    y : array-like of shape (n_rows,) or None, default=None
+        Observations (None with records), NaN where there is none.
     groups : array-like of shape (n_rows,) or None, default=None
         Subjects, also new ones; None only for a model without random effects.
     n_simulations : int, default=1000
@@ -178,9 +177,9 @@ def population_residuals(
             most = before + ROWS_AT_ONCE // n_simulations
             stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
             own = order[before : ends[stop - 1]]
-            subjects = rows.subjects[own] - start
-            copies = simulated(estimator, rows.X[own], subjects, n_simulations, rng)
-            both = np.concatenate([rows.y[own][None], copies])
+            copies = rows.simulated(estimator, own, n_simulations, rng)
+            observed = _within_bounds(rows, own, copies, rng)
+            both = np.concatenate([observed[None], copies])
             for i in range(start, stop):
                 part = slice(ends[i] - lengths[i] - before, ends[i] - before)
                 try:
@@ -194,6 +193,18 @@ def population_residuals(
             advance(stop - start)
             start = stop
     return PopulationResiduals(*(rows.spread_out(values) for values in found))
+
+
+def _within_bounds(rows, own, copies, rng):
+    """Return observations, and in place of bounds draws of simulations beyond them."""
+    observed = rows.y[own].copy()
+    if rows.side is None:
+        return observed
+    for j in np.flatnonzero(rows.side[own]):
+        beyond = rows.side[own[j]] * (observed[j] - copies[:, j]) > 0
+        if beyond.any():
+            observed[j] = rng.choice(copies[beyond, j])
+    return observed
 
 
 def _compared(values, rng):

@@ -11,6 +11,9 @@ from sklearn.utils import _safe_indexing, check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import did_you_mean
+from sktem.compartments.models import CompartmentModel
+from sktem.compartments.records import Records
+from sktem.mixed_effects.given_records import given_records
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.validation import validate_data
 
@@ -19,6 +22,7 @@ __all__ = [
     "check_mixed_effects",
     "check_rows",
     "column_name",
+    "limited",
     "predicted",
     "simulated",
     "time_column",
@@ -43,6 +47,8 @@ class CheckedRows(NamedTuple):
         Labels of the subjects; None if each row is one.
     kept : ndarray of bool
         Which of the given rows these are.
+    records : Records or None, default=None
+        The records of all subjects, of which the rows are the observations.
     """
 
     X: np.ndarray
@@ -50,11 +56,50 @@ class CheckedRows(NamedTuple):
     subjects: np.ndarray
     labels: np.ndarray | None
     kept: np.ndarray
+    records: Records | None = None
 
     @property
     def groups(self):
         """Label of the subject of each row, or None."""
         return None if self.labels is None else self.labels[self.subjects]
+
+    @property
+    def kinds(self):
+        """CMT of each row, or None."""
+        if self.records is None:
+            return None
+        return np.maximum(self.records["CMT"][self.kept].astype(np.int64), 1)
+
+    @property
+    def side(self):
+        """Side of bounds, 0 for values, or None."""
+        return None if self.records is None else self.records["CENS"][self.kept]
+
+    def predicted(self, estimator, individual=False):
+        """Predict, with random effects of zero or the modes of known subjects."""
+        if self.records is None:
+            return predicted(estimator, self.X, self.groups if individual else None)
+        found = estimator.fitted_.predict_records(
+            given_records(estimator, self.records, every=True), individual
+        )
+        return found[self.kept]
+
+    def simulated(self, estimator, chosen, n_copies, rng):
+        """Draw data sets of chosen rows, all of their subjects being new."""
+        if self.records is None:
+            subjects = self.subjects[chosen]
+            subjects = subjects - subjects.min(initial=0)
+            return simulated(estimator, self.X[chosen], subjects, n_copies, rng)
+        own = np.unique(self.subjects[chosen])
+        records = self.records.take(np.tile(own, n_copies))
+        given = given_records(estimator, records, every=True)
+        values = estimator.fitted_.simulate_records(given, rng)
+        values = values.reshape(n_copies, -1)
+        # The records of the chosen subjects, among which the rows are.
+        all_rows = np.flatnonzero(np.isin(self.records.subject_of_record, own))
+        rows = np.flatnonzero(self.kept)[chosen]
+        found = values[:, np.searchsorted(all_rows, rows)]
+        return _finite(found)
 
     def spread_out(self, values):
         """Return values of all given rows, NaN where there is no observation."""
@@ -76,6 +121,15 @@ def check_mixed_effects(estimator, attribute="params_"):
 def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
     """Check data for a fitted estimator and drop rows with a missing observation."""
     check_mixed_effects(estimator)
+    if isinstance(X, Records):
+        given = given_records(estimator, X)
+        records, kept = given.records, given.records.observed
+        labels, subjects = given.groups
+        return CheckedRows(
+            given.X[kept], given.y[kept], subjects[kept], labels, kept, records
+        )
+    if y is None:
+        raise ValueError("y must be given, unless X are records")
     random = list(estimator.random_effects_)
     if groups is None and random:
         raise ValueError(f"groups must be given: {random} have random effects")
@@ -114,6 +168,8 @@ def time_column(estimator, time=None) -> int:
             return used[-1][0]
         if n_columns == 1:
             return 0
+        if isinstance(estimator.fitted_.model.structure, CompartmentModel):
+            return names.index("TIME")
         raise ValueError(
             f"time must name one of the {n_columns} columns of X: the model is a "
             "function, which does not say which"
@@ -163,9 +219,26 @@ def simulated(estimator, X, subjects, n_copies, rng):
         values = estimator.simulate(
             np.tile(X, (n_copies, 1)), (first + subjects).ravel(), random_state=rng
         )
+    return _finite(values).reshape(n_copies, len(X))
+
+
+def limited(rows, values):
+    """Return simulated values, those beyond the limits of bounds at these limits."""
+    side = rows.side
+    if side is None or not side.any():
+        return values
+    if (side > 0).any():
+        values = np.maximum(values, rows.y[side > 0].max())
+    if (side < 0).any():
+        values = np.minimum(values, rows.y[side < 0].min())
+    return values
+
+
+def _finite(values):
+    """Return simulated values, or raise an error if one is not finite."""
     if wrong := int((~np.isfinite(values)).sum()):
         raise ValueError(
             f"the model function is not finite for {wrong} of {values.size} simulated "
             "observations"
         )
-    return values.reshape(n_copies, len(X))
+    return values

@@ -73,7 +73,7 @@ class VisualPredictiveCheckDisplay:
         cls,
         estimator,
         X,
-        y,
+        y=None,
         groups=None,
         *,
         time=None,
@@ -93,9 +93,9 @@ class VisualPredictiveCheckDisplay:
         ----------
         estimator : NonlinearMixedEffectsRegressor
             A fitted estimator with a residual error.
-        X : array-like of shape (n_rows, n_features)
-            Inputs and covariates.
-        y : array-like of shape (n_rows,)
+        X : array-like of shape (n_rows, n_features) or Records
+            Inputs and covariates, or records with their observations.
+        y : array-like of shape (n_rows,) or None, default=None
             Observations; rows where it is NaN are left out.
         groups : array-like of shape (n_rows,) or None, default=None
             Subjects, also new ones; None only for a model without random effects.
