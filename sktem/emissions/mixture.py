@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -215,6 +216,27 @@ class Mixture(Emission):
         """Return the same weights with components of some columns."""
         components = self.emission.marginal(params.components, columns)
         return params._replace(components=components)
+
+    def condition(self, params, columns, values, others):
+        """Return a mixture whose weights are those of the components given values."""
+        weights = params.weights
+        if len(columns):
+            known = self.emission.marginal(params.components, columns)
+            logs = self.emission.log_density(values[None], known).reshape(weights.shape)
+            with np.errstate(divide="ignore"):
+                logs = logs + np.log(weights)
+            largest = logs.max(axis=1, keepdims=True)
+            shares = np.exp(logs - np.where(np.isfinite(largest), largest, 0.0))
+            total = shares.sum(axis=1, keepdims=True)
+            weights = np.where(
+                total > 0, shares / np.where(total > 0, total, 1), weights
+            )
+        emission, components = self.emission.condition(
+            params.components, columns, values, others
+        )
+        return clone(self).set_params(emission=emission), MixtureParams(
+            weights, components
+        )
 
 
 def _shares(masses, before):

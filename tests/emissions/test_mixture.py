@@ -36,7 +36,7 @@ def two_bumps(seed=0, n=60):
     ],
 )
 def test_contract(emission, X):
-    assert len(check_emission(emission, X)) == 9
+    assert "condition" in check_emission(emission, X)
 
 
 def test_densities_are_sums_over_components():
