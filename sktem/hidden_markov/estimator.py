@@ -42,6 +42,11 @@ from sktem.hidden_markov.given import (
 )
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.start import best_start
+from sktem.hidden_markov.state_search import (
+    check_n_states,
+    criterion,
+    found_states,
+)
 from sktem.hidden_markov.stream import SequenceStream
 from sktem.loop.state import RunState
 from sktem.sequences.given import checked_sequence_weights
@@ -59,8 +64,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     Parameters
     ----------
-    n_states : int, default=2
-        Number of states.
+    n_states : int, "auto", "bic" or "icl", default=2
+        Number of states. A criterion by name ("auto" is "bic") looks for the number
+        with the lowest: models with one more state each are fitted until it has not
+        fallen for two of them.
     emission : str or Emission, default="gaussian"
         Distribution of a row given its state: "gaussian" (full covariances),
         "categorical", "poisson", "bernoulli", or an instance of a class of
@@ -125,6 +132,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     Attributes
     ----------
+    n_states_ : int
+        Number of states.
+    state_search_ : list of StateSearchStep
+        Numbers of states that were fitted, with their criteria; only after a search.
     start_ : ndarray of shape (n_states,)
         Probabilities of first states.
     transitions_ : ndarray of shape (n_states, n_states)
@@ -197,7 +208,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def __init__(
         self,
-        n_states: int = 2,
+        n_states: int | str = 2,
         *,
         emission="gaussian",
         start_init=None,
@@ -298,22 +309,26 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             or a column has values that the emission cannot produce.
         """
         self._check_parameters()
+        given = {"X": X, "groups": groups, "lengths": lengths, "states": states,
+                 "sample_weight": sample_weight}  # fmt: skip
         X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
+        warm = self.warm_start and hasattr(self, "emission_params_")
+        begun = self._fitted().params if warm else None
+        if isinstance(self.n_states, str) and not warm:
+            begun = self._search(given, X, weights)
         model = self._new_model(X, weights)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
-        warm = self.warm_start and hasattr(self, "emission_params_")
         seed = seed_sequence(self.random_state)
         searched = []
 
         def new_run(progress):
             own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
             generators = spawn_generators(own)
-            if warm:
-                params = self._fitted().params
-            else:
+            params = begun
+            if params is None:
                 searched.append(self._start(model, X, generators.initialisation))
                 params = searched[-1].params
             model.set_params(start=params)
@@ -322,7 +337,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         def finish(state):
             self._stream = None
 
-        n_init = 1 if warm or self._start_is_given() else self.n_init
+        n_init = 1 if begun is not None or self._start_is_given() else self.n_init
         options = {"n_init": n_init, "finish": finish}
         state = self._fit(settings, X, weights, new_run, **options)
         warn_of_run(state, settings)
@@ -366,6 +381,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """
         self._check_parameters()
         first = not hasattr(self, "emission_params_") and self._stream is None
+        if first and isinstance(self.n_states, str):
+            raise ValueError(
+                "partial_fit needs a number of states, which fit looks for; got "
+                f"n_states={self.n_states!r}"
+            )
         X = observed_sequences(self, X, groups, lengths, reset=first)
         X, weights = checked_sequence_weights(X, sample_weight)
         if continues and emission_of(self.emission).order:
@@ -379,7 +399,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         return self._partial_fit(stream, X, weights, "sequences")
 
     def _check_parameters(self):
-        self._check_number("n_states", Integral, 1)
+        check_n_states(self)
         self._check_number("n_init", Integral, 1)
         self._check_number("verbose_interval", Integral, 1)
         self._check_number("tol", Real, 0)
@@ -401,6 +421,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             fixed_emission="emission" in self.fixed,
             n_jobs=self.n_jobs,
         )
+
+    def _search(self, given, X, weights):
+        """Look for the number of states; return the parameters of the best fit."""
+        params, self.state_search_ = found_states(self, given, X, weights)
+        self.n_states_ = len(params.chain.start)
+        return params
 
     def _start_is_given(self):
         parts = (self.start_init, self.transitions_init, self.emission_init)
@@ -428,6 +454,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
 
     def _parameter_attributes(self, model, params):
         return {
+            "n_states_": len(params.chain.start),
             "start_": params.chain.start,
             "transitions_": params.chain.transitions,
             "emission_params_": params.emission,
@@ -566,7 +593,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         fitted, X = self._asked(X, groups, lengths)
         if previous is None:
             return fitted.filter(X)
-        previous = probabilities_of("previous", previous, (self.n_states,))
+        previous = probabilities_of("previous", previous, (self.n_states_,))
         return fitted.filter(X.continued(previous))[1:]
 
     def forecast(self, X, steps=1, *, n_draws=100, groups=None, lengths=None):
@@ -684,7 +711,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             The criterion, with the number of rows as sample size.
         """
-        return self._criterion(X, groups, lengths, lambda n: float(np.log(n)))
+        return criterion(*self._asked(X, groups, lengths), "bic")
 
     def aic(self, X, *, groups=None, lengths=None):
         """Return Akaike's information criterion; lower is better.
@@ -703,13 +730,26 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             The criterion.
         """
-        return self._criterion(X, groups, lengths, lambda n: 2.0)
+        return criterion(*self._asked(X, groups, lengths), "aic")
 
-    def _criterion(self, X, groups, lengths, price):
-        fitted, X = self._asked(X, groups, lengths)
-        values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
-        count = fitted.model.n_parameters(fitted.params, X.shape[1])
-        return -2.0 * float(values.sum()) + price(X.n_rows) * count
+    def icl(self, X, *, groups=None, lengths=None):
+        """Return the integrated completed likelihood criterion; lower is better.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+
+        Returns
+        -------
+        float
+            BIC, with the joint likelihood of the rows and the most probable states.
+        """
+        return criterion(*self._asked(X, groups, lengths), "icl")
 
     def sample(self, n_samples=1, *, lengths=None):
         """Draw rows and their states from the fitted model.

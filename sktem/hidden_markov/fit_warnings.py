@@ -9,7 +9,17 @@ import numpy as np
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
-__all__ = ["Suspicion", "short_of_rows", "warn_of_search", "warn_of_states"]
+__all__ = [
+    "StateWarning",
+    "Suspicion",
+    "short_of_rows",
+    "warn_of_search",
+    "warn_of_states",
+]
+
+
+class StateWarning(FitWarning):
+    """States of a fit cannot be trusted."""
 
 
 class Suspicion(NamedTuple):
@@ -77,7 +87,7 @@ def warn_of_states(model, params, state) -> None:
                 f"State(s) {short.tolist()} account for no more than {rows:.2g} rows: "
                 "take fewer states, another start (random_state, n_init), or priors "
                 "(transitions_prior above 1).",
-                FitWarning,
+                StateWarning,
             )
             return
     if not model.fixed_emission and _warn_of_narrow(model, params.emission):
@@ -88,7 +98,7 @@ def warn_of_states(model, params, state) -> None:
             f"States {copies[0][0]} and {copies[0][1]} have nearly the same emission "
             "and are left in the same way: they are one state in two parts. Take fewer "
             "states.",
-            FitWarning,
+            StateWarning,
         )
 
 
@@ -117,7 +127,7 @@ def _warn_of_narrow(model, params):
         "vary, or a state has collapsed on a few, and the likelihood is what reg_covar "
         "makes it. Divide columns by their standard deviations, choose another "
         "reg_covar, or a covariance_prior.",
-        FitWarning,
+        StateWarning,
     )
     return True
 

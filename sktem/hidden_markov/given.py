@@ -20,6 +20,7 @@ __all__ = [
     "emission_of_states",
     "observed_sequences",
     "probabilities_of",
+    "states_of",
     "with_given_values",
 ]
 
@@ -86,12 +87,16 @@ def observed_sequences(
     emission.check(rows)
     if emission.order:
         rows = emission.with_lags(rows, offsets)
-    return ObservedSequences(
-        offsets, rows, _known_states(states, len(rows), estimator.n_states)
-    )
+    return ObservedSequences(offsets, rows, _known_states(states, len(rows), estimator))
 
 
-def _known_states(states, n_rows, n_states):
+def states_of(estimator) -> int:
+    """Return the number of states, that which a search has found if one was asked."""
+    found = isinstance(estimator.n_states, str)
+    return estimator.n_states_ if found else estimator.n_states
+
+
+def _known_states(states, n_rows, estimator):
     """Return known states as integers, None without any."""
     if states is None:
         return None
@@ -103,6 +108,8 @@ def _known_states(states, n_rows, n_states):
             f"state is not known; got shape {values.shape} of {values.dtype}"
         )
     values = values.astype(np.int64)
+    searched = isinstance(estimator.n_states, str)
+    n_states = n_rows if searched else estimator.n_states
     if values.min(initial=0) < -1 or values.max(initial=0) >= n_states:
         raise ValueError(
             f"states must be from 0 to {n_states - 1}, or -1; got "
@@ -113,7 +120,7 @@ def _known_states(states, n_rows, n_states):
 
 def chain_of(estimator, prior_share) -> Chain:
     """Return the chain that the parameters of an estimator describe."""
-    K = estimator.n_states
+    K = states_of(estimator)
     fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
     check_names("fixed", fixed, PARTS, "parts")
     tied = estimator.tied_transitions
@@ -137,7 +144,7 @@ def emission_of_states(estimator) -> np.ndarray | None:
     """Return which emission each state has, None where each has its own."""
     if estimator.tied_emissions is None:
         return None
-    tied, K = np.asarray(estimator.tied_emissions), estimator.n_states
+    tied, K = np.asarray(estimator.tied_emissions), states_of(estimator)
     if tied.shape != (K,) or not np.array_equal(np.unique(tied), range(max(tied) + 1)):
         raise ValueError(
             f"tied_emissions must have {K} integers that count from 0 without gaps, "
@@ -148,7 +155,7 @@ def emission_of_states(estimator) -> np.ndarray | None:
 
 def with_given_values(estimator, model, params) -> HiddenMarkovParams:
     """Return parameters with the values that a user has given in their place."""
-    K = estimator.n_states
+    K = states_of(estimator)
     start, transitions = params.chain
     if estimator.start_init is not None:
         start = probabilities_of("start_init", estimator.start_init, (K,))

@@ -1,0 +1,157 @@
+"""The number of states: fits with one more state each, judged by a criterion."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from sktem.choices import check_choice, check_number
+from sktem.estimators.fit_warnings import warn_user
+from sktem.exceptions import FitWarning
+from sktem.hidden_markov.fit_warnings import StateWarning
+
+__all__ = ["CRITERIA", "StateSearchStep", "check_n_states", "criterion", "found_states"]
+
+#: Criteria by the value of ``n_states`` that asks for them.
+CRITERIA = {"auto": "bic", "bic": "bic", "icl": "icl"}
+#: Settings whose sizes are the number of states.
+SIZED = ("start_init", "transitions_init", "emission_init", "tied_transitions",
+         "tied_emissions")  # fmt: skip
+
+
+class SearchRule(NamedTuple):
+    """How far states are looked for.
+
+    Attributes
+    ----------
+    patience : int
+        Fits beyond the best number that need not lower the criterion.
+    most : int
+        States, at most.
+    tol : float
+        Tolerance of the fits that are compared, at least.
+    """
+
+    patience: int = 2
+    most: int = 30
+    tol: float = 1e-5
+
+
+class StateSearchStep(NamedTuple):
+    """A model that was fitted on the way to the number of states.
+
+    Attributes
+    ----------
+    n_states : int
+        Its number of states.
+    criterion : float
+        Criterion of all rows; lower is better. Infinite where a state was not used,
+        had collapsed or was a copy of another.
+    """
+
+    n_states: int
+    criterion: float
+
+
+def check_n_states(estimator) -> None:
+    """Raise if a number of states is neither a number nor a criterion that fits."""
+    value = estimator.n_states
+    if not isinstance(value, str):
+        check_number("n_states", value, Integral, 1)
+        return
+    check_choice("n_states", value, CRITERIA, " or an integer")
+    given = [name for name in SIZED if getattr(estimator, name) is not None]
+    priors = ("start_prior", "transitions_prior")
+    given += [name for name in priors if np.ndim(getattr(estimator, name)) > 0]
+    if given:
+        raise ValueError(
+            f"n_states={value!r} looks for the number of states, which {given[0]} "
+            "already says: give n_states as a number"
+        )
+
+
+def criterion(fitted, X, name, weights=None) -> float:
+    """Return a criterion of a fitted model; lower is better.
+
+    Parameters
+    ----------
+    fitted : FittedSequences
+        The model.
+    X : ObservedSequences
+        Sequences.
+    name : {"bic", "aic", "icl"}
+        Criterion: "icl" has the joint likelihood of the rows and the most probable
+        states in place of that of the rows (Biernacki, Celeux and Govaert 2000).
+    weights : ndarray of shape (n_sequences,) or None, default=None
+        Weights of the sequences.
+
+    Returns
+    -------
+    float
+        The criterion, with the number of rows as sample size.
+    """
+    model, params = fitted.model, fitted.params
+    if name == "icl":
+        values = fitted.paths(X)[1]
+    else:
+        values = model.log_likelihood_of_sequences(X, params)
+    weights = np.ones(len(X)) if weights is None else weights
+    price = 2.0 if name == "aic" else float(np.log(weights @ X.lengths))
+    count = model.n_parameters(params, X.shape[1])
+    return -2.0 * float(weights @ values) + price * count
+
+
+def found_states(estimator, given, X, weights, rule: SearchRule | None = None):
+    """Return the parameters with the best criterion, and the steps that led there.
+
+    Parameters
+    ----------
+    estimator : HiddenMarkovModel
+        The estimator, with a criterion as ``n_states``.
+    given : dict
+        What the user has passed to ``fit``.
+    X : ObservedSequences
+        The same, checked.
+    weights : ndarray of shape (n_sequences,) or None
+        Weights of the sequences.
+    rule : SearchRule or None, default=None
+        Settings.
+
+    Returns
+    -------
+    params : HiddenMarkovParams
+        Parameters of the best fit, whose number of states is that of ``params.chain``.
+    steps : list of StateSearchStep
+        All fits.
+    """
+    rule = SearchRule() if rule is None else rule
+    name = CRITERIA[estimator.n_states]
+    least = 1 if X.labels is None else max(int(X.labels.max()) + 1, 1)
+    steps: list[StateSearchStep] = []
+    best, params, behind = np.inf, None, 0
+    options = {"verbose": 0, "warm_start": False, "tol": max(estimator.tol, rule.tol)}
+    for K in range(least, max(least, min(rule.most, X.n_rows)) + 1):
+        trial = clone(estimator).set_params(n_states=K, **options)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            trial.fit(**given)
+        value = criterion(trial._fitted(), X, name, weights)
+        unsound = any(issubclass(one.category, StateWarning) for one in caught)
+        steps.append(StateSearchStep(K, np.inf if unsound else value))
+        if params is None or steps[-1].criterion < best:
+            best, params, behind = steps[-1].criterion, trial._fitted().params, 0
+        else:
+            behind += 1
+        if behind >= rule.patience:
+            break
+    if K == rule.most and behind == 0:
+        warn_user(
+            f"{name} was still falling at {rule.most} states, where the search ends: "
+            "look at search_, or give n_states.",
+            FitWarning,
+        )
+    return params, steps
