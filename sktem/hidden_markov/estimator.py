@@ -711,7 +711,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             The criterion, with the number of rows as sample size.
         """
-        return criterion(*self._asked(X, groups, lengths), "bic")
+        fitted, X = self._asked(X, groups, lengths)
+        return criterion(fitted, X, "bic")
 
     def aic(self, X, *, groups=None, lengths=None):
         """Return Akaike's information criterion; lower is better.
@@ -730,7 +731,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             The criterion.
         """
-        return criterion(*self._asked(X, groups, lengths), "aic")
+        fitted, X = self._asked(X, groups, lengths)
+        return criterion(fitted, X, "aic")
 
     def icl(self, X, *, groups=None, lengths=None):
         """Return the integrated completed likelihood criterion; lower is better.
@@ -749,7 +751,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             BIC, with the joint likelihood of the rows and the most probable states.
         """
-        return criterion(*self._asked(X, groups, lengths), "icl")
+        fitted, X = self._asked(X, groups, lengths)
+        return criterion(fitted, X, "icl")
 
     def sample(self, n_samples=1, *, lengths=None):
         """Draw rows and their states from the fitted model.
