@@ -52,6 +52,15 @@ below.legend(loc="upper right", ncols=3, fontsize="small")
 fig.tight_layout()
 
 # %%
+# The same in one call: the most probable path over the series, which regime follows
+# which, and how long they last.
+
+from sktem.plotting import HiddenStatesDisplay
+
+names = np.array(["calm", "usual", "stormy"])[order.argsort()]
+HiddenStatesDisplay.from_estimator(hmm, returns[:, None], names=names)
+
+# %%
 # Tomorrow
 # --------
 # Forecasts mix the regimes; the bands are wide where a storm may come.

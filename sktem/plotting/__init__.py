@@ -11,6 +11,7 @@ _PUBLIC = {
     "GoodnessOfFitDisplay": "sktem.mixed_effects.displays.goodness_of_fit",
     "ClassProfileDisplay": "sktem.mixture.displays",
     "ComponentDisplay": "sktem.mixture.displays",
+    "HiddenStatesDisplay": "sktem.hidden_markov.display",
     "HistoryDisplay": "sktem.plotting.history_display",
     "IndividualFitDisplay": "sktem.mixed_effects.displays.individual_fits",
     "ParameterTraceDisplay": "sktem.mixed_effects.displays.parameter_trace",
@@ -24,6 +25,7 @@ __all__ = sorted(_PUBLIC)
 
 
 if TYPE_CHECKING:
+    from sktem.hidden_markov.display import HiddenStatesDisplay as HiddenStatesDisplay
     from sktem.mixed_effects.displays.goodness_of_fit import (
         GoodnessOfFitDisplay as GoodnessOfFitDisplay,
     )
