@@ -14,7 +14,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, typeof
 
-from sktem.kernels.options import INNER
+from sktem.kernels.options import INNER, OUTER
 from sktem.template.kernels.addresses import (
     FLAT,
     STEP,
@@ -32,6 +32,7 @@ from sktem.template.kernels.products import (
     TWO,
     ZERO,
     clear,
+    fetch,
     product,
     products,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "parts_of",
     "pull_of",
     "rss_of",
+    "squares_of",
     "steps_of",
 ]
 
@@ -318,3 +320,20 @@ def pull_of(grid, work):
     """Return the pull of the residuals last found on the landmarks, as `adjoint`."""
     call(steps_of(grid)[2], grid, work.flat, grid.flow)
     return work.pull
+
+
+def squares_of(y, Z, table, grid) -> np.ndarray:
+    """Return the sums of squared residuals of an image at deformations."""
+    work, found = new_work(grid), np.empty(len(Z))
+    work.image[:] = y
+    steps = steps_of(grid)[:2]
+    _fill_squares(*steps, Z, table, grid, work.flat, found, grid.flow)
+    return found
+
+
+@njit(**OUTER)
+def _fill_squares(displace, compare, Z, table, grid, work, found, flow):
+    for row in range(np.uint64(len(Z))):
+        fetch(Z, row, work, grid.z, grid.dim)
+        displace(grid, work, flow)
+        found[row] = compare(table, grid, work)

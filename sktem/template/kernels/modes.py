@@ -30,6 +30,8 @@ from sktem.template.kernels.products import (
 )
 
 __all__ = [
+    "Found",
+    "Levels",
     "Pairs",
     "add_curvature",
     "modes",
@@ -41,6 +43,18 @@ __all__ = [
 #: axes, in the flat array ``numbers``, where the last two begin, the numbers of pairs
 #: along each axis, and the indices of pairs (landmarks, landmarks), ``index``.
 Pairs = namedtuple("Pairs", "numbers P1 P2 n0 n1 n2 index")
+
+#: A search for modes: factors ``levels`` of the noise variance, of which the last is 1,
+#: steps at one level at most, ``max_steps``, the least gain of a step for its level to
+#: continue in nats, ``gains``, and ``hold``, the share of the gain that is expected of
+#: a step from which on the next step at the same level has the same matrix; infinity
+#: renews it for every step.
+Levels = namedtuple("Levels", "levels max_steps gains hold")
+
+#: Sums of squared residuals at modes, ``rss``, log-determinants of the Gauss-Newton
+#: Hessians there, ``log_det``, and their Cholesky factors, ``lowers``, if these are
+#: wanted: else that array is empty.
+Found = namedtuple("Found", "rss log_det lowers")
 
 #: Damping of the first step, its factors after a success and a failure, its limit.
 FIRST_DAMPING, EASE, TIGHTEN, MOST_DAMPING = 1e-2, 0.2, 5.0, 1e8
@@ -199,10 +213,7 @@ def solve_upper(upper, dim, work, out):
         work[out + i] = total / work[row + i]
 
 
-def modes(
-    Y, Z, table, precision, noise_variance, levels, max_steps, gains, hold, grid, pairs,
-    rss, log_det, lowers,
-):  # fmt: skip
+def modes(Y, Z, part, search, grid, pairs, found):
     """Move the landmarks of every image to a mode of their posterior, in place.
 
     Levenberg-Marquardt steps with the Gauss-Newton matrix, at noise variances that
@@ -213,43 +224,32 @@ def modes(
     Y : ndarray of shape (n, n_pixels)
     Z : ndarray of shape (n, n_landmarks)
         Start, replaced by the mode.
-    table : ndarray of shape (n0, n1, n2)
-        The template as a spline.
-    precision : ndarray of shape (n_landmarks, n_landmarks)
-    noise_variance : float
-    levels : ndarray of shape (n_levels,)
-        Factors of the noise variance; the last is 1.
-    max_steps : int
-        Steps at one level, at most.
-    gains : ndarray of shape (n_levels,)
-        Least gain of a step for its level to continue, in nats.
-    hold : float
-        Share of the gain that is expected of a step from which on the next step at the
-        same level has the same matrix; infinity renews it for every step.
+    part : Component
+        The template as a spline, ``table``, with the ``precision`` of the landmarks and
+        the ``noise_variance``.
+    search : Levels
     grid : Grid
     pairs : Pairs
-    rss : ndarray of shape (n,)
-        Filled with the sum of squared residuals at the mode.
-    log_det : ndarray of shape (n,)
-        Filled with the log-determinant of the Gauss-Newton Hessian there.
-    lowers : ndarray of shape (n or 0, n_landmarks, n_landmarks)
-        If not empty, filled with its Cholesky factors.
+    found : Found
+        Filled with the values at the modes.
     """
-    dim = len(precision)
+    dim = len(part.precision)
     more = 4 * dim + 3 * dim**2 + room_of_maps(grid, pairs)
     _modes(
-        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, table,
-        precision.ravel(), noise_variance, levels, max_steps, gains, hold, grid, pairs,
-        new_work(grid, more).flat, rss, log_det, lowers, grid.flow,
+        *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, part.table,
+        part.precision.ravel(), part.noise_variance, search, grid, pairs,
+        new_work(grid, more).flat, found, grid.flow,
     )  # fmt: skip
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
 def _modes(
     displace, compare, adjoint, add_curvature, Y, Z, table, precision, noise_variance,
-    levels, max_steps, gains, hold, grid, pairs, work, rss, log_det, lowers, flow,
+    search, grid, pairs, work, found, flow,
 ):  # fmt: skip
     """Find the modes with given scratch arrays."""
+    levels, max_steps, gains, hold = search
+    rss, log_det, lowers = found
     dim, trial = grid.dim, grid.z
     square = dim * dim
     z, move, pulled = grid.more, grid.more + dim, grid.more + TWO * dim
@@ -278,12 +278,12 @@ def _modes(
                     displace(grid, work, flow)
                     error = compare(table, grid, work)
                     form = quadratic(precision, work, trial, pulled, dim)
-                found = 0.5 * (error / variance + form)
-                fresh = start or found < energy
+                trial_energy = 0.5 * (error / variance + form)
+                fresh = start or trial_energy < energy
                 if fresh:
-                    won = energy - found
+                    won = energy - trial_energy
                     copy_vector(work, trial, z, dim)
-                    energy, current = found, True
+                    energy, current = trial_energy, True
                     if not start:
                         if won < gains[level]:
                             break

@@ -12,9 +12,7 @@ from sktem.template.kernels.products import ONE, copy_vector, fetch, quadratic, 
 __all__ = ["walks"]
 
 
-def walks(
-    Y, Z, numbers, seed, table, precision, noise_variance, grid, n_steps, gibbs, goal
-):
+def walks(Y, Z, numbers, seed, part, grid, n_steps, gibbs, goal):
     """Move the landmarks of every image one after the other, in place.
 
     A random walk adds ``exp(log_step) * spread * noise`` to the displacements of one
@@ -31,10 +29,9 @@ def walks(
     numbers : ndarray of int64 of shape (n,)
         Indices of the images, which fix their random draws.
     seed : uint64
-    table : ndarray of shape (n0, n1, n2)
-    precision : ndarray of shape (n_landmarks, n_landmarks)
-        Inverse of the covariance of the landmarks.
-    noise_variance : float
+    part : Component
+        The template as a spline, ``table``, with the ``precision`` of the landmarks and
+        the ``noise_variance``.
     grid : Grid
     n_steps : int
         Sweeps over all landmarks.
@@ -47,12 +44,12 @@ def walks(
     accepted : float
         Sum of the acceptance probabilities, averaged over a sweep.
     """
-    dim = len(precision)
-    spread = 1 / np.sqrt(np.diag(precision))
+    dim = len(part.precision)
+    spread = 1 / np.sqrt(np.diag(part.precision))
     return _walks(
-        *steps_of(grid)[:2], Y, Z, numbers, seed, table, precision.ravel(), spread,
-        noise_variance, grid, new_work(grid, 2 * dim).flat, np.empty(dim), n_steps,
-        gibbs, goal, grid.flow,
+        *steps_of(grid)[:2], Y, Z, numbers, seed, part.table, part.precision.ravel(),
+        spread, part.noise_variance, grid, new_work(grid, 2 * dim).flat, np.empty(dim),
+        n_steps, gibbs, goal, grid.flow,
     )  # fmt: skip
 
 

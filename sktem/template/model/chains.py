@@ -161,8 +161,7 @@ class Chains(NamedTuple):
 
         def transition(Y, Z, numbers, seed):
             return walks(
-                Y, Z, numbers, seed, part.table, part.precision, part.noise_variance,
-                grid, n_steps, gibbs, adapt,
+                Y, Z, numbers, seed, part, grid, n_steps, gibbs, adapt
             ), 0  # fmt: skip
 
         return transition

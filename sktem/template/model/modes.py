@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.special import gammaln
 
 from sktem.template.geometry.grid import ImageGrid
-from sktem.template.kernels.importance import importance_terms
-from sktem.template.kernels.modes import modes
+from sktem.template.kernels.field import squares_of
+from sktem.template.kernels.modes import Found, Levels, modes
 from sktem.template.model.chains import over_images
 from sktem.template.model.statistics import observed_counts
 
@@ -124,9 +125,9 @@ class ModeFinder(NamedTuple):
 
         def find(rows):
             modes(
-                X[rows], Z[rows], part.table, part.precision, part.noise_variance,
-                levels, max_steps, least, hold,
-                grid.compiled, grid.pairs, rss[rows], log_det[rows], lowers[rows],
+                X[rows], Z[rows], part, Levels(levels, max_steps, least, hold),
+                grid.compiled, grid.pairs,
+                Found(rss[rows], log_det[rows], lowers[rows]),
             )  # fmt: skip
 
         over_images(find, X, self.n_jobs)
@@ -215,14 +216,22 @@ class ModeFinder(NamedTuple):
         )
         terms = np.empty((len(X), n_draws))
         # The same draws for every image: an answer does not depend on the others.
-        numbers = np.zeros(len(X), dtype=np.int64)
+        rng = np.random.default_rng(seed)
+        noise = rng.standard_normal((n_draws, grid.n_latents))
+        squares, stretch = (noise**2).sum(axis=1), np.ones(n_draws)
+        log_proposal = -0.5 * squares
+        if freedom > 0:
+            stretch = np.sqrt(freedom / rng.chisquare(freedom, n_draws))
+            ratio = squares * stretch**2 / freedom
+            log_proposal = -0.5 * (freedom + grid.n_latents) * np.log1p(ratio)
 
         def draw(rows):
-            importance_terms(
-                X[rows], Z[rows], lowers[rows], numbers[rows], np.uint64(seed), freedom,
-                part.table, part.precision, part.noise_variance, grid.compiled,
-                terms[rows],
-            )  # fmt: skip
+            for row in range(len(X))[rows]:
+                gaps = solve_triangular(lowers[row], noise.T, lower=True, trans="T").T
+                draws = Z[row] + stretch[:, None] * gaps
+                rss = squares_of(X[row], draws, part.table, grid.compiled)
+                form = ((draws @ part.precision) * draws).sum(axis=1)
+                terms[row] = -0.5 * (rss / part.noise_variance + form) - log_proposal
 
         over_images(draw, X, self.n_jobs)
         half = np.log(np.diagonal(lowers, axis1=1, axis2=2)).sum(axis=1)

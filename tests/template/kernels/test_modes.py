@@ -4,19 +4,16 @@ import numpy as np
 import pytest
 
 from sktem.template.kernels import modes as kernels
-from sktem.template.kernels.importance import importance_terms
-from sktem.template.kernels.modes import modes, room_of_maps
+from sktem.template.kernels.modes import Found, Levels, modes, room_of_maps
 from tests.oracles import for_python
 from tests.template.oracles import (
     SHAPES,
     Dense,
     Pixels,
-    fill_normals,
     grid_of,
     model_of,
     random_params,
     simulate,
-    stream_key,
 )
 
 add_curvature, factorise = map(for_python, (kernels.add_curvature, kernels.factorise))
@@ -104,11 +101,9 @@ def found_modes(
     Z = np.zeros((len(Y), grid.n_latents)) if Z is None else Z.copy()
     rss, log_det = np.empty(len(Y)), np.empty(len(Y))
     lowers = np.zeros((len(Y), grid.n_latents, grid.n_latents))
-    modes(
-        Y, Z, part.table, part.precision, part.noise_variance, np.array(levels), 200,
-        np.full(len(levels), gain), hold, grid.compiled, grid.pairs, rss, log_det,
-        lowers,
-    )  # fmt: skip
+    search = Levels(np.array(levels), 200, np.full(len(levels), gain), hold)
+    found = Found(rss, log_det, lowers)
+    modes(Y, Z, part, search, grid.compiled, grid.pairs, found)
     return part, Z, rss, log_det, lowers
 
 
@@ -183,63 +178,6 @@ def test_modes_of_images_beyond_all_measure():
     assert np.isfinite(Z).all() and np.isfinite(log_det).all()
     assert rss[0] == np.inf
     np.testing.assert_array_equal(Z[2], alone[0])
-
-
-@OF_SHAPE
-@pytest.mark.parametrize("freedom", [0, 1, 5])
-def test_importance_terms(shape, freedom):
-    grid, rng = grid_of(shape), np.random.default_rng(4)
-    params = random_params(grid, rng)
-    Y, _ = simulate(grid, params, 3, rng)
-    Y[1, 2] = np.nan
-    part, Z, _, _, lowers = found_modes(grid, params, Y)
-    numbers, terms = np.array([4, 0, 9]), np.empty((3, 6))
-    seed, dim = np.uint64(11), grid.n_latents
-    importance_terms(
-        Y, Z, lowers, numbers, seed, freedom, part.table, part.precision,
-        part.noise_variance, grid.compiled, terms,
-    )  # fmt: skip
-    model = model_of(grid)
-    for row in range(3):
-        key, counter = np.uint64(stream_key(seed, numbers[row])), 0
-        expected = []
-        for _ in range(6):
-            noise, chi = np.empty(dim), np.empty(freedom)
-            counter = fill_normals(key, counter, noise)
-            stretch = 1.0
-            if freedom:
-                counter = fill_normals(key, counter, chi)
-                stretch = np.sqrt(freedom / (chi @ chi))
-            gap = stretch * np.linalg.solve(lowers[row].T, noise)
-            square = gap @ lowers[row] @ lowers[row].T @ gap
-            if freedom:
-                log_q = -(freedom + dim) / 2 * np.log(1 + square / freedom)
-            else:
-                log_q = -square / 2
-            z = (Z[row] + gap)[None]
-            expected.append(model.log_joint(Y[row : row + 1], z, params)[0] - log_q)
-        # Up to the constants of the density.
-        found = terms[row] - terms[row, 0]
-        expected = np.array(expected) - expected[0]
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-8)
-
-
-@pytest.mark.parametrize("rows", [[2], [2, 0], [1, 2]])
-def test_terms_are_pure_functions_of_seed_and_number(rows):
-    grid, rng = grid_of((5,)), np.random.default_rng(5)
-    params = random_params(grid, rng)
-    Y, _ = simulate(grid, params, 3, rng)
-    part, Z, _, _, lowers = found_modes(grid, params, Y)
-
-    def terms(rows):
-        out = np.empty((len(rows), 8))
-        importance_terms(
-            Y[rows], Z[rows], lowers[rows], np.array(rows), np.uint64(1), 5, part.table,
-            part.precision, part.noise_variance, grid.compiled, out,
-        )  # fmt: skip
-        return out
-
-    np.testing.assert_array_equal(terms(rows), terms([0, 1, 2])[rows])
 
 
 def test_pull_at_a_mode_balances_the_prior():

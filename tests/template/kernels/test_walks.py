@@ -34,10 +34,7 @@ def setting(shape):
 
 def moved(model, params, Y, states, *how):
     part = model.component(params, 0)
-    return walks(
-        Y, states, NUMBERS, SEED, part.table, part.precision, part.noise_variance,
-        model.grid.compiled, *how,
-    )  # fmt: skip
+    return walks(Y, states, NUMBERS, SEED, part, model.grid.compiled, *how)
 
 
 def accepted(model, params, y, z, proposed, chance, likelihood_only=False):

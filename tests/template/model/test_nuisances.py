@@ -368,7 +368,7 @@ def test_draws_of_light_have_their_posterior(lit):
 
 
 def test_flows_with_nuisances():
-    X, truth = posed(6, GEOMETRIC)
+    X, truth = posed(4, GEOMETRIC)
     fitted = DeformableTemplateEstimator(
         (16, 16), nuisances=GEOMETRIC, deformation="diffeomorphic",
         deformation_landmarks=4, max_iter=2, random_state=0,
