@@ -12,8 +12,9 @@ from sktem.sequences.given import given_rows, offsets_of
 __all__ = ["HiddenStatesDisplay"]
 
 PANELS = ("series", "transitions", "durations")
-#: Transitions below this probability have no arrow; of durations this is left out.
-LEAST_ARROW, LEAST_LEFT = 0.005, 0.02
+#: Transitions that are a smaller share of those from a state have no arrow; durations
+#: that are exceeded with a smaller probability are left out.
+LEAST_ARROW, LEAST_LEFT = 0.05, 0.02
 #: Rows at most over which durations are drawn.
 LONGEST = 500
 
@@ -164,30 +165,32 @@ class HiddenStatesDisplay:
         axes.legend(fontsize="small")
 
     def _draw_transitions(self, axes, colours):
-        """Draw states on a circle, with arrows as wide as transitions are probable."""
+        """Draw states on a circle, with an arrow for each other state that follows."""
         K = len(self.names)
         angles = np.pi / 2 - 2 * np.pi * np.arange(K) / K
         places = np.column_stack([np.cos(angles), np.sin(angles)]) * (K > 1)
         for i in range(K):
+            leaving = np.delete(self.transitions[i], i).sum()
             for j in range(K):
                 p = self.transitions[i, j]
-                if i == j or p < LEAST_ARROW:
+                if i == j or p <= LEAST_ARROW * leaving:
                     continue
                 style = {
                     "arrowstyle": "-|>", "connectionstyle": "arc3,rad=0.2",
-                    "lw": 0.8 + 5.0 * p, "color": colours[i], "shrinkA": 16,
+                    "lw": 0.8 + 2.5 * p / leaving, "color": colours[i], "shrinkA": 16,
                     "shrinkB": 16,
                 }  # fmt: skip
                 axes.annotate("", places[j], places[i], arrowprops=style)
                 middle = 0.5 * (places[i] + places[j])
                 step = places[j] - places[i]
                 at = middle + 0.15 * np.array([step[1], -step[0]])
-                axes.text(*at, f"{p:.2f}", ha="center", va="center", fontsize="small")
+                axes.text(*at, f"{p:.2g}", ha="center", va="center", fontsize="small")
         axes.scatter(*places.T, s=700, c=colours[:K], zorder=3)
         for k, place in enumerate(places):
-            text = f"{self.names[k]}\n{self.transitions[k, k]:.2f}"
-            axes.text(*place, text, ha="center", va="center", fontsize=7, zorder=4)
-        axes.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), aspect="equal")
+            stay = f"{self.transitions[k, k]:.2g}"
+            axes.text(*place, stay, ha="center", va="center", fontsize=8, zorder=4)
+            axes.text(*(1.42 * place + (0, 0.4 * (K == 1))), self.names[k], ha="center")
+        axes.set(xlim=(-1.8, 1.8), ylim=(-1.8, 1.8), aspect="equal")
         axes.set_title("transitions")
         axes.axis("off")
 
