@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from sktem.emissions.spread import Spread
+
 __all__ = [
     "LEAST_SHARE",
     "Emission",
@@ -359,6 +361,21 @@ class Emission(BaseEstimator, ABC):
             The count.
         """
         return int(getattr(params, "degenerate", 0))
+
+    def spreads(self, params: Any) -> list[Spread]:
+        """Return covariances that may be hardly more than ``reg_covar``; here none.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        list of Spread
+            Covariances by columns; a fit warns where they cannot be trusted.
+        """
+        return []
 
     def penalty(self, params: Any) -> float:
         """Return minus the log prior that the M-step adds; here 0.

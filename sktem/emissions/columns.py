@@ -226,6 +226,14 @@ class Columns(Emission):
         """Return how many states of blocks were floored or kept."""
         return sum(e.degeneracies(block) for e, _, block in self._parts(params))
 
+    def spreads(self, params):
+        """Return the covariances of the blocks."""
+        return [
+            spread._replace(columns=np.asarray(columns)[spread.columns])
+            for emission, columns, block in self._parts(params)
+            for spread in emission.spreads(block)
+        ]
+
     def penalty(self, params):
         """Return the sum of the penalties of the blocks."""
         return float(sum(e.penalty(block) for e, _, block in self._parts(params)))

@@ -11,6 +11,7 @@ import numpy as np
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive, something_observed
 from sktem.emissions.elliptical import observed_moments
+from sktem.emissions.spread import spread_of
 
 __all__ = ["FactorAnalyser", "FactorAnalyserParams"]
 
@@ -222,6 +223,12 @@ class FactorAnalyser(Emission):
         both = joint[:, :, q1:]
         parts = [factors.reshape(K, -1), both.reshape(K, -1), squares]
         return np.concatenate([mass, np.concatenate(parts, axis=1).ravel()]), True
+
+    def spreads(self, params):
+        """Return the covariances, of factors and noise together."""
+        diagonals = params.noise_variances[:, :, None] * np.eye(params.means.shape[1])
+        whole = params.loadings @ params.loadings.swapaxes(1, 2) + diagonals
+        return [spread_of(self, params, whole, "full")]
 
     def expected(self, X, R, params):
         """Return rows with conditional means where nothing is observed."""

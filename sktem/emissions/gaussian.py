@@ -24,6 +24,7 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.emissions.spread import spread_of
 
 __all__ = ["Gaussian", "GaussianParams"]
 
@@ -180,6 +181,10 @@ class Gaussian(Emission):
         total = float(moments.mass.sum())
         moments, left = projected_moments(self.covariance_type, moments, total)
         return (np.concatenate([np.ravel(m) for m in moments]) if left else s), left
+
+    def spreads(self, params):
+        """Return the covariances."""
+        return [spread_of(self, params, has_prior=self.covariance_prior_strength > 0)]
 
     def penalty(self, params):
         """Return the penalty of means and covariances, per row."""

@@ -68,6 +68,10 @@ class LogNormal(Emission):
         """Return statistics with non-negative masses and covariances."""
         return self._logarithms.project(s, params)
 
+    def spreads(self, params):
+        """Return the covariances of the logarithms."""
+        return self._logarithms.spreads(params)
+
     def expected(self, X, R, params):
         """Return rows with conditional means where nothing is observed.
 

@@ -25,6 +25,7 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.emissions.spread import spread_of
 
 __all__ = ["StudentT", "StudentTParams"]
 
@@ -203,6 +204,10 @@ class StudentT(Emission):
         own = [mass, found.mass, np.minimum(logs, -mass), *slopes]
         parts = [*own, found.first, found.second]
         return np.concatenate([np.ravel(part) for part in parts]), True
+
+    def spreads(self, params):
+        """Return the scale matrices."""
+        return [spread_of(self, params)]
 
     def expected(self, X, R, params):
         """Return rows with conditional locations where nothing is observed."""

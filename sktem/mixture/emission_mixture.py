@@ -36,7 +36,6 @@ from sktem.mixture.emission_model import (
     drawn_completions,
 )
 from sktem.mixture.emission_start import start_responsibilities
-from sktem.mixture.emission_warnings import warn_of_components
 from sktem.mixture.face import MixtureEstimator
 from sktem.mixture.latent_classes import (
     classification_table,
@@ -381,9 +380,6 @@ class StochasticEMMixture(MixtureEstimator):
                     f"Cannot continue from a mixture with {name}={before}: it is now "
                     f"{after}. Set warm_start=False, or fit a new estimator."
                 )
-
-    def _warn_of_fit(self, model, state, X, sample_weight):
-        warn_of_components(model.emission, state)
 
     def _parameter_attributes(self, model, params, X):
         return {

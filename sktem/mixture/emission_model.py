@@ -248,6 +248,10 @@ class EmissionMixtureModel(LatentModel):
         """Return how many components were floored or kept in the M-step."""
         return self.emission.degeneracies(params.emission)
 
+    def spreads(self, params):
+        """Return the covariances of the emission, for warnings."""
+        return self.emission.spreads(params.emission)
+
     def penalty(self, params) -> float:
         """Return the penalty r(theta) per row."""
         value = self.emission.penalty(params.emission)

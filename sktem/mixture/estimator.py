@@ -44,7 +44,6 @@ from sktem.mixture.emission_model import (
 )
 from sktem.mixture.emission_start import start_responsibilities
 from sktem.mixture.face import MixtureEstimator
-from sktem.mixture.fit_warnings import warn_of_covariances
 from sktem.mixture.given import (
     as_dtype,
     central_point,
@@ -359,9 +358,6 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         """Return parameters and statistics of the previous fit."""
         params = self._fitted_params(model.centre)
         return params, model.statistics_of(params)
-
-    def _warn_of_fit(self, model, state, X, sample_weight):
-        warn_of_covariances(model, state, X, sample_weight)
 
     def _start_is_given(self):
         given = (self.weights_init, self.means_init, self.precisions_init)

@@ -26,6 +26,7 @@ from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
 from sktem.mixture.component_search import check_n_components, found_components
 from sktem.mixture.conditional import chosen_columns, conditioned, given_values
+from sktem.mixture.fit_warnings import warn_of_components
 from sktem.mixture.likelihood_ratio import likelihood_ratio_test
 from sktem.mixture.start import START_METHODS
 from sktem.mixture.stream import MixtureStream
@@ -136,7 +137,7 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         options = {"n_init": n_init, "starts": starts, "finish": finish}
         state = self._fit(settings, X, sample_weight, new_run, **options)
         warn_of_run(state, settings)
-        self._warn_of_fit(model, state, X, sample_weight)
+        warn_of_components(model, state, X, sample_weight)
         return self
 
     def fit_predict(self, X, y=None, sample_weight=None):
@@ -556,9 +557,6 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
     def _start_is_given(self):
         """Return whether the user gave all parameters of the start."""
         return False
-
-    def _warn_of_fit(self, model, state, X, sample_weight):
-        """Warn of what the parameters of a fit show."""
 
 
 def _likelihood(X, *, weights, model, params, with_entropy=False):

@@ -16,6 +16,7 @@ from sktem.emissions.gaussian_moments import (
     projected_moments,
     split_moments,
 )
+from sktem.emissions.spread import Spread
 from sktem.kernels.blocks import rows_per_block
 from sktem.mixture import incomplete, tensors
 from sktem.mixture.kernels import e_step as kernels
@@ -246,6 +247,21 @@ class GaussianMixtureModel(LatentModel):
         return sums / total
 
     # The M-step -----------------------------------------------------------------
+
+    def spreads(self, params):
+        """Return the covariances, for warnings."""
+        d = params.means.shape[1]
+        return [
+            Spread(
+                self.covariance_type,
+                params.means,
+                params.covariances,
+                self.reg_covar,
+                np.arange(d),
+                np.abs(self._centre(d)),
+                self.covariance_prior is not None,
+            )
+        ]
 
     def split(self, s):
         """Return mass, first and packed second moments as views of statistics."""

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import StochasticEMGaussianMixture, StochasticEMMixture, emissions
+from sktem.emissions import Columns, FactorAnalyser, Gaussian, StudentT
 from sktem.exceptions import FitWarning
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
@@ -371,3 +372,56 @@ def test_booleans_with_holes_are_labels():
     mixture = StochasticEMMixture(1).fit(table)
     assert mixture.categories_[0].tolist() == [False, True]
     assert mixture.params_.probabilities[0, 0].round(2).tolist() == [0.33, 0.67]
+
+
+# ---------------------------------------------------- covariances that are reg_covar
+
+NARROW = {
+    "gaussian": Gaussian(),
+    "diagonal": Gaussian("diag"),
+    "tied": Gaussian("tied"),
+    "student_t": StudentT(),
+    "factor_analyser": FactorAnalyser(1),
+    "blocks": Columns([("x", Gaussian(), [0, 1]), ("y", StudentT(), [2, 3])]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(NARROW))
+def test_columns_that_are_small_beside_reg_covar_are_told(name):
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    mixture = StochasticEMMixture(2, emission=NARROW[name], random_state=0)
+    with pytest.warns(FitWarning, match="most of the variance .* in column"):
+        clone(mixture).fit(X * 1e-6)
+    mixture.fit(X)  # an error, if it warned
+
+
+@pytest.mark.parametrize("name", ["gaussian", "student_t", "factor_analyser", "blocks"])
+def test_components_short_of_rows_are_told(name):
+    rng = np.random.default_rng(1)
+    mixture = StochasticEMMixture(2, emission=NARROW[name], random_state=0, tol=1e-3)
+    with pytest.warns(FitWarning, match=r"Component\(s\) .* fewer rows than"):
+        mixture.fit(rng.normal(size=(3, 4)))
+
+
+def test_columns_of_blocks_are_named_as_they_are_in_the_table():
+    """A column of two values, in the second block, lets components collapse."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(400, 3)), rng.integers(0, 2, 400)])
+    emission = Columns([("a", Gaussian(), [0, 1]), ("b", Gaussian(), [2, 3])])
+
+    def start(X, n_components, random_state):
+        return (X[:, 3] > 0.5).astype(int)
+
+    mixture = StochasticEMMixture(2, emission=emission, init_params=start)
+    with pytest.warns(FitWarning, match=r"mostly of column\(s\) 3\)"):
+        mixture.fit(X)
+
+
+def test_rows_of_components_are_those_of_weights():
+    """Three rows that have nearly all of the weight are three rows."""
+    X = np.random.default_rng(0).normal(size=(200, 4))
+    weight = np.full(200, 1e-9)
+    weight[:3] = 1.0
+    mixture = StochasticEMMixture(1, emission=Gaussian(), random_state=0)
+    with pytest.warns(FitWarning, match="fewer rows than a covariance needs"):
+        mixture.fit(X, sample_weight=weight)
