@@ -18,13 +18,16 @@ def warn_of_components(model, state, X, sample_weight) -> None:
     weights = state.params.weights
     is_repaired = bool(event_message("", state.history.events))
     rows = partial(effective_rows, model, state.params, X, sample_weight)
-    for spread in model.spreads(state.params):
+    spreads = model.spreads(state.params)
+    for spread in spreads:
         message = doubt_of_covariances(spread, weights, rows, "Component", is_repaired)
         if message:
             warn_user(message, FitWarning)
             return
+    if is_repaired or any(spread.has_prior for spread in spreads):
+        return  # it has been told, or is what the prior makes of few rows
     empty = np.flatnonzero(weights * state.n_rows < 1)
-    if len(empty) and not is_repaired:
+    if len(empty):
         warn_user(
             f"Component(s) {', '.join(map(str, empty[:5]))} have less than one row: "
             "take fewer components, another start, or weight_concentration above 0.",
