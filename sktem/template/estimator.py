@@ -106,6 +106,12 @@ class DeformableTemplateEstimator(
     size: handwriting, glyphs, cells, stamps; for signals (one axis) and small volumes
     (three axes). Displacements are not forced to be invertible: see ``fold_rate_``.
 
+    Parameters come in groups: the *images* and how many templates they have, the
+    *geometry* (``template_landmarks`` to ``deformation_scale``), the *prior*, how
+    images *differ* (``channel_axis`` to ``nuisances``, and ``covariance_type``), the
+    *start* (``initial_template``, ``n_init``), the *algorithm* (``solver`` to
+    ``max_iter``), and how the fit is *run* (``random_state`` to ``verbose_interval``).
+
     Parameters
     ----------
     image_shape : tuple of int or None, default=None

@@ -26,7 +26,8 @@ class DeformableTemplatePrior(
 ):
     """Prior of templates: how much images deform, values of a template, and noise.
 
-    In a search the parameters are ``prior__prior_strength`` and so on.
+    In a search over estimators with ``prior=DeformableTemplatePrior()`` they are
+    ``prior__prior_strength`` and so on.
 
     Parameters
     ----------

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 
 from sktem import (
     DeformableTemplateEstimator,
     DeformableTemplatePrior,
 )
+from sktem.exceptions import FitWarning
 from sktem.samplers import MALA, DeformationMALA
 from sktem.schedules import Constant
 from sktem.solvers import SOLVERS
@@ -660,3 +661,19 @@ def test_uint8(images):
     two = template().fit(bytes_.astype(float))
     np.testing.assert_array_equal(one.templates_, two.templates_)
     assert one.templates_.max() > 200
+
+
+def test_an_image_that_outshines_the_others_is_named(images):
+    bright = images[:10].copy()
+    bright[4] *= 100
+    with pytest.warns(FitWarning, match="The image with the index 4 has"):
+        template(max_iter=1).fit(bright)
+
+
+def test_the_prior_is_searched(images):
+    estimator = template(prior=DeformableTemplatePrior(), max_iter=1)
+    grid = {"prior__prior_strength": [1.0, 100.0]}
+    search = GridSearchCV(estimator, grid, cv=2).fit(images[:20])
+    assert search.best_estimator_._strength in (1.0, 100.0)
+    with pytest.raises(TypeError, match=r"prior=DeformableTemplatePrior\(prior_st"):
+        DeformableTemplateEstimator(prior_strength=1.0)
