@@ -9,7 +9,7 @@ from sktem.compartments.records import COLUMNS, Records, named_columns
 __all__ = ["Doses"]
 
 #: Columns with a meaning that observations have.
-OF_OBSERVATIONS = ("TIME", "DV", "CMT", "CENS", "MDV")
+OF_OBSERVATIONS = ("TIME", "DV", "CMT", "CENS", "LIMIT", "MDV")
 
 
 class Doses:

@@ -15,6 +15,7 @@ __all__ = ["Records", "read_nonmem"]
 COLUMNS = {
     "ID": None, "TIME": None, "DV": np.nan, "AMT": 0.0, "RATE": 0.0, "II": 0.0,
     "ADDL": 0.0, "SS": 0.0, "CMT": 0.0, "EVID": None, "MDV": None, "CENS": 0.0,
+    "LIMIT": np.nan,
 }  # fmt: skip
 
 
@@ -149,7 +150,7 @@ class Records:
         several = doses & ((columns["ADDL"] > 0) | ((steady > 0) & ~constant))
         whole = ("EVID", "ADDL", "SS", "CMT", "MDV", "CENS")
         for name in COLUMNS:
-            if name not in ("ID", "DV"):
+            if name not in ("ID", "DV", "LIMIT"):
                 self._refuse(~np.isfinite(columns[name]), f"{name} must be a number")
         for name in whole:
             self._refuse(columns[name] % 1 != 0, f"{name} must be an integer")
@@ -157,6 +158,11 @@ class Records:
         self._refuse((steady < 0) | (steady > 2), "SS must be 0, 1 or 2")
         self._refuse(amount < 0, "AMT must not be negative")
         self._refuse(np.abs(columns["CENS"]) > 1, "CENS must be -1, 0 or 1")
+        limit, side = columns["LIMIT"], columns["CENS"]
+        self._refuse(
+            (side != 0) & (side * (limit - columns["DV"]) >= 0),
+            "LIMIT must be below DV where CENS is 1, and above it where CENS is -1",
+        )
         self._refuse(columns["ADDL"] < 0, "ADDL must not be negative")
         self._refuse(columns["CMT"] < 0, "CMT must not be negative")
         self._refuse(
@@ -282,6 +288,7 @@ def read_nonmem(source, *, columns=None, ignore="#C") -> Records:
         - MDV: 1 where DV is not used; without the column, in records that are no
           observations.
         - CENS: 1 where the value is below DV, -1 where it is above.
+        - LIMIT: the other end of an interval that holds a censored value.
 
         All others are covariates. Covariates and parameters of a record hold over the
         interval that ends at it, and an observation includes a dose of the same time if

@@ -96,9 +96,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Columns of X that a model of the library takes; None means those of a data frame
         that have the names of its inputs, and the first ones of an array. The others
         may hold anything that is not read.
-    transforms : str or dict, default="log-normal"
+    transforms : str, tuple or dict, default="log-normal"
         "normal", "log-normal", "logit" or "probit": how a Gaussian parameter becomes
-        psi; one for all, or by name (the others are "log-normal").
+        psi; one for all, or by name (the others are "log-normal"). With bounds other
+        than 0 and 1, ``("logit", low, high)`` or ``("probit", low, high)``.
     covariates : dict or None, default=None
         Columns of X by the parameter that they shift, linearly on the Gaussian scale.
         They may vary within a subject.

@@ -13,7 +13,8 @@ from sktem.compartments.records import Records, read_nonmem
 __all__ = ["GivenRecords", "as_records", "given_records"]
 
 #: Columns that say what is given; all others may be covariates.
-EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS")
+EVENTS = ("ID", "DV", "AMT", "RATE", "II", "ADDL", "SS", "EVID", "MDV", "CENS",
+          "LIMIT")  # fmt: skip
 
 
 class GivenRecords(NamedTuple):

@@ -24,7 +24,7 @@ from sktem.mixed_effects.occasions import numbered, occasions_of
 from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
-from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.transforms import TRANSFORMS, check_transform
 from sktem.sequences.labels import column_of
 
 __all__ = [
@@ -163,14 +163,14 @@ def structure_of(model, parameters):
     return model, tuple(parameters)
 
 
-def _by_name(value, names, known, what):
+def _transforms(value, names):
     """Return one value per parameter from one for all, or from a dict."""
     if not isinstance(value, dict):
         value = dict.fromkeys(names, value)
-    check_names(what, value, names, "parameters")
+    check_names("transforms", value, names, "parameters")
     chosen = tuple(value.get(name, "log-normal") for name in names)
     for entry in chosen:
-        check_choice(what, entry, known)
+        check_transform(entry)
     return chosen
 
 
@@ -249,9 +249,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         inputs = input_columns(estimator, structure, names, columns.n_columns)
     elif estimator.inputs is not None:
         raise ValueError("inputs is for models of the library, given by name")
-    transforms = _by_name(
-        estimator.transforms, parameter_names, TRANSFORMS, "transforms"
-    )
+    transforms = _transforms(estimator.transforms, parameter_names)
     random, pattern = covariance_pattern(
         estimator.omega, parameter_names, columns.grouped
     )

@@ -273,7 +273,7 @@ class NonlinearMixedEffectsModel(LatentModel):
                 f = self.predict_rows(X, Z, numeric)
                 sigma = self._sigma_rows(X, sigma, numeric)
                 values = self.error.on(X).log_likelihood(
-                    X.y, f, sigma, self.least_prediction, X.censored
+                    X.y, f, sigma, self.least_prediction, X.censored, X.limits
                 )
         return np.where(np.isnan(values), -np.inf, values)
 
@@ -305,7 +305,9 @@ class NonlinearMixedEffectsModel(LatentModel):
         from sktem.mixed_effects.kernels import subjects
 
         design = self.design
-        codes = [TRANSFORMS[name].code for name in design.transforms]
+        codes = [TRANSFORMS[kind].code for kind in design.transforms]
+        if None in codes:
+            return None
         model = subjects.SubjectModel(
             self.structure.code,
             self.error.code,

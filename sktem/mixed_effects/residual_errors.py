@@ -88,14 +88,30 @@ class ResidualError(ABC):
         g = self.standard_deviation(f, sigma, least)
         return -0.5 * ((y - f) / g) ** 2 - np.log(g) - 0.5 * np.log(2 * np.pi)
 
-    def log_likelihood(self, y, f, sigma, least: float, side=None):
-        """Return the log-density, or the log-probability of bounds: side is not 0."""
+    def log_likelihood(self, y, f, sigma, least: float, side=None, limit=None):
+        """Return the log-density, or the log-probability of bounds: side is not 0.
+
+        A limit that is not NaN is the other end of an interval.
+        """
         values = self.log_density(y, f, sigma, least)
         if side is None:
             return values
-        return np.where(
-            side == 0, values, self.log_probability(y, f, sigma, least, side)
-        )
+        bounds = self.log_probability(y, f, sigma, least, side)
+        if limit is not None:
+            within = ~np.isnan(limit)
+            other = np.where(within, limit, y)
+            beyond = self.log_probability(other, f, sigma, least, side)
+            # Where both are nearly one, the difference of what is left has the digits.
+            late = beyond > np.log(0.5)
+            more = np.where(
+                late, self.log_probability(other, f, sigma, least, -side), bounds
+            )
+            less = np.where(
+                late, self.log_probability(y, f, sigma, least, -side), beyond
+            )
+            difference = more + np.log1p(-np.exp(less - more))
+            bounds = np.where(within, difference, bounds)
+        return np.where(side == 0, values, bounds)
 
     def log_probability(self, y, f, sigma, least: float, side):
         """Return the log-probability to be below y, or above where ``side`` is -1."""

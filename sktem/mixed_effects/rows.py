@@ -92,6 +92,8 @@ class GroupedRows(Sequences):
     events: SubjectRecords | None = None
     #: CMT of each observation.
     kinds: np.ndarray | None = None
+    #: Other ends of intervals that hold observations, NaN where there is none.
+    limits: np.ndarray | None = None
     #: 1 where an observation is a bound from above, -1 from below, 0 for a value.
     censored: np.ndarray | None = None
 
@@ -195,9 +197,16 @@ class DosedRows(GroupedRows):
         1 where y is a bound of the observation from above, -1 from below.
     kinds : ndarray of int of shape (n_rows,) or None, default=None
         CMT of each observation.
+    limits : ndarray of shape (n_rows,) or None, default=None
+        Other ends of intervals that hold censored observations, NaN for others.
     """
 
-    by_row: ClassVar[tuple[str, ...]] = (*GroupedRows.by_row, "censored", "kinds")
+    by_row: ClassVar[tuple[str, ...]] = (
+        *GroupedRows.by_row,
+        "censored",
+        "kinds",
+        "limits",
+    )
     by_sequence: ClassVar[tuple[str, ...]] = ("covariates", "events")
 
     def __init__(
@@ -212,6 +221,7 @@ class DosedRows(GroupedRows):
         events=None,
         censored=None,
         kinds=None,
+        limits=None,
     ):
         super().__init__(
             inputs, y, offsets, covariates, row_covariates, names, occasions
@@ -219,12 +229,13 @@ class DosedRows(GroupedRows):
         self.events = events
         self.censored = censored
         self.kinds = kinds
+        self.limits = limits
 
     @classmethod
     def of(cls, records, rows) -> DosedRows:
         """Return the observations among the rows of all records."""
         kept = records.observed
-        censored = records["CENS"][kept]
+        censored, limits = records["CENS"][kept], records["LIMIT"][kept]
         counts = np.add.reduceat(kept.astype(np.int64), records.offsets[:-1])
         return cls(
             rows.inputs[kept],
@@ -237,4 +248,5 @@ class DosedRows(GroupedRows):
             SubjectRecords(records, rows),
             censored if censored.any() else None,
             np.maximum(records["CMT"][kept].astype(np.int64), 1),
+            limits if censored.any() and not np.isnan(limits).all() else None,
         )

@@ -744,7 +744,7 @@ def test_model_functions_that_fail():
         ({"omega": [[1, 1], [1, 0]]}, "omega must be symmetric"),
         ({"omega_start": -1.0}, "omega_start must be positive"),
         ({"omega_start": {"k": 1.0}}, "that are not random"),
-        ({"residual_error": "additive"}, "residual_error must be one of"),
+        ({"residual_error": "gaussian"}, "residual_error must be one of"),
         ({"solver": "newton"}, "solver must be one of"),
         ({"sampler": "nuts"}, "sampler must be one of"),
         ({"sampler": ComponentWalk(), "n_chains": 3}, "n_chains is a parameter of"),

@@ -193,6 +193,35 @@ def test_doses_as_columns(table, quick):
     )
 
 
+def test_intervals_hold_their_probability(table, fit):
+    side, limit = np.zeros(len(table["DV"])), np.full(len(table["DV"]), np.nan)
+    side[[2, 9]], limit[[2, 9]] = 1, 0.0
+    side[10], limit[10] = -1, table["DV"][10] + 2.0
+    records = read_nonmem({**table, "CENS": side, "LIMIT": limit})
+    rows = fit._fitted_on(records, None, None, None, "").rows
+    plain = fit._fitted_on(read_nonmem(table), None, None, None, "").rows
+    model, params = fit.fitted_.model, fit.params_
+    Z = model.prior_moments(rows, params)[0]
+    f = model.predict_rows(rows, Z, params.numeric)
+    given = Z, params.sigma, params.numeric
+    found = model.row_log_likelihood(rows, *given)
+    b, y = params.sigma[1], rows.y
+    wanted = model.row_log_likelihood(plain, *given)
+    for j in np.flatnonzero(rows.censored):
+        ends = np.array(sorted([y[j], rows.limits[j]]))
+        low, high = norm.cdf((ends - f[j]) / (b * f[j]))
+        wanted[j] = np.log(high - low)
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    # Far in the tail, where both probabilities are one up to rounding.
+    far = model.error.log_likelihood(
+        np.array([14.0]), np.array([1.0]), [0, 1.0], 1e-9, np.ones(1), np.array([13.0])
+    )
+    exact = norm.logsf(12) + np.log1p(-np.exp(norm.logsf(13) - norm.logsf(12)))
+    np.testing.assert_allclose(far, exact, rtol=1e-9)
+    with pytest.raises(ValueError, match="LIMIT must be below DV"):
+        read_nonmem({**table, "CENS": np.abs(side), "LIMIT": limit})
+
+
 def test_checks_of_records(table, fit):
     records = read_nonmem(table)
     check = visual_predictive_check(fit, records, n_simulations=100, random_state=0)
