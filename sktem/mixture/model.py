@@ -89,9 +89,10 @@ class GaussianMixtureModel(LatentModel):
         A point among the data keeps all digits whatever their offset.
     n_jobs : int or None, default=None
         Threads of the E-step. The result does not depend on it.
-    incomplete : bool, default=False
+    incomplete : bool or None, default=None
         Whether rows may have NaN for what has not been observed: solvers that remember
-        rows then also remember the parameters by which these were completed.
+        rows then also remember the parameters by which these were completed. None looks
+        for NaN in whatever is computed.
 
     Examples
     --------
@@ -123,7 +124,7 @@ class GaussianMixtureModel(LatentModel):
         covariance_prior_strength=0.0,
         centre=None,
         n_jobs=None,
-        incomplete=False,
+        incomplete=None,
     ):
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -140,7 +141,7 @@ class GaussianMixtureModel(LatentModel):
     @property
     def completes_rows(self):
         """Whether statistics depend on the parameters at the visit of a row."""
-        return self.incomplete
+        return bool(self.incomplete)
 
     @property
     def sweep_name(self):
@@ -167,11 +168,12 @@ class GaussianMixtureModel(LatentModel):
 
     # The E-step -----------------------------------------------------------------
 
-    @staticmethod
-    def kernels_of(X):
+    def kernels_of(self, X):
         """Return the module that computes on rows of this kind."""
         if carrier_of(X).holds_tensors:
             return tensors
+        if self.incomplete is False:
+            return kernels
         return incomplete if incomplete.has_holes(X) else kernels
 
     def kernel_params(self, params):
