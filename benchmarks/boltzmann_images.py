@@ -36,10 +36,11 @@ import numpy as np
 from boltzmann_data import frey_faces, mnist, mnist_intensities, ocr_letters
 from boltzmann_record import Run, new_machine, step_size  # noqa: F401 (in checkpoints)
 from machine import describe
+from parzen import ParzenWindow
 
 from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.normalisation.ais import posterior_log_sums
-from sktem.evaluation import ParzenWindow, annealed_importance_sampling
+from sktem.evaluation import annealed_importance_sampling
 
 SOLVERS = {
     "MFPCD": dict(solver="mfpcd"),

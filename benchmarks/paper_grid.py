@@ -37,10 +37,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from machine import describe
+from parzen import ParzenWindow
 
 from sktem import LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
-from sktem.evaluation import ParzenWindow, annealed_importance_sampling
+from sktem.evaluation import annealed_importance_sampling
 from sktem.graphs import Graph, grid_graph
 
 SOLVERS = {

@@ -21,7 +21,6 @@ _PUBLIC = {
     "AISResult": "sktem.boltzmann.normalisation.ais",
     "IndividualCurve": "sktem.mixed_effects.checks.curves",
     "PartitionBracket": "sktem.boltzmann.normalisation.brackets",
-    "ParzenWindow": "sktem.boltzmann.normalisation.parzen",
     "PopulationResiduals": "sktem.mixed_effects.checks.residuals",
     "VisualPredictiveCheck": "sktem.mixed_effects.checks.predictive",
     "annealed_importance_sampling": "sktem.boltzmann.normalisation.ais",
@@ -29,7 +28,6 @@ _PUBLIC = {
     "bin_times": "sktem.mixed_effects.checks.predictive",
     "enumerate_moments": "sktem.boltzmann.normalisation.enumeration",
     "enumerate_states": "sktem.boltzmann.normalisation.enumeration",
-    "grid_log_partition": "sktem.boltzmann.normalisation.transfer_matrix",
     "individual_curves": "sktem.mixed_effects.checks.curves",
     "individual_residuals": "sktem.mixed_effects.checks.residuals",
     "population_residuals": "sktem.mixed_effects.checks.residuals",
@@ -60,10 +58,6 @@ if TYPE_CHECKING:
     )
     from sktem.boltzmann.normalisation.enumeration import (
         enumerate_states as enumerate_states,
-    )
-    from sktem.boltzmann.normalisation.parzen import ParzenWindow as ParzenWindow
-    from sktem.boltzmann.normalisation.transfer_matrix import (
-        grid_log_partition as grid_log_partition,
     )
     from sktem.mixed_effects.checks.curves import IndividualCurve as IndividualCurve
     from sktem.mixed_effects.checks.curves import individual_curves as individual_curves

@@ -16,8 +16,8 @@ CHAINS_PER_BLOCK = 512
 #: Chains from which on states are bits where all are 0 or 1: 32 take the time of one.
 FEWEST_BITS = 16
 #: Share of all pairs that are joined, and units, from which on the sums of their
-#: products are a product of matrices: a fit of 300 joined units takes a third of the
-#: time.
+#: products are a product of matrices: of fits of 300 joined units, they took more time
+#: than everything else.
 LEAST_SHARE = 0.5
 FEWEST_UNITS = 64
 

@@ -260,5 +260,7 @@ def test_missing_values_do_not_blame_steps_that_were_not_given():
     X[rng.random(X.shape) < 0.2] = np.nan
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(X)
+        LatentBoltzmannMachine(hidden_layer_sizes=4, max_iter=500, random_state=0).fit(
+            X
+        )
     assert not any("step_size_m" in str(one.message) for one in caught)

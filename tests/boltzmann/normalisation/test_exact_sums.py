@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sktem.boltzmann.normalisation.elimination import plan_elimination
-from sktem.evaluation import enumerate_moments, enumerate_states, grid_log_partition
+from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.graphs import Graph, grid_graph
+from tests.boltzmann.normalisation.transfer_matrix import grid_log_partition
 
 
 def brute_force(graph, biases, weights):

@@ -37,15 +37,6 @@ class ParzenWindow(DensityMixin, BaseEstimator):
         The bandwidth.
     samples_ : ndarray of shape (n_samples, n_features)
         The samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sktem.evaluation import ParzenWindow
-    >>> rng = np.random.default_rng(0)
-    >>> window = ParzenWindow(bandwidth=0.5).fit(rng.normal(size=(500, 1)))
-    >>> window.score(rng.normal(size=(500, 1))) > -1.6
-    True
     """
 
     def __init__(self, bandwidth="auto", bandwidths=None, n_splits=5):

@@ -26,14 +26,6 @@ def grid_log_partition(height, width, biases, weights):
     -------
     float
         The logarithm of the sum over all states.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sktem.evaluation import grid_log_partition
-    >>> log_partition = grid_log_partition(5, 4, np.zeros(20), np.zeros(31))
-    >>> bool(np.isclose(log_partition, 20 * np.log(2)))
-    True
     """
     number = np.arange(height * width).reshape(height, width)
     right, down = _by_direction(number, weights)
