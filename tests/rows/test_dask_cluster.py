@@ -234,6 +234,7 @@ class Interrupting(StochasticEM):
 @pytest.mark.parametrize("error", [None, RuntimeError("enough"), KeyboardInterrupt()])
 def test_nothing_stays_with_the_workers(two_workers, error):
     """At the end of a fit, before anything collects reference cycles."""
+    gc.collect()  # what earlier tests have left
     wait_for_no_tasks(two_workers)
     model = RandomInterceptModel()
     model.error = error
