@@ -60,7 +60,9 @@ def check_gap(
     A small change from epoch to epoch can mean slow progress. For EM, whose changes
     fall geometrically in the end, the rest of the series is extrapolated (Aitken), and
     must be below ``tol`` for a window of epochs: where fast directions have just died
-    out and slow ones are left, two changes alone look as if all had.
+    out and slow ones are left, two changes alone look as if all had. Where rises and
+    falls take turns the changes are rounding errors, which singular covariances make
+    large, and there is nothing to gain but their sum.
     Solvers with batches whose expectations are exact and whose steps are constant
     approach their limit geometrically too, but by jumps: the largest changes of the
     last two windows of epochs take the place of the last two changes, so that a run
@@ -82,7 +84,7 @@ def check_gap(
     steps = np.array(state.history.step_size[state.judged_from :])
     if monotone:
         window = max(rule.exact_window, isqrt(len(values)))
-        left = _left_to_gain(values) if len(values) > 2 else np.inf
+        left = _left_to_gain(values, rule.exact_window) if len(values) > 2 else np.inf
         _settle(state, left < settings.tol, window)
         return
     averages = float(settings.step_size(10**9)) < 1
@@ -139,9 +141,12 @@ def _left_of_approach(values, steps, paces):
     return left[best], (left + 3 * error)[possible].max()
 
 
-def _left_to_gain(values):
+def _left_to_gain(values, window):
     """Return the sum of the changes to come, of a geometric series."""
-    before, last = np.diff(values[-3:])
+    changes = np.diff(values[-window - 1 :])
+    if len(changes) == window and (changes[1:] * changes[:-1] < 0).sum() > 1:
+        return np.abs(changes).sum()
+    before, last = changes[-2:]
     return _geometric_rest(abs(last), last / before if before else np.inf, values)
 
 
