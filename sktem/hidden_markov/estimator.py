@@ -96,8 +96,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     n_init : int, default=1
         Searches of a start; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
-        "em" (Baum and Welch), "online", "iem", "isaem", "vrttem", "fittem", "saem",
-        "mcem", or an instance of a class of :mod:`sktem.solvers`. Batches are of
+        "em" (Baum and Welch), "squarem" and "daarem" (EM with extrapolated steps, which
+        take fewer passes where EM is slow), "online", "iem", "isaem", "vrttem",
+        "fittem", "saem", "mcem", or an instance of a class of :mod:`sktem.solvers`. Batches are of
         sequences.
     sampler : str or Sampler, default="auto"
         "exact" (smoothed probabilities) or "mc" (states drawn backward after a forward
