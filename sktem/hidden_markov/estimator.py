@@ -98,8 +98,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     solver : str or Solver, default="em"
         "em" (Baum and Welch), "squarem" and "daarem" (EM with extrapolated steps, which
         take fewer passes where EM is slow), "online", "iem", "isaem", "vrttem",
-        "fittem", "saem", "mcem", or an instance of a class of :mod:`sktem.solvers`. Batches are of
-        sequences.
+        "fittem", "saem", "mcem", or an instance of a class of :mod:`sktem.solvers`.
+        Batches are of sequences.
     sampler : str or Sampler, default="auto"
         "exact" (smoothed probabilities) or "mc" (states drawn backward after a forward
         filter); "auto" is what the solver implies. ``ExactDraws(n_draws=...)`` takes
