@@ -4,8 +4,8 @@ Categorical columns (ten, of four labels), and five of them beside five columns 
 numbers that are normal given the class; five classes; 1,000 to 100,000 rows that are
 drawn from such a model. Both begin with StepMix's random responsibilities and do 50
 passes of EM. Printed are the largest differences of the weights, of the parameters and
-of the posterior probabilities of 1,000 rows, and the processor time of a fit, the median
-of three that take turns. StepMix is not a dependency: ``pip install stepmix``.
+of the posterior probabilities of 1,000 rows, and the processor time of a fit, the
+median of three that take turns. StepMix is not a dependency: ``pip install stepmix``.
 Run: ``OMP_NUM_THREADS=1 python benchmarks/peer_stepmix.py [--small]``; the table is
 written to ``doc/tables/peer_stepmix.txt`` without ``--small``. Takes about two minutes.
 """
