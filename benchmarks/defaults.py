@@ -22,7 +22,14 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from tests.defaults.harness import run_case  # noqa: E402
 
-FAMILIES = ["mixture", "mixed_effects", "template", "boltzmann", "regression"]
+FAMILIES = [
+    "mixture",
+    "mixed_effects",
+    "template",
+    "boltzmann",
+    "regression",
+    "own_models",
+]
 
 
 def cases_of(family, fast):

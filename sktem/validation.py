@@ -41,7 +41,7 @@ class _Exchanged:
 
 
 def without_mask(X):
-    """Return X as an array, with NaN in the place of what is masked."""
+    """Return X as an array, with NaN in the place of masked entries."""
     if not isinstance(X, np.ma.MaskedArray):
         return np.asarray(X)
     if not np.ma.is_masked(X):

@@ -1,4 +1,4 @@
-"""States of Markov chains, with what their sampler has learned."""
+"""States of Markov chains, and the tuning of their sampler."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def positions(chains: ChainState | np.ndarray) -> np.ndarray:
 
 
 def averaged(one: Any, other: Any, n_one: int, n_other: int) -> Any:
-    """Average what samplers have learned of different rows, from the same record on.
+    """Average the tuning by different rows, from the same record on.
 
     A record may say by a method ``averaged(other, share)`` how; else its numbers are
     averaged, but for counts.

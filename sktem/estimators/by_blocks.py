@@ -95,7 +95,7 @@ def each_block(estimator, X, sample_weight=None, check=None):
 
 
 def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
-    """Yield what a stream brings: one array, or those of an iterator or of rows.
+    """Yield the chunks of a stream: one array, or those of an iterator or of rows.
 
     ``is_fresh()`` is whether nothing has been learned yet. Rows without weight are
     checked and left out.

@@ -1,4 +1,4 @@
-"""Latents of rows at fitted parameters: draws, their mean, and what chains say."""
+"""Latents of rows at fitted parameters: draws, and diagnostics of chains."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LatentDraws(NamedTuple):
 
 
 class ChainDiagnostics(NamedTuple):
-    """What chains of the latents say about themselves, row by row.
+    """Mixing of the chains of the latents, row by row.
 
     Attributes
     ----------

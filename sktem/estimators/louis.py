@@ -169,7 +169,7 @@ class _Differences:
 
 
 def covariance_of(found: LouisInformation, rule: StepRule = STEP_RULE) -> np.ndarray:
-    """Return the covariance of the estimates, with warnings of what is unusual."""
+    """Return the covariance of the estimates; warn where it cannot be trusted."""
     information = (found.observed + found.observed.T) / 2
     scale = np.sqrt(np.abs(np.diag(found.complete)))
     scale = np.where(scale > 0, scale, 1.0)

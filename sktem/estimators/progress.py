@@ -94,7 +94,7 @@ class Task:
 
     @contextmanager
     def chunk(self, n_steps, step_name):
-        """Run the steps of a chunk; yield what to call after each of them."""
+        """Run the steps of a chunk; yield the function to call after each of them."""
         within = self.subtask("chunk", n_steps)
         label = f"{type(self.estimator).__name__}: {step_name}es of a chunk"
         with bar(label, n_steps) as advance:

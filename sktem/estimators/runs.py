@@ -133,7 +133,7 @@ class EpochEstimator(
         return state
 
     def _partial_fit(self, stream, X, sample_weight=None, what="rows"):
-        """Learn from a chunk and take over what the stream has found."""
+        """Learn from a chunk and publish the state of the stream."""
         task = Task.of_call(self, X, "partial_fit")
         task.begin()
         lines, before = Lines(self.verbose, 1), stream.n_rows
@@ -146,7 +146,7 @@ class EpochEstimator(
         return self
 
     def _publish_stream(self, stream):
-        """Set what a stream has found."""
+        """Set the fitted attributes of a stream."""
         self._publish(stream.published(self))
 
     def _publish(self, attributes):
@@ -181,7 +181,7 @@ class EpochEstimator(
     def _run_each_start(
         self, settings, X, sample_weight, new_run, n_init, progress, task
     ):
-        """Run from the starts that are left; return what interrupted, or None."""
+        """Run from the starts that are left; return the interrupting error, or None."""
         epochs = self._epoch_count(settings, sample_weight)
         lines = Lines(self.verbose, self.verbose_interval)
         while progress.start < n_init:

@@ -1,4 +1,4 @@
-"""Options of compiled functions: what nobody calls is not compiled.
+"""Options of compiled functions, which are compiled at their first call.
 
 Every function would get a second one that takes Python's objects and a third one for
 callers in C. For a function with many arguments these take longer to compile than the

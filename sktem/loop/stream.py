@@ -155,7 +155,7 @@ class Stream:
             state.iterates.add(s)
 
     def _maximizer(self, state):
-        """Return the M-step, with a check of what it does before the first."""
+        """Return the M-step, checked until the first is done."""
         model = self.settings.model
         return model.maximize if state.n_steps else partial(maximized, model)
 

@@ -23,7 +23,7 @@ def accepted_kinds(model) -> frozenset[str]:
 
 
 def given_rows(X, model):
-    """Return what a user has passed as the model gets it: in CSR, as an array."""
+    """Return the rows of a user as the model gets them: in CSR, or as an array."""
     kinds = accepted_kinds(model)
     if "sparse" in kinds and issparse(X):
         return X.tocsr()

@@ -13,7 +13,7 @@ __all__ = ["ParamsVector", "float_fields"]
 
 
 def float_fields(params: Any) -> tuple[dict[str, np.ndarray], Callable]:
-    """Return the real-valued parts of parameters, and what replaces them.
+    """Return the real-valued parts of parameters, and a function to replace them.
 
     Parameters
     ----------

@@ -107,7 +107,7 @@ class JoinedRows(Rows):
 
 
 class SlicedRows(ArrayRows):
-    """Rows of what has a shape and is read by slices, such as zarr and h5py arrays.
+    """Rows of objects with a shape that are read by slices, as zarr and h5py arrays.
 
     Parameters
     ----------

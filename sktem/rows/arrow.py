@@ -1,4 +1,4 @@
-"""Rows of what speaks Arrow; pyarrow is imported when it is used."""
+"""Rows of Arrow streams and datasets; pyarrow is imported when it is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ArrowRows", "DatasetRows", "LazyFrameRows", "import_pyarrow", "numbe
 
 
 class ArrowRows(Rows):
-    """Rows of what has ``__arrow_c_stream__`` and begins anew each time.
+    """Rows of objects whose ``__arrow_c_stream__`` begins anew each time.
 
     Parameters
     ----------

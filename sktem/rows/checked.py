@@ -1,4 +1,4 @@
-"""Rows that have been checked and counted: what a fit reads, pass after pass."""
+"""Rows that have been checked and counted, for many passes."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class CheckedRows:
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)
 
     def model_view(self):
-        """Return what a model gets as all rows."""
+        """Return all rows as a model gets them."""
         return self
 
     def take(self, indices: np.ndarray, axis: int = 0) -> np.ndarray:
@@ -232,7 +232,7 @@ class CheckedRows:
 
 
 class MappedRows(Rows):
-    """What a function returns of rows.
+    """Rows made from other rows by a function.
 
     Parameters
     ----------
@@ -288,14 +288,14 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
 
 
 def results_of_blocks(blocks, function, weights):
-    """Yield what a function returns of blocks and their weights."""
+    """Yield the results of a function of blocks and their weights."""
     for first, block in blocks:
         part = None if weights is None else weights[first : first + len(block)]
         yield function(block, weights=part)
 
 
 def summed_blocks(blocks, function, weights) -> tuple:
-    """Return sums of what a function returns of blocks, one after the other."""
+    """Return sums over blocks of the results of a function, in their order."""
     found = results_of_blocks(blocks, function, weights)
     return reduce(lambda sums, values: tuple(map(add, sums, values)), found)
 
@@ -338,7 +338,7 @@ def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> 
 
 
 def check_values(check: Callable | None, chunk: np.ndarray, where: str) -> None:
-    """Call a check, if there is one, and name the place of what it refuses."""
+    """Call a check, if there is one, and name the place in its error."""
     if check is None:
         return
     try:

@@ -33,7 +33,7 @@ class ChunkRows(Rows):
 
 
 class IteratedRows(Rows):
-    """Rows of what can be iterated over again, in chunks.
+    """Rows of an iterable of chunks that begins anew each time.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class HeldRows:
         return self.values if isinstance(self.values, np.ndarray) else None
 
     def model_view(self):
-        """Return what a model gets as all rows."""
+        """Return all rows as a model gets them."""
         return self.values
 
     @property
@@ -122,7 +122,7 @@ class HeldRows:
 
 
 def carrier_of(X) -> Carrier:
-    """Return rows of a fit as a carrier: themselves, or what holds them in memory.
+    """Return rows of a fit as a carrier: themselves, or held in memory.
 
     Parameters
     ----------

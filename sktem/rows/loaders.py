@@ -15,7 +15,7 @@ __all__ = ["Partition"]
 
 
 class Partition(NamedTuple):
-    """A partition, and what is made of it.
+    """A partition, and the function applied to it.
 
     Attributes
     ----------

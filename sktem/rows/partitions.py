@@ -314,7 +314,7 @@ class PartitionedRows(CheckedRows):
         return total_of(sums, size, len(self))
 
     def joined(self, function, join, weights=None):
-        """Return what ``join`` makes of ``function(rows, weights=weights)``.
+        """Return the results of ``function(rows, weights=weights)``, joined.
 
         Parameters
         ----------
@@ -394,7 +394,7 @@ def check_can_remember(estimator, source) -> None:
 
 @contextmanager
 def at_workers(rows):
-    """Free what was sent to workers at the end of a fit, however it ends.
+    """Free the data sent to workers at the end of a fit, however it ends.
 
     Parameters
     ----------
@@ -480,7 +480,7 @@ def _added(left, right):
 
 
 def _examined(check, allow_nan, loader, raw):
-    """Return number of rows, type, whether there is a NaN, and what is not allowed."""
+    """Return number of rows, type, whether there is a NaN, and forbidden values."""
     array = loader.numbers(raw)
     has_nan, wrong = not_finite(array, allow_nan)
     if len(array) and wrong is None:

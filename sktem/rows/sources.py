@@ -1,4 +1,4 @@
-"""Which adapter reads what users pass as X."""
+"""Choice of the adapter that reads X."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def found_rows(X) -> Rows | None:
 
 
 def rows_by_blocks(X) -> Rows | None:
-    """Return a reader of what is no array, None if scikit-learn takes X as it is."""
+    """Return a reader of X by blocks, None where scikit-learn takes X."""
     return None if isinstance(X, np.ndarray) else found_rows(X)
 
 

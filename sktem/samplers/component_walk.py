@@ -53,7 +53,7 @@ class WalkScales(NamedTuple):
     n_draws: int = 0
 
     def averaged(self, other: WalkScales, share: float) -> WalkScales:
-        """Return the average with what other rows have taught, of this share."""
+        """Return the average with the tuning by other rows, of this share."""
         if self.scales is None or other.scales is None:
             return self if other.scales is None else other
         scales = self.scales ** (1 - share) * other.scales**share

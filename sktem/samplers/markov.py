@@ -167,7 +167,7 @@ class MarkovSampler(Sampler):
 
     @abstractmethod
     def _start_chain(self, model, X, Z, params):
-        """Return the position and what is cached at these parameters, as a tuple."""
+        """Return the position and values cached at these parameters, as a tuple."""
 
     @abstractmethod
     def _transition(self, model, X, state, params, generators, move):

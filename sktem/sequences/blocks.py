@@ -50,7 +50,7 @@ class Roles(ABC):
 
     @abstractmethod
     def summary(self, block: np.ndarray) -> tuple:
-        """Return what is held of the sequences of a block of rows.
+        """Return the sequences of a block of rows, loaded.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class SequenceBlocks(CheckedRows):
         return codes.labels_of(labels) if isinstance(codes, LabelCodes) else labels
 
     def _summaries(self):
-        """Return what is held of the sequences of each block."""
+        """Return the sequences of each block, loaded."""
         return [self.roles.summary(block) for block in self._cut()]
 
     def _cut(self):
@@ -353,7 +353,7 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
         return not self._can_be_kept()
 
     def each(self, function, arguments):
-        """Return what a function makes of partitions, see :func:`each_block`."""
+        """Return the results of a function of partitions, see :func:`each_block`."""
         stops = self.starts + self.lengths
         own = {i: arguments(slice(self.starts[i], stops[i])) for i in self.used}
         tasks = self.tasks(partial(_called, function), each=own)

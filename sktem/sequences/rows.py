@@ -129,7 +129,7 @@ class Sequences:
 
 
 def each_block(X, function, arguments) -> list:
-    """Return what a function makes of the blocks of sequences, where their rows are.
+    """Return results of a function of blocks of sequences, where their rows are.
 
     Parameters
     ----------

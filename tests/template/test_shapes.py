@@ -150,4 +150,6 @@ def test_one_picture_is_not_taken_for_signals():
     # Negative controls: rows in any order, and what the user says.
     assert rows_of(rng.permutation(signals(24, n=24)), None)[1:] == (None, 1)
     assert rows_of(rng.normal(size=(24, 24)), None)[1:] == (None, 1)
+    copies = np.repeat(rng.normal(size=(12, 24)), rng.integers(1, 4, size=12), axis=0)
+    assert rows_of(copies, None)[1:] == (None, 1)
     assert rows_of(ring, (24,))[1:] == (None, 1)
