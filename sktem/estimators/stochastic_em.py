@@ -44,7 +44,7 @@ from sktem.estimators.stream import StreamRunner
 from sktem.exceptions import FitWarning
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.state import RunState
-from sktem.loop.stream import Stream, StreamState
+from sktem.loop.stream import BatchGrowth, Stream, StreamState
 from sktem.models.accepted import accepted_kinds, given_rows
 from sktem.models.base import LatentModel
 from sktem.models.entries import ParamsVector
@@ -71,7 +71,7 @@ class ModelStream(StreamRunner):
 
     def begin(self, estimator, X, sample_weight, task):
         """Start from the first chunk, or from the parameters of a fit."""
-        stream = Stream(estimator._stream_settings())
+        stream = estimator._new_stream()
         warn_of_unused(estimator, stream.settings, on_stream=True)
         generators = spawn_generators(estimator.random_state)
         params = getattr(estimator, "params_", None)
@@ -88,7 +88,7 @@ class ModelStream(StreamRunner):
     def step(self, estimator, X, sample_weight, task):
         """Learn from a chunk."""
         left_out = self.state.events["nan"]
-        self.learn(Stream(estimator._stream_settings()), X, sample_weight, task)
+        self.learn(estimator._new_stream(), X, sample_weight, task)
         if self.state.events["nan"] > left_out:
             warn_user(
                 f"maximize of {type(estimator.model).__name__} returned NaN: what it "
@@ -98,7 +98,7 @@ class ModelStream(StreamRunner):
 
     def published(self, estimator):
         """Return the fitted attributes that count every row seen."""
-        stream = Stream(estimator._stream_settings())
+        stream = estimator._new_stream()
         params, s = stream.published(self.state)
         return {"params_": params, "statistics_": s}
 
@@ -127,7 +127,8 @@ class StochasticEM(LoopEstimator):
         some draws at the starting parameters, which do not count as passes.
     batch_size : int or "auto", default="auto"
         Rows per iteration. "auto" is a twentieth of the rows, at most 1024 (a million
-        on Dask); 1 is the papers' setting. Not used by solvers that visit all rows.
+        on Dask); on a stream batches grow from 50 rows to 1024. 1 is the papers'
+        setting. Not used by solvers that visit all rows.
     sampling : {"fixed", "shuffle", "inclusion"}, default="fixed"
         "fixed": ``batch_size`` rows drawn uniformly at each iteration. "shuffle": the
         rows in a random order, drawn anew for each pass. "inclusion": each row
@@ -363,10 +364,19 @@ class StochasticEM(LoopEstimator):
             settings = replace(settings, step_size=step_size)
         return replace(settings, stopping="gap")
 
+    def _new_stream(self):
+        """Return what merges chunks."""
+        settings = self._stream_settings()
+        grows = self.batch_size == "auto" and not settings.solver.remembers_rows
+        return Stream(settings, BatchGrowth() if grows else None)
+
     def _stream_settings(self):
         """Return settings of a stream, which do not depend on the chunks."""
         batch_size = self._given_batch_size(LARGEST_BATCH)
         settings = self._settings(self.model, batch_size=batch_size)
+        if not settings.solver.remembers_rows:
+            first = self._given_batch_size(BatchGrowth().first)
+            settings = replace(settings, batch_size=first)
         step_size = settings.step_size
         if isinstance(self.step_size, str):
             # A step of 1, which suits passes over the same rows, would forget the past.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sktem.models.contract import has_nan, maximized, nan_message
 from sktem.rows.held import count_rows
 from sktem.samplers.compatibility import check_compatible
 
-__all__ = ["Stream", "StreamState"]
+__all__ = ["BatchGrowth", "Stream", "StreamState"]
 
 
 @dataclass
@@ -68,11 +68,34 @@ class StreamState:
     learned: Any = None
 
 
+class BatchGrowth(NamedTuple):
+    """Batches that grow with the stream: many M-steps at first, cheap passes later.
+
+    Attributes
+    ----------
+    first : int
+        Rows of the first batches, of which the steps of the schedule are.
+    share : float
+        Rows of a batch, as a share of those so far.
+    largest : int
+        Rows of a batch, at most.
+    """
+
+    first: int = 50
+    share: float = 0.1
+    largest: int = 1024
+
+    def size(self, mass: float) -> float:
+        """Return the rows of a batch after rows of a total weight."""
+        return min(max(self.first, self.share * mass), self.largest)
+
+
 class Stream:
     """Merges chunks into running statistics.
 
     Time is counted in rows, not in calls: with batches of ``batch_size`` rows, the
-    step of a batch is ``step_size(k)`` with k the number of batches so far.
+    step of a batch is ``step_size(k)`` with k the number of batches so far. Batches
+    that grow take the steps that their rows would have taken in batches of that size.
 
     *Solvers without a memory of rows* (EM, Monte Carlo EM, SAEM, online EM) all mean
     online EM here. Rows are gathered until a batch is full; then the statistics take
@@ -88,9 +111,10 @@ class Stream:
     after the other, so that here too the weight depends on the rows.
     """
 
-    def __init__(self, settings: RunSettings):
+    def __init__(self, settings: RunSettings, growth: BatchGrowth | None = None):
         check_compatible(settings.model, settings.sampler)
         self.settings = settings
+        self.growth = growth
 
     @property
     def step_name(self) -> str:
@@ -165,16 +189,20 @@ class Stream:
             settings.model, settings.sampler, X, None, state.generators, state.n_rows
         )
         expectation.chains = self._chains(state, X)
-        weights = np.ones(count_rows(X)) if sample_weight is None else sample_weight
+        n_rows = count_rows(X)
+        weights = np.ones(n_rows) if sample_weight is None else sample_weight
         expectation.checked = state.n_steps > 0
         ends = np.cumsum(weights)
         start = 0
-        while start < count_rows(X):
-            room = settings.batch_size - state.pending_mass
+        while start < n_rows:
+            size = float(settings.batch_size)
+            if self.growth is not None:
+                size = self.growth.size(state.mass)
+            room = size - state.pending_mass
             before = ends[start - 1] if start else 0.0
             # A row whose weight overfills the batch still enters it whole.
             stop = int(np.searchsorted(ends, before + room * (1 - 1e-12))) + 1
-            stop = min(stop, count_rows(X))
+            stop = min(stop, n_rows)
             batch = Batch(np.arange(start, stop), weights[start:stop])
             expectation.start_chains_of(batch.rows, state.params)
             total = expectation.statistics(batch, state.params, state.n_steps + 1)
@@ -182,7 +210,7 @@ class Stream:
                 state.learned = expectation.chains.shared
             state.pending = total if state.pending is None else state.pending + total
             state.pending_mass += float(weights[start:stop].sum())
-            if state.pending_mass >= settings.batch_size * (1 - 1e-12):
+            if state.pending_mass >= size * (1 - 1e-12):
                 mass = state.pending_mass
                 gamma = self._step(state, mass)
                 merged = towards(state.s, state.pending / mass, gamma)
