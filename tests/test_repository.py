@@ -42,21 +42,19 @@ VAGUE = re.compile(r"\b([Ww]hat|[Ss]o many)\b")
 #: Kernels above the limits of functions. No name may be added.
 STILL_LONG = {"_modes", "add_products", "iterate_batches", "mixture_rows"}
 STILL_WIDE = {
-    "_by_edges",
+    "_block",
     "_importance_terms",
     "_langevin",
     "_modes",
     "_period",
     "_spread",
     "_walks",
-    "adapted_step",
     "compared",
     "draw_group",
     "eliminate",
     "iterate_batches",
     "marginalise",
     "mixture_rows",
-    "plain_step",
     "sweeps",
 }
 
