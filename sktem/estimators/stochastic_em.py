@@ -365,7 +365,7 @@ class StochasticEM(LoopEstimator):
         return replace(settings, stopping="gap")
 
     def _new_stream(self):
-        """Return what merges chunks."""
+        """Return a merger of chunks."""
         settings = self._stream_settings()
         grows = self.batch_size == "auto" and not settings.solver.remembers_rows
         return Stream(settings, BatchGrowth() if grows else None)
