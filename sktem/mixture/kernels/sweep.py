@@ -3,7 +3,8 @@
 One iteration of the general loop for a mixture of a few components costs
 far less than calling it: here the iterations between two M-steps of the model run in
 one compiled function, that of this module for batches of one row and covariances that
-are unit, spherical or diagonal.
+are unit, spherical or diagonal. The sweep of batches does the same; whole fits are 2.1
+times faster for this one, by ``benchmarks/row_sweeps.py``.
 """
 
 import numpy as np
