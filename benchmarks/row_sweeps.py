@@ -2,7 +2,7 @@
 
 Covariances that are diagonal, spherical or unit have a compiled sweep of their own for
 batches of one row, :func:`sktem.mixture.kernels.sweep.iterate_rows`; that of all other
-batches does the same. CPU seconds of a fit of a few passes, least of some runs by turns,
+batches does the same. CPU seconds of a fit of a few passes, least of some runs in turn,
 one thread, after a run of each that compiles.
 
 Run: ``python benchmarks/row_sweeps.py``.
