@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem.choices import check_choice, check_number
+from sktem.choices import check_number, did_you_mean
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 from sktem.mixture.emission_start import points_of
@@ -84,10 +84,13 @@ class SearchStep(NamedTuple):
 
 def check_n_components(value) -> None:
     """Raise if a number of components is neither a number nor a criterion."""
-    if isinstance(value, str):
-        check_choice("n_components", value, CRITERIA, " or an integer")
-    else:
+    if not isinstance(value, str):
         check_number("n_components", value, Integral, 1)
+    elif value not in CRITERIA:
+        raise ValueError(
+            f"n_components must be an integer >= 1 or one of {sorted(CRITERIA)}, got "
+            f"{value!r}{did_you_mean(value, CRITERIA)}"
+        )
 
 
 def found_components(estimator, X, sample_weight) -> tuple[Any, list[SearchStep]]:
