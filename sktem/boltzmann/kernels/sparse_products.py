@@ -4,6 +4,9 @@ Most pixels of an image are zero, and so are most visible units of a machine tha
 learned them. BLAS multiplies zeros as well; a sum of the listed rows does not. BLAS
 keeps its sums in registers, and so must this: numba's loops do not, hence the functions
 that are written as instructions for LLVM.
+
+An epoch of digits, 784-500 in batches of 100, takes 1.55 times as long without them,
+and 1.9 times without `binary_products` as well.
 """
 
 import numpy as np

@@ -218,7 +218,7 @@ def test_exclusive_or_is_learned_from_incomplete_rows():
     new, _ = exclusive_or(np.random.default_rng(1), 1000, 0.0)
     _, X = exclusive_or(np.random.default_rng(0), 800, 0.15)
     machine = LatentBoltzmannMachine(
-        hidden_layer_sizes=12, random_state=0, max_iter=600
+        hidden_layer_sizes=12, random_state=0, max_iter=450
     )
     machine.fit(X)
     # The truth has six bits a row, independent columns nine.
@@ -242,7 +242,9 @@ def test_rows_left_out_say_when_nothing_more_is_gained():
     train, new = X[:600], X[600:]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        machine = LatentBoltzmannMachine(random_state=0).fit(train)
+        machine = LatentBoltzmannMachine(hidden_layer_sizes=40, random_state=0).fit(
+            train
+        )
     # A third of the updates that it may take, and about as likely as the rows are.
     assert machine.converged_ and machine.n_iter_ * 6 < 5000
     truth = np.log(0.5) + 29 * (0.25 * np.log(0.25) + 0.75 * np.log(0.75))
