@@ -362,6 +362,27 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         check_consistent_length(range(first), counts)
         return float(total)
 
+    def score_samples(self, X, y):
+        """Return the log-likelihood of each row, with its latent integrated out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features, in memory.
+        y : array-like of shape (n_samples,)
+            Counts.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Log-likelihoods, by adaptive quadrature; their sum is
+            :meth:`log_likelihood`.
+        """
+        check_is_fitted(self)
+        options = {"reset": False, "dtype": np.float64, "y_numeric": True}
+        X, y = validate_data(self, X, y, **options)
+        return RobustPoissonModel().log_likelihood(_rows(X, y), self.params_)
+
     def _validate(self, X, sample_weight, *, reset):
         X = validate_data(self, X, reset=reset, dtype=np.float64)
         return X, sample_weight
