@@ -66,7 +66,18 @@ class Reparametrized(CompartmentModel):
         return self.model.has_closed_form
 
     def check_names(self, names) -> None:
-        """Raise an error unless parameters have these names."""
+        """Raise an error unless parameters have these names.
+
+        Parameters
+        ----------
+        names : iterable of str
+            Names.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown, or one is missing.
+        """
         names = list(names)
         for name in names:
             if name not in self.parameters:
@@ -96,12 +107,38 @@ class Reparametrized(CompartmentModel):
         return self.function(SimpleNamespace(**values), records)
 
     def predict(self, records, parameters) -> np.ndarray:
-        """Return the prediction at each record, as :meth:`OneCompartment.predict`."""
+        """Return the prediction at each record, as :meth:`OneCompartment.predict`.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : mapping of str to float or ndarray
+            Parameters of this model, for all subjects or one for each.
+
+        Returns
+        -------
+        ndarray of shape (n_records,)
+            Predictions.
+        """
         records = read_nonmem(records)
         return self.model.predict(records, self._own(records, parameters))
 
     def amounts(self, records, parameters) -> np.ndarray:
-        """Return the amounts at each record, as :meth:`OneCompartment.amounts`."""
+        """Return the amounts at each record, as :meth:`OneCompartment.amounts`.
+
+        Parameters
+        ----------
+        records : Records, path or data frame
+            Records of doses and observations, as :func:`read_nonmem` takes them.
+        parameters : mapping of str to float or ndarray
+            Parameters of this model, for all subjects or one for each.
+
+        Returns
+        -------
+        ndarray of shape (n_records, n_compartments)
+            Amounts.
+        """
         records = read_nonmem(records)
         return self.model.amounts(records, self._own(records, parameters))
 
