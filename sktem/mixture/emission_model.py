@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from sktem.emissions.base import LEAST_SHARE
@@ -144,12 +143,18 @@ class EmissionMixtureModel(LatentModel):
 
     def _posterior(self, X, params):
         """Return responsibilities and log-likelihoods of a block."""
-        joint = self.log_joint_density(X, params)
-        total = logsumexp(joint, axis=1)
+        # By components: sums over short rows would take longer than all the rest.
+        joint = np.ascontiguousarray(self.log_joint_density(X, params).T)
+        top = joint.max(axis=0)
         # A row that no component can produce belongs to none more than to another.
-        finite = np.isfinite(total)
-        safe = np.where(finite[:, None], joint, np.log(params.weights + 1e-300))
-        R = np.exp(safe - logsumexp(safe, axis=1, keepdims=True))
+        lost = ~np.isfinite(top)
+        if lost.any():
+            joint[:, lost] = np.log(params.weights + 1e-300)[:, None]
+        largest = joint.max(axis=0) if lost.any() else top
+        shares = np.exp(joint - largest)
+        sums = shares.sum(axis=0)
+        total = np.where(lost, top, largest + np.log(sums))
+        R = np.ascontiguousarray((shares / sums).T)
         return R, total
 
     def _over_blocks(self, X, compute, weights=None):
