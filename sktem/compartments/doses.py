@@ -40,7 +40,7 @@ class Doses:
     >>> model = OneCompartment("first-order")
     >>> found = model.predict(records, {"CL": 1.1, "V": 20, "KA": 1.5})
     >>> found[rows].round(3)
-    array([3.754, 6.456])
+    array([3.754, 6.293])
     """
 
     def __init__(self, source, *, columns=None):
