@@ -26,6 +26,9 @@ from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
 
+#: Rows for each component and column below which intervals are told to be narrow: with
+#: as many, four fifths of new outputs lie in intervals of nine tenths.
+ENOUGH_ROWS = 5
 #: Numbers of a temporary array of a block of rows.
 VALUES_PER_BLOCK = 1 << 18
 
@@ -284,10 +287,11 @@ class GaussianMixtureRegressor(
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()
             K = possible_components(K, rows)
-            if K == self.n_components and total < K * (p + 1):
+            if K == self.n_components and total < ENOUGH_ROWS * K * (p + 1):
                 warn_user(
                     f"{total:g} rows are few for {K} components of {p} columns and "
-                    "outputs: take fewer components, or a larger prior_rows.",
+                    "outputs: standard deviations and intervals of predictions will be "
+                    "too narrow. Take fewer components, or a larger prior_rows.",
                     FitWarning,
                 )
         settings = {
