@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
 from sktem.e_step.random import seed_sequence, spawn_generators
+from sktem.emissions.tables import Table, is_frame
 from sktem.estimators.base import (
     LoopEstimator,
     unchanged_by_errors,
@@ -38,6 +39,7 @@ from sktem.hidden_markov.given import (
     emission_of_states,
     observed_sequences,
     probabilities_of,
+    table_of,
     with_given_values,
 )
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
@@ -49,7 +51,7 @@ from sktem.hidden_markov.state_search import (
 )
 from sktem.hidden_markov.stream import SequenceStream
 from sktem.loop.state import RunState
-from sktem.sequences.given import checked_sequence_weights
+from sktem.sequences.given import checked_sequence_weights, given_rows
 
 __all__ = ["HiddenMarkovModel"]
 
@@ -69,9 +71,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         with the lowest: models with one more state each are fitted until it has not
         fallen for two of them.
     emission : str or Emission, default="gaussian"
-        Distribution of a row given its state: "gaussian" (full covariances),
-        "categorical", "poisson", "bernoulli", or an instance of a class of
-        :mod:`sktem.emissions`, such as ``Gaussian("diag")``.
+        Distribution of a row given its state: a name, as of
+        :class:`sktem.StochasticEMMixture`, or an instance of a class of
+        :mod:`sktem.emissions`, such as ``Gaussian("diag")``. Columns of labels of a
+        data frame are categorical whatever the name.
     start_init : array-like of shape (n_states,) or None, default=None
         Probabilities of first states to begin with. Those that are 0 stay 0.
     transitions_init : array-like of shape (n_states, n_states) or None, default=None
@@ -145,6 +148,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Parameters of the emission, such as ``emission_params_.means``.
     emission_ : Emission
         The emission.
+    categories_ : dict of int to ndarray
+        Labels of each column of labels, in the order of their codes.
     converged_ : bool
         Whether the run stopped by itself.
     n_iter_ : int
@@ -263,6 +268,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self.verbose_interval = verbose_interval
 
     _stream: SequenceStream | None = None
+    _table: Table | None = None
 
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: NaN is not observed."""
@@ -312,6 +318,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self._check_parameters()
         given = {"X": X, "groups": groups, "lengths": lengths, "states": states,
                  "sample_weight": sample_weight}  # fmt: skip
+        self._table = table_of(X, groups, lengths, self.emission)
         X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
@@ -387,13 +394,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "partial_fit needs a number of states, which fit looks for; got "
                 f"n_states={self.n_states!r}"
             )
+        if first:
+            self._table = table_of(X, groups, lengths, self.emission)
         X = observed_sequences(self, X, groups, lengths, reset=first)
         X, weights = checked_sequence_weights(X, sample_weight)
-        if continues and emission_of(self.emission).order:
+        if continues and emission_of(self).order:
             raise ValueError(
                 "continues=True needs rows that do not depend on rows before: those of "
                 f"the piece before are not kept, and order is "
-                f"{emission_of(self.emission).order}"
+                f"{emission_of(self).order}"
             )
         stream = self._stream or SequenceStream(self, X, weights)
         stream.carry(continues)
@@ -415,7 +424,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         mass = float(len(X) if weights is None else weights.sum())
         return SequenceModel(
             chain_of(self, 1.0 / n_rows),
-            emission_of(self.emission),
+            emission_of(self),
             None,
             rows_per_sequence=n_rows / mass,
             emission_of_state=emission_of_states(self),
@@ -460,6 +469,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "transitions_": params.chain.transitions,
             "emission_params_": params.emission,
             "emission_": model.emission,
+            "categories_": {} if self._table is None else self._table.categories,
         }
 
     def _fitted(self) -> FittedSequences:
@@ -645,8 +655,16 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Rows without NaN.
         """
         check_choice("method", method, ("mean", "mode", "draw"))
+        given = given_rows(X, groups, lengths).X
         fitted, X = self._asked(X, groups, lengths)
-        return fitted.impute(X, method, self._rng())
+        return self._as_given(fitted.impute(X, method, self._rng()), given)
+
+    def _as_given(self, rows, like=None):
+        """Return rows as a table with labels, if it was one that has been learned."""
+        if self._table is None:
+            return rows
+        names = getattr(self, "feature_names_in_", None)
+        return self._table.decode(rows, None if is_frame(like) else names, like)
 
     def score_samples(self, X, *, groups=None, lengths=None):
         """Return the log-likelihood of each sequence.
@@ -778,7 +796,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             raise ValueError(
                 f"sequences must have at least one row, got lengths {lengths!r}"
             )
-        return fitted.sample(np.asarray(lengths), self._rng())
+        rows, states = fitted.sample(np.asarray(lengths), self._rng())
+        return self._as_given(rows), states
 
     def state_durations(self, longest=100) -> StateDurations:
         """Return how long the states last.

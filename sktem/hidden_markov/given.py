@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features
 
 from sktem.choices import check_choice, check_names
-from sktem.emissions import Emission
+from sktem.emissions import Columns, Emission
+from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
 from sktem.hidden_markov.chain import Chain, ChainParams
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
@@ -21,29 +21,55 @@ __all__ = [
     "observed_sequences",
     "probabilities_of",
     "states_of",
+    "table_of",
     "with_given_values",
 ]
 
 #: Parts that can be fixed.
 PARTS = ("start", "transitions", "emission")
 
-#: Emissions that have a short name.
-EMISSIONS = {
-    "bernoulli": "Bernoulli",
-    "categorical": "Categorical",
-    "gaussian": "Gaussian",
-    "poisson": "Poisson",
-}
 #: Sums of probabilities may differ from 1 by as much.
 TOLERANCE = 1e-6
 
 
-def emission_of(emission) -> Emission:
-    """Return an emission, given one or its name."""
+def emission_of(estimator) -> Emission:
+    """Return the emission of an estimator, for the columns of its table of labels."""
+    if estimator._table is not None:
+        return estimator._table.emission
+    emission = estimator.emission
     if isinstance(emission, Emission):
         return emission
-    name = check_choice("emission", emission, EMISSIONS, " or an Emission")
-    return getattr(import_module("sktem.emissions"), EMISSIONS[name])()
+    check_choice("emission", emission, EMISSIONS, " or an Emission")
+    return EMISSIONS[emission]()
+
+
+def table_of(X, groups, lengths, emission) -> Table | None:
+    """Return how labels become numbers, None for rows of numbers."""
+    X = given_rows(X, groups, lengths).X
+    if len(getattr(X, "shape", ())) != 2 or not min(X.shape):
+        return None
+    is_meant = isinstance(emission, Columns) and is_frame(X)
+    if is_frame(X):
+        is_meant = is_meant or len(label_columns(X)) > 0
+    elif getattr(X, "dtype", np.dtype(float)).kind in "OUS":
+        is_meant = "categorical" in (emission, type(emission).__name__.lower())
+    return Table(X, emission) if is_meant else None
+
+
+def _rows_of_numbers(estimator, X, reset):
+    """Return checked rows, with codes for labels."""
+    if estimator._table is not None and hasattr(X, "shape"):
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+        return estimator._table.encode(X)
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite="allow-nan",
+    )
 
 
 def observed_sequences(
@@ -72,18 +98,11 @@ def observed_sequences(
         The sequences.
     """
     given = given_rows(X, groups, lengths)
-    rows = validate_data(
-        estimator,
-        given.X,
-        reset=reset,
-        dtype=np.float64,
-        order="C",
-        ensure_all_finite="allow-nan",
-    )
+    rows = _rows_of_numbers(estimator, given.X, reset)
     offsets = given.offsets
     if offsets is None:
         offsets = offsets_of(len(rows), given.groups, lengths)
-    emission = emission_of(estimator.emission)
+    emission = emission_of(estimator)
     emission.check(rows)
     if emission.order:
         rows = emission.with_lags(rows, offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from numbers import Integral
 
 import numpy as np
@@ -67,7 +68,10 @@ def given_rows(X, groups, lengths) -> GivenRows:
                 f"the arrays of X have different numbers of columns: {widths}"
             )
         if hasattr(X[0], "columns"):
-            parts = [np.asarray(part[list(X[0].columns)]) for part in X]
+            # pandas and polars join frames by a function of the same name.
+            library = sys.modules[type(X[0]).__module__.partition(".")[0]]
+            parts = [part[list(X[0].columns)] for part in X]
+            return GivenRows(library.concat(parts), offsets)
         joined = np.concatenate([np.asarray(part) for part in parts])
         return GivenRows(joined, offsets)
     if isinstance(groups, (str, Integral)) and hasattr(X, "columns"):
