@@ -9,6 +9,7 @@ import numpy as np
 
 from sktem.choices import check_number
 from sktem.emissions.base import Emission, left_alive
+from sktem.emissions.spread import Spread
 
 __all__ = ["Regression", "RegressionParams"]
 
@@ -369,6 +370,14 @@ class Regression(Emission):
         """Return rows with draws, of regressions on nothing else."""
         self.mean(params)
         return super().draw(X, states, params, rng)
+
+    def spreads(self, params):
+        """Return the variances of the errors."""
+        zeros = np.zeros_like(params.variances)
+        columns = np.arange(zeros.shape[1])
+        return [
+            Spread("diag", zeros, params.variances, self.reg_covar, columns, zeros[0])
+        ]
 
     def n_parameters(self, K, d, params=None):
         """Return the number of coefficients and variances."""

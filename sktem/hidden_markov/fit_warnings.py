@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.spread import doubt_of_covariances
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
@@ -31,13 +33,10 @@ class Suspicion(NamedTuple):
         Rows that a state should account for.
     likeness : float
         Difference of parameters over their size, up to which states are copies.
-    narrow : float
-        A variance below this many times ``reg_covar`` is mostly that.
     """
 
     least_rows: float = 1.0
     likeness: float = 1e-3
-    narrow: float = 2.0
 
 
 SUSPICION = Suspicion()
@@ -90,7 +89,11 @@ def warn_of_states(model, params, state) -> None:
                 StateWarning,
             )
             return
-    if not model.fixed_emission and _warn_of_narrow(model, params.emission):
+    doubt = None
+    if not model.fixed_emission:
+        doubt = _doubt_of_covariances(model, params.emission, s, state.n_rows)
+    if doubt:
+        warn_user(doubt, StateWarning)
         return
     copies = _copies(model, params, SUSPICION.likeness)
     if copies:
@@ -102,34 +105,18 @@ def warn_of_states(model, params, state) -> None:
         )
 
 
-def _structure(model, params):
-    """Return the structure of covariances, None of emissions without any."""
-    known = hasattr(model.emission, "structure") and hasattr(params, "covariances")
-    return model.emission.structure(*params.means.shape) if known else None
-
-
-def _warn_of_narrow(model, params):
-    """Warn of states whose variances are mostly what is added to them."""
-    structure = _structure(model, params)
-    floor = getattr(model.emission, "reg_covar", 0.0)
-    if structure is not None and not structure.known:
-        narrow = np.atleast_1d(structure.least_variances(params.covariances))
-    elif hasattr(params, "variances"):
-        narrow = params.variances.min(axis=1)
-    else:
-        return False
-    states = np.flatnonzero(narrow < SUSPICION.narrow * floor)
-    if not len(states):
-        return False
-    which = f"state(s) {states.tolist()}" if len(narrow) > 1 else "the states"
-    warn_user(
-        f"reg_covar={floor:g} is most of a variance of {which}: rows there hardly "
-        "vary, or a state has collapsed on a few, and the likelihood is what reg_covar "
-        "makes it. Divide columns by their standard deviations, choose another "
-        "reg_covar, or a covariance_prior.",
-        StateWarning,
-    )
-    return True
+def _doubt_of_covariances(model, params, s, n_sequences):
+    """Return why covariances of states cannot be trusted, or None."""
+    rows = rows_of_states(model, s, n_sequences)
+    if model.emission_of_state is not None:
+        rows = np.bincount(model.emission_of_state, weights=rows)
+    for spread in model.emission.spreads(params):
+        message = doubt_of_covariances(
+            spread, rows / rows.sum(), partial(np.asarray, rows), "State"
+        )
+        if message:
+            return message
+    return None
 
 
 def _copies(model, params, likeness):

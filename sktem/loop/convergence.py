@@ -21,6 +21,8 @@ class GapRule(NamedTuple):
         Epochs of a window, at least, where expectations are exact and steps constant.
     errors : float
         Standard errors below which the difference of two windows is noise.
+    most_passes : int
+        Passes of a run of EM that nobody would wait for.
     paces : tuple of float
         Paces at which a run may approach its limit, as shares of the steps that it
         has done.
@@ -29,6 +31,7 @@ class GapRule(NamedTuple):
     markov_window: int = 10
     exact_window: int = 4
     errors: float = 2.0
+    most_passes: int = 10_000
     paces: tuple[float, ...] = tuple(np.geomspace(0.02, 4.0, 18))
 
 
@@ -62,7 +65,8 @@ def check_gap(
     must be below ``tol`` for a window of epochs: where fast directions have just died
     out and slow ones are left, two changes alone look as if all had. Where rises and
     falls take turns the changes are rounding errors, which singular covariances make
-    large, and there is nothing to gain but their sum.
+    large, and there is nothing to gain but their sum; and no more is to come than a run
+    of ``most_passes`` would gain at the pace of the last ones.
     Solvers with batches whose expectations are exact and whose steps are constant
     approach their limit geometrically too, but by jumps: the largest changes of the
     last two windows of epochs take the place of the last two changes, so that a run
@@ -84,7 +88,7 @@ def check_gap(
     steps = np.array(state.history.step_size[state.judged_from :])
     if monotone:
         window = max(rule.exact_window, isqrt(len(values)))
-        left = _left_to_gain(values, rule.exact_window) if len(values) > 2 else np.inf
+        left = _left_to_gain(values, rule) if len(values) > 2 else np.inf
         _settle(state, left < settings.tol, window)
         return
     averages = float(settings.step_size(10**9)) < 1
@@ -141,13 +145,18 @@ def _left_of_approach(values, steps, paces):
     return left[best], (left + 3 * error)[possible].max()
 
 
-def _left_to_gain(values, window):
+def _left_to_gain(values, rule):
     """Return the sum of the changes to come, of a geometric series."""
-    changes = np.diff(values[-window - 1 :])
-    if len(changes) == window and (changes[1:] * changes[:-1] < 0).sum() > 1:
-        return np.abs(changes).sum()
+    changes = np.diff(values[-rule.exact_window - 1 :])
+    if len(changes) == rule.exact_window:
+        if (changes[1:] * changes[:-1] < 0).sum() > 1:
+            return np.abs(changes).sum()
+        at_most = rule.most_passes * np.abs(changes).max()
+    else:
+        at_most = np.inf
     before, last = changes[-2:]
-    return _geometric_rest(abs(last), last / before if before else np.inf, values)
+    rest = _geometric_rest(abs(last), last / before if before else np.inf, values)
+    return min(rest, at_most)
 
 
 def _left_of_jumps(values, window):

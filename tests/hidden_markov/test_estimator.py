@@ -4,6 +4,7 @@ import pickle
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
@@ -13,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
-from sktem import HiddenMarkovModel
+from sktem import HiddenMarkovModel, emissions
 from sktem.emissions import Gaussian
 from sktem.exceptions import FitWarning
 from tests.hidden_markov.chains import draw_sequences, left_to_right
@@ -348,3 +349,53 @@ EXPECTED = {
 def test_check_estimator(solver):
     estimator = HiddenMarkovModel(solver=solver, max_iter=10)
     check_estimator(estimator, expected_failed_checks=EXPECTED, on_skip=None)
+
+
+# ------------------------------------------------------------------ tables of labels
+
+
+def diary(n=600, seed=0):
+    """Return words and counts that depend on a state, with holes, and the states."""
+    rng = np.random.default_rng(seed)
+    states = np.cumsum(rng.random(n) < 0.05) % 2
+    words = np.where(rng.random(n) < 0.15 + 0.7 * states, "rain", "sun").astype(object)
+    words[rng.random(n) < 0.1] = None
+    counts = rng.poisson(1.0 + 5 * states)
+    day = np.repeat(np.arange(n // 100), 100)
+    return pd.DataFrame({"day": day, "word": words, "count": counts}), states
+
+
+def test_frames_with_labels_are_taken_as_they_come():
+    """The numbers are those of codes given by hand."""
+    frame, states = diary()
+    hmm = HiddenMarkovModel(2, emission="poisson", random_state=0)
+    hmm.fit(frame, groups="day")
+    assert hmm.categories_[0].tolist() == ["rain", "sun"]
+    assert hmm.feature_names_in_.tolist() == ["word", "count"]
+    agreement = (hmm.predict(frame, groups="day") == states).mean()
+    assert max(agreement, 1 - agreement) > 0.97
+    codes = frame["word"].map({"rain": 0.0, "sun": 1.0})
+    rows = np.column_stack([codes, frame["count"]])
+    emission = emissions.Columns(
+        [("w", emissions.Categorical(2), [0]), ("c", emissions.Poisson(), [1])]
+    )
+    by_hand = HiddenMarkovModel(2, emission=emission, random_state=0)
+    by_hand.fit(rows, groups=frame["day"].to_numpy())
+    assert by_hand.lower_bound_ == pytest.approx(hmm.lower_bound_, abs=1e-5)
+    parts = [part.drop(columns="day") for _, part in frame.groupby("day")]
+    assert hmm.score(parts) == pytest.approx(hmm.score(frame, groups="day"), rel=1e-12)
+    filled = hmm.impute(parts)
+    assert not filled["word"].isna().any()
+    assert set(hmm.sample(50)[0]["word"]) <= {"rain", "sun"}
+    with pytest.raises(ValueError, match="label 'snow', which the fit has not seen"):
+        hmm.score(frame.assign(word="snow"), groups="day")
+
+
+def test_covariances_that_are_reg_covar_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2)) + 6.0 * (np.arange(300)[:, None] // 20 % 2)
+    hmm = HiddenMarkovModel(2, random_state=0)
+    hmm.fit(X)  # an error, if it warned
+    with pytest.warns(FitWarning, match="most of the variance .* in column"):
+        hmm.fit(1e-6 * X)
+    hmm.fit(np.column_stack([X, np.ones(300)]))  # a constant is no fault of a state

@@ -130,6 +130,8 @@ def test_rises_and_falls_by_turns_are_rounding_errors():
     gaps = np.exp(-np.arange(60.0)) + turns
     assert gap_at_the_stop(gaps, monotone=True) <= 1.0
     assert gap_at_the_stop(gaps + 1e6 * turns, monotone=True) is None
+    drift = -3e-14 * np.arange(60) * (1 + 0.3 * np.sin(np.arange(60)))
+    assert gap_at_the_stop(drift, monotone=True) is not None
     falling = 1e-3 - 1e-7 * np.arange(60)  # slower than any pace, and never turns
     assert gap_at_the_stop(falling, monotone=True) is None
 
@@ -141,7 +143,9 @@ def test_fast_directions_that_die_out_are_no_end(slow):
     for fast in (1e-3, 1e-2, 1e-1, 1.0):
         gaps = fast * np.exp(-2.3 * epochs) + slow * np.exp(-epochs / 100)
         assert gap_at_the_stop(gaps, monotone=True) <= 1.0
-        ends = [n for n in range(3, 60) if _left_to_gain(-gaps[:n], 4) < EXACT.tol]
+        ends = [
+            n for n in range(3, 60) if _left_to_gain(-gaps[:n], GAP_RULE) < EXACT.tol
+        ]
         if fast == 1e-1 and slow == 1e-5:  # two changes alone are deceived
             assert gaps[ends[0] - 1] > 3 * EXACT.tol
 
