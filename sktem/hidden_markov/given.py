@@ -58,7 +58,7 @@ def table_of(X, groups, lengths, emission) -> Table | None:
 
 def _rows_of_numbers(estimator, X, reset):
     """Return checked rows, with codes for labels."""
-    if estimator._table is not None and hasattr(X, "shape"):
+    if estimator._table is not None and len(getattr(X, "shape", ())) == 2:
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
         return estimator._table.encode(X)
