@@ -119,14 +119,16 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         effects without covariances ("omega2_CL"), and "a" and "b" of the residual
         error, which need a value ("residual_a" and "residual_b" where a parameter of
         the model is called "a" or "b").
-    residual_error : str or dict of str, default="constant"
+    residual_error : str, tuple or dict, default="constant"
         Standard deviation of y: ``a`` ("constant" or "additive"), ``b |f|``
         ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"),
         ``a + b |f|`` ("linear" or "combined1"), ``b |f|^c`` ("power"), or ``a`` on the
-        logarithm of y ("exponential" or "log-additive"). For records with several
-        endpoints a dict by their CMT, such as ``{2: "proportional", 3: "constant"}``;
-        the names of its parameters end in the CMT ("b_2"). Not used with
-        ``log_density``.
+        logarithm of y ("exponential" or "log-additive"). ``(name, "positive")`` is
+        that error given that y is positive, such as ``("constant", "positive")``; then
+        bounds (CENS) have conditional probabilities, which is Beal's method M4. For
+        records with several endpoints a dict by their CMT, such as ``{2:
+        "proportional", 3: "constant"}``; the names of its parameters end in the CMT
+        ("b_2"). Not used with ``log_density``.
     log_density : callable or None, default=None
         ``log_density(psi, X, y)``, the log-density (or log-probability) of each row,
         in place of the residual error; ``log_density(psi, X, y, f)`` for a model of

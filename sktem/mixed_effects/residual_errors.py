@@ -11,13 +11,14 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri_exp
 
 from sktem.choices import check_choice
 
 __all__ = [
     "RESIDUAL_ERRORS",
     "EndpointError",
+    "PositiveError",
     "ResidualError",
     "least_prediction",
     "residual_error_of",
@@ -326,6 +327,67 @@ RESIDUAL_ERRORS: dict[str, ResidualError] = {
 }
 
 
+class PositiveError(ResidualError):
+    """Another error, given that all observations are positive.
+
+    With bounds of observations this is the method M4 of S. L. Beal, Ways to fit a PK
+    model with some data below the quantification limit, J. Pharmacokinet. Pharmacodyn.
+    28, 2001.
+
+    Parameters
+    ----------
+    error : ResidualError
+        The error without that condition, which is not one of logarithms.
+    """
+
+    def __init__(self, error):
+        self.error = error
+        self.slots, self.names = error.slots, error.names
+
+    def standard_deviation(self, f, sigma, least):
+        """Return the standard deviations without the condition."""
+        return self.error.standard_deviation(f, sigma, least)
+
+    def _log_share(self, f, sigma, least):
+        """Return the log-probability of a positive observation."""
+        return log_ndtr(f / self.standard_deviation(f, sigma, least))
+
+    def log_density(self, y, f, sigma, least):
+        """Return the log-density of positive observations."""
+        values = self.error.log_density(y, f, sigma, least)
+        values = values - self._log_share(f, sigma, least)
+        return np.where(y > 0, values, -np.inf)
+
+    def log_probability(self, y, f, sigma, least, side):
+        """Return the log-probability to be between 0 and y, or above."""
+        given = f, sigma, least
+        within = self.error.log_likelihood(y, *given, np.ones_like(y), np.zeros_like(y))
+        within = np.where(y > 0, within, -np.inf)
+        above = self.error.log_probability(np.maximum(y, 0.0), *given, -1)
+        return np.where(np.greater(side, 0), within, above) - self._log_share(*given)
+
+    def start(self, y, f):
+        """Return starting values of the error without the condition."""
+        return self.error.start(y, f)
+
+    def weights(self, y, positive):
+        """Return weights of the error without the condition."""
+        return self.error.weights(y, positive)
+
+    def floors(self, y):
+        """Return least values of the error without the condition."""
+        return self.error.floors(y)
+
+    def allows(self, y, f):
+        """Return whether all observations are positive."""
+        return bool((y > 0).all())
+
+    def draw(self, f, g, normal):
+        """Return positive observations, by the quantile function."""
+        log_above = log_ndtr(-normal) + log_ndtr(f / g)
+        return f - g * ndtri_exp(log_above)
+
+
 class EndpointError(ResidualError):
     """An error for each kind of observation.
 
@@ -439,7 +501,7 @@ class EndpointError(ResidualError):
 
 
 def residual_error_of(given) -> ResidualError:
-    """Return the residual error of a name, or of a dict of names by kind."""
+    """Return the residual error of a name, with a condition, or of a dict by kind."""
     if isinstance(given, dict):
         if not given or not all(isinstance(kind, Integral) for kind in given):
             raise ValueError(
@@ -449,6 +511,20 @@ def residual_error_of(given) -> ResidualError:
         return EndpointError(
             {int(kind): residual_error_of(name) for kind, name in given.items()}
         )
+    if isinstance(given, tuple):
+        if len(given) != 2 or given[1] != "positive":
+            raise ValueError(
+                'residual_error with a condition must be (name, "positive"), such as '
+                f'("constant", "positive"), got {given!r}'
+            )
+        error = residual_error_of(given[0])
+        if isinstance(error, (EndpointError, PositiveError)) or error.on_logarithms:
+            raise ValueError(
+                f"residual_error {given[0]!r} cannot have the condition that y is "
+                "positive: give it to the error of each CMT, and not to errors of the "
+                "logarithm, which have it"
+            )
+        return PositiveError(error)
     known = [*RESIDUAL_ERRORS, *ALIASES]
     check_choice("residual_error", given, known)
     return RESIDUAL_ERRORS[ALIASES.get(given, given)]

@@ -10,7 +10,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     single_point,
 )
 from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
-from sktem.mixed_effects.residual_errors import EndpointError
+from sktem.mixed_effects.residual_errors import EndpointError, PositiveError
 
 __all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
 
@@ -58,6 +58,8 @@ def linearized(fitted, params):
         raise ValueError("log_density has no residual error to linearize with")
     if isinstance(fitted.model.error, EndpointError):
         raise ValueError("several endpoints have no linearized likelihood")
+    if isinstance(fitted.model.error, PositiveError):
+        raise ValueError("errors of positive y have no linearized likelihood")
     if getattr(fitted.rows, "censored", None) is not None:
         raise ValueError("censored observations have no linearized likelihood")
     return linearized_log_likelihood(
