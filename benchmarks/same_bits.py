@@ -27,6 +27,7 @@ from sklearn.datasets import load_digits
 import sktem
 from sktem import (
     ARDLogisticClassifier,
+    ContrastiveSolver,
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
     GaussianMixturePrior,
@@ -427,7 +428,12 @@ for solver in ("apcd", "hapcd", "mfpcd", "pcd", "cd"):
 for e_step in ("exact", "gibbs", "mean_field"):
     machine(f"e_step {e_step}", e_step=e_step)
 machine("gaussian", X=lambda: clusters(150), visible="gaussian")
-machine("momentum", momentum=0.5, weight_decay=0.01, centering=True)
+machine(
+    "momentum",
+    solver=ContrastiveSolver(momentum=0.5),
+    weight_decay=0.01,
+    centering=True,
+)
 machine("binarize", X=lambda: 0.5 * (bits() + bits(seed=1)), binarize="sample")
 
 

@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 _PUBLIC = {
     "BoltzmannMachineClassifier": "sktem.boltzmann.conditional.classifier",
     "BoltzmannMachineRegressor": "sktem.boltzmann.conditional.regressor",
+    "ContrastiveSolver": "sktem.boltzmann.learning.solvers",
     "DeformableTemplateClassifier": "sktem.template.classifier",
     "DeformableTemplateEstimator": "sktem.template.estimator",
     "DeformableTemplatePrior": "sktem.template.prior",
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from sktem.boltzmann.estimator import (
         LatentBoltzmannMachine as LatentBoltzmannMachine,
     )
+    from sktem.boltzmann.learning.solvers import ContrastiveSolver as ContrastiveSolver
     from sktem.deformed_copies.estimator import (
         DeformedCopiesClassifier as DeformedCopiesClassifier,
     )

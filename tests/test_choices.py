@@ -90,7 +90,7 @@ def test_estimators_ask(estimator, meant):
     [
         (StochasticEMGaussianMixture(), "n_component", "n_components"),
         (DeformableTemplateEstimator(), "image_shpe", "image_shape"),
-        (LatentBoltzmannMachine(), "Momentum", "momentum"),
+        (LatentBoltzmannMachine(), "Centering", "centering"),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )

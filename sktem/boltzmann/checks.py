@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of, input_arrays
-from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS
+from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.tables import COLUMN_KINDS, Table, is_tabular
 from sktem.choices import check_choice, check_number
 from sktem.validation import validate_data
@@ -35,10 +35,6 @@ def check_parameters(machine) -> None:
         check_number("tol", machine.tol, Real, 0)
     if not (isinstance(machine.weight_decay, str) and machine.weight_decay == "auto"):
         check_number("weight_decay", machine.weight_decay, Real, 0)
-    if not (isinstance(machine.momentum, str) and machine.momentum == "auto"):
-        check_number("momentum", machine.momentum, Real, 0)
-        if machine.momentum >= 1:
-            raise ValueError(f"momentum must be below 1, got {machine.momentum!r}")
     check_number("variance_floor", machine.variance_floor, Real, 0, strict=True)
     if machine.variance_floor > 1:
         raise ValueError(
@@ -52,11 +48,10 @@ def check_parameters(machine) -> None:
                 f"{machine.binarize!r}"
             )
     _check_visible(machine)
-    check_choice("solver", machine.solver, CONTRASTIVE_SOLVERS)
+    as_solver(machine.solver)
     check_choice("e_step", machine.e_step, E_STEPS)
-    for name in ("centering", "averaging"):
-        if not isinstance(getattr(machine, name), (bool, np.bool_)):
-            raise ValueError(f"{name} must be a bool, got {getattr(machine, name)!r}")
+    if not isinstance(machine.centering, (bool, np.bool_)):
+        raise ValueError(f"centering must be a bool, got {machine.centering!r}")
     if machine.graph is not None and machine.hidden_layer_sizes is not None:
         raise ValueError("give either graph or hidden_layer_sizes, not both")
     if machine.graph is None and machine.hidden is not None:

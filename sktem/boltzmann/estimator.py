@@ -22,6 +22,7 @@ from sktem.boltzmann.learning.row_weights import (
     shares_of,
     weighted_rows,
 )
+from sktem.boltzmann.learning.solvers import ContrastiveSolver
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
@@ -59,8 +60,12 @@ __all__ = ["LatentBoltzmannMachine"]
 OF_KINDS = ("variances_", "fields_", "couplings_", "unit_names_")
 
 
-#: Parameters that are gone, and what does their work.
+#: Parameters that are gone or that the solver has, and what does their work.
 MOVED = {
+    **{
+        name: f"solver=ContrastiveSolver({name}=...)"
+        for name in ("averaging", "momentum", "rao_blackwell")
+    },
     "pretrain": "params_ of a fit with max_iter=0, and go on by warm_start=True "
     "(centred updates learn all layers at once)",
 }
@@ -85,6 +90,11 @@ class LatentBoltzmannMachine(
     ``sklearn.config_context(array_api_dispatch=True)``, such as tensors of torch, and
     work on the device of X; fitted attributes and results are of the same kind.
 
+    The parameters come in five groups: the *model* (``graph`` to ``variance_floor``),
+    the *expectations* (``solver`` to ``n_mean_field``), the *updates* (``step_size_e``
+    to ``centering``), the *end* (``max_iter`` and ``tol``) and how the fit is *run*
+    (``random_state`` to ``verbose_interval``).
+
     Parameters
     ----------
     graph : sparse matrix, array-like, Graph or networkx.Graph, default=None
@@ -106,12 +116,24 @@ class LatentBoltzmannMachine(
         of which one is on. A list has the kind of each column of an array or data
         frame: "binary" (two values of any kind), "categorical", "gaussian" or "auto",
         which looks at type and values; alone, it does so for all columns.
-    solver : {"apcd", "hapcd", "mfpcd", "pcd", "cd"}, default="apcd"
+    binarize : float, "sample" or None, default=None
+        A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
+        "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
+        means) and draws from them anew at each visit of the fit; other methods take
+        them as they are, and their likelihoods are not means over draws. With None
+        values in [0, 1] stand as they are.
+    variance_floor : float, default=0.01
+        Least conditional variance of a Gaussian unit, as a share of the variance of
+        its column.
+    solver : {"apcd", "hapcd", "mfpcd", "pcd", "cd"} or ContrastiveSolver, \
+            default="apcd"
         "apcd": persistent chains in both steps, posterior statistics averaged with the
         step a_t. "mfpcd": mean field in the E-step. "hapcd": mean field in the first
         half of the epochs, then a mixture that goes over to APCD. "pcd": as "apcd"
         without averaging. "cd": chains of the model start from the posterior of the
-        batch at each update.
+        batch at each update. A :class:`ContrastiveSolver` has one of these names and
+        its momentum, the average of the parameters, and draws in place of conditional
+        expectations.
     e_step : {"auto", "exact", "gibbs", "mean_field"}, default="auto"
         Posterior expectations. "auto" is what the solver says; for "apcd", "pcd" and
         "cd" it is exact where that is cheap, otherwise Gibbs.
@@ -156,6 +178,21 @@ class LatentBoltzmannMachine(
         maximum.
     batch_size : int, default=100
         Rows per update.
+    weight_decay : float or "auto", default="auto"
+        Strength of the L2 penalty on weights, not on biases, in the mean
+        log-likelihood of a row. "auto" is one over the number of rows (the sum of their
+        weights, on a stream the rows so far), which is a standard normal prior for
+        every weight, as that of :class:`~sklearn.linear_model.LogisticRegression`: it
+        matters where rows are few, and hardly where they are many. 0 is maximum
+        likelihood; real-valued columns in tight clusters need large weights, for which
+        it can be better.
+    centering : bool, default=True
+        Whether updates count each unit from its mean, a moving average of its posterior
+        means, so that they do not depend on what is called 0 and what 1 (Montavon and
+        Mueller 2012). The maxima are the same; it allows longer steps, mostly ends at a
+        higher likelihood, and large deep machines may not leave the base rates without
+        it. Without it hidden units are on less often, and those of one layer can be
+        better features.
     max_iter : int or "auto", default="auto"
         Most epochs of a fit; with given steps the fit takes all of them. "auto" is
         16,000 updates for small machines (8,000 up to 50 parameters, then 160 for each
@@ -174,41 +211,6 @@ class LatentBoltzmannMachine(
         updates (at most 250; four times as many where the runs disagree). None measures
         nothing, without ascents: the fit takes all epochs and says nothing about
         convergence.
-    momentum : float or "auto", default="auto"
-        In [0, 1). "auto" is 0.9 with adapted steps and 0 with given ones.
-    weight_decay : float or "auto", default="auto"
-        Strength of the L2 penalty on weights, not on biases, in the mean
-        log-likelihood of a row. "auto" is one over the number of rows (the sum of their
-        weights, on a stream the rows so far), which is a standard normal prior for
-        every weight, as that of :class:`~sklearn.linear_model.LogisticRegression`: it
-        matters where rows are few, and hardly where they are many. 0 is maximum
-        likelihood; real-valued columns in tight clusters need large weights, for which
-        it can be better.
-    centering : bool, default=True
-        Whether updates count each unit from its mean, a moving average of its posterior
-        means, so that they do not depend on what is called 0 and what 1 (Montavon and
-        Mueller 2012). The maxima are the same; it allows longer steps, mostly ends at a
-        higher likelihood, and large deep machines may not leave the base rates without
-        it. Without it hidden units are on less often, and those of one layer can be
-        better features.
-    averaging : bool, default=False
-        Whether the result is an average of the parameters over about the last tenth of
-        the updates, which takes the noise of the steps out of them: worth several nats
-        with steps that are long, and the steps may stay long. With given steps only;
-        adapted ones end short.
-    rao_blackwell : bool, default=True
-        Take conditional expectations in place of the last draws (of each unit given
-        the others on a graph, of every second layer in layers). The result has the
-        same mean and less noise.
-    binarize : float, "sample" or None, default=None
-        A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
-        "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
-        means) and draws from them anew at each visit of the fit; other methods take
-        them as they are, and their likelihoods are not means over draws. With None
-        values in [0, 1] stand as they are.
-    variance_floor : float, default=0.01
-        Least conditional variance of a Gaussian unit, as a share of the variance of
-        its column.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     n_jobs : int or None, default=None
@@ -316,7 +318,10 @@ class LatentBoltzmannMachine(
         *,
         hidden_layer_sizes=None,
         visible="binary",
-        solver: Literal["apcd", "hapcd", "mfpcd", "pcd", "cd"] = "apcd",
+        binarize: float | Literal["sample"] | None = None,
+        variance_floor: float = 0.01,
+        solver: Literal["apcd", "hapcd", "mfpcd", "pcd", "cd"]
+        | ContrastiveSolver = "apcd",
         e_step: Literal["auto", "exact", "gibbs", "mean_field"] = "auto",
         n_chains: int = 100,
         n_chains_e: int = 1,
@@ -327,15 +332,10 @@ class LatentBoltzmannMachine(
         step_size_e="auto",
         step_size_m="auto",
         batch_size: int = 100,
-        max_iter: int | Auto = "auto",
-        tol: float | None = 0.02,
-        momentum="auto",
         weight_decay: float | Auto = "auto",
         centering: bool = True,
-        averaging=False,
-        rao_blackwell: bool = True,
-        binarize: float | Literal["sample"] | None = None,
-        variance_floor: float = 0.01,
+        max_iter: int | Auto = "auto",
+        tol: float | None = 0.02,
         random_state: Seed = None,
         n_jobs: int | None = None,
         warm_start: bool = False,
@@ -346,6 +346,8 @@ class LatentBoltzmannMachine(
         self.hidden = hidden
         self.hidden_layer_sizes = hidden_layer_sizes
         self.visible = visible
+        self.binarize = binarize
+        self.variance_floor = variance_floor
         self.solver = solver
         self.e_step = e_step
         self.n_chains = n_chains
@@ -357,15 +359,10 @@ class LatentBoltzmannMachine(
         self.step_size_e = step_size_e
         self.step_size_m = step_size_m
         self.batch_size = batch_size
-        self.max_iter = max_iter
-        self.tol = tol
-        self.momentum = momentum
         self.weight_decay = weight_decay
         self.centering = centering
-        self.averaging = averaging
-        self.rao_blackwell = rao_blackwell
-        self.binarize = binarize
-        self.variance_floor = variance_floor
+        self.max_iter = max_iter
+        self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.warm_start = warm_start
@@ -452,7 +449,7 @@ class LatentBoltzmannMachine(
             if warm and self._stream.state is not None:
                 history = copy.deepcopy(getattr(self, "history_", History()))
                 shape = (X.shape[0], self.n_chains_e)
-                return self._stream.goes_on(params, history, shape, self.averaging)
+                return self._stream.goes_on(params, history, shape, settings.averaging)
             generators = spawn_generators(seed_sequence(self.random_state))
             if warm:
                 return ContrastiveState(params, generators)

@@ -13,7 +13,7 @@ from sktem.boltzmann.learning.e_steps import (
     HybridPosterior,
     MeanFieldPosterior,
 )
-from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule
+from sktem.boltzmann.learning.solvers import CONTRASTIVE_SOLVERS, StepRule, as_solver
 from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
@@ -97,8 +97,9 @@ def _hidden_units(hidden, n_units):
 
 def _posterior(machine, model, missing):
     """Return the expectations of the E-step."""
-    solver = CONTRASTIVE_SOLVERS[machine.solver]
-    gibbs = GibbsPosterior(machine.n_gibbs_e, machine.rao_blackwell)
+    given = as_solver(machine.solver)
+    solver = CONTRASTIVE_SOLVERS[given.name]
+    gibbs = GibbsPosterior(machine.n_gibbs_e, bool(given.rao_blackwell))
     mean_field = MeanFieldPosterior(machine.n_mean_field)
     exact = model.has_exact_posterior and not missing
     if solver.e_step == "hybrid":
@@ -155,30 +156,31 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     """
     posterior = _posterior(machine, model, missing)
     step_size_e, step_size_m = machine.step_size_e, machine.step_size_m
-    solver = CONTRASTIVE_SOLVERS[machine.solver]
+    given = as_solver(machine.solver)
+    solver = CONTRASTIVE_SOLVERS[given.name]
     if isinstance(step_size_e, str) and step_size_e == "auto":
         step_size_e = STEP_SIZE_E if posterior.keeps_chains else 1.0
     elif not solver.averages:
         raise ValueError(
-            f"solver={machine.solver!r} does not average posterior statistics: "
+            f"solver={given.name!r} does not average posterior statistics: "
             f"step_size_e must be 'auto', got {step_size_e!r}"
         )
     n_replicas = None if machine.n_replicas == "auto" else int(machine.n_replicas)
     if not solver.persistent and (n_replicas or 1) > 1:
         raise ValueError(
-            f"solver={machine.solver!r} starts chains anew at each update: it needs "
+            f"solver={given.name!r} starts chains anew at each update: it needs "
             f"n_replicas=1, got {machine.n_replicas!r}"
         )
     adaptive = isinstance(step_size_m, str) and step_size_m == "auto"
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
         step_size_m = tuple(scale * step for step in STEP_SIZE_M)
-    if adaptive and machine.averaging:
+    if adaptive and given.averaging:
         raise ValueError(
             "averaging=True needs a given step_size_m, as 0.05 or a schedule: with "
             "'auto' the steps end short, and there is little to average"
         )
-    momentum = machine.momentum
+    momentum = given.momentum
     if isinstance(momentum, str):
         momentum = ADAPTED_MOMENTUM if adaptive else 0.0
     return ContrastiveSettings(
@@ -199,7 +201,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         adaptive=adaptive,
         tol=None if machine.tol is None else float(machine.tol),
         centering=bool(machine.centering),
-        averaging=bool(machine.averaging),
-        rao_blackwell=bool(machine.rao_blackwell),
+        averaging=bool(given.averaging),
+        rao_blackwell=bool(given.rao_blackwell),
         binarize=machine.binarize == "sample",
     )

@@ -13,6 +13,7 @@ from scipy import sparse
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
+from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.learning.state import ContrastiveState
 from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
 from sktem.boltzmann.units import VisibleUnits
@@ -95,7 +96,7 @@ class BoltzmannStream(StreamRunner):
 
     def update(self, estimator, X, sample_weight, task):
         """Learn from a chunk, and count its numerical problems."""
-        if estimator.solver == "hapcd" and not self.after_whole_fit:
+        if as_solver(estimator.solver).name == "hapcd" and not self.after_whole_fit:
             raise ValueError(
                 "solver='hapcd' changes over max_iter epochs and cannot begin on a "
                 "stream: use fit first, or 'apcd' or 'mfpcd'"

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from sktem import LatentBoltzmannMachine
+from sktem import ContrastiveSolver, LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.evaluation import enumerate_moments, enumerate_states
@@ -351,8 +351,8 @@ def test_options_of_the_update(kind):
     start = decayed.fitted_.model.weights_from
     assert np.abs(decayed.params_[start:]).sum() < np.abs(free.params_[start:]).sum()
     for change in (
-        {"momentum": 0.9},
-        {"rao_blackwell": False},
+        {"solver": ContrastiveSolver(momentum=0.9)},
+        {"solver": ContrastiveSolver(rao_blackwell=False)},
         {"centering": False},
         {"n_chains": 30},
         {"n_gibbs_m": 2},
@@ -368,7 +368,7 @@ def test_options_of_the_e_step():
     for change in (
         {"n_gibbs_e": 3},
         {"n_chains_e": 2},
-        {"rao_blackwell": False},
+        {"solver": ContrastiveSolver(rao_blackwell=False)},
         {"step_size_e": 0.5},
         {"step_size_e": Polynomial(2 / 3)},
     ):
@@ -393,6 +393,20 @@ def test_steps():
 def test_parameters_that_are_gone_are_named():
     with pytest.raises(TypeError, match="no parameter 'pretrain': give it as params_"):
         machine("deep", pretrain=1)
+    for name in ("momentum", "averaging", "rao_blackwell"):
+        place = rf"give it as solver=ContrastiveSolver\({name}=\.\.\.\)"
+        with pytest.raises(TypeError, match=place):
+            machine("deep", **{name: 0})
+        with pytest.raises(ValueError, match=place):
+            machine("deep").set_params(**{name: 0})
+
+
+def test_a_solver_by_name_is_that_with_its_defaults():
+    for solver in SOLVERS:
+        by_name = machine("restricted", solver=solver).fit(X)
+        estimator = machine("restricted", solver=ContrastiveSolver())
+        estimator.set_params(solver__name=solver).fit(X)
+        np.testing.assert_array_equal(estimator.params_, by_name.params_)
 
 
 def test_warm_start_goes_on():
@@ -407,7 +421,8 @@ def test_warm_start_goes_on():
 
 @pytest.mark.parametrize(
     "kind, options",
-    [("restricted", {"momentum": 0.5}), ("restricted", {"averaging": True}),
+    [("restricted", {"solver": ContrastiveSolver(momentum=0.5)}),
+     ("restricted", {"solver": ContrastiveSolver(averaging=True)}),
      ("grid", {"e_step": "gibbs"}),
      ("deep", {"solver": "mfpcd"}), ("gaussian", {}), ("markov", {"solver": "cd"}),
      ("grid", {"step_size_m": LogHarmonic(0.5), "step_size_e": Polynomial(2 / 3)})],
@@ -424,7 +439,9 @@ def test_a_warm_start_is_the_same_as_one_long_fit(kind, options):
     )
     # What was fitted in between may be changed by its user.
     parts.params_ = np.zeros_like(parts.params_)
-    parts.set_params(max_iter=1, step_size_m=1e-9, momentum=0.0).fit(X)
+    if isinstance(parts.solver, ContrastiveSolver):
+        parts.set_params(solver__momentum=0.0)
+    parts.set_params(max_iter=1, step_size_m=1e-9).fit(X)
     assert np.abs(parts.params_).max() < 1e-3 or kind == "gaussian"
 
 
@@ -501,7 +518,8 @@ def test_a_single_row():
 def test_steps_that_are_too_long():
     for kind in ("grid", "restricted", "gaussian"):
         with pytest.warns(FitWarning, match="ran away"):
-            fitted = machine(kind, step_size_m=1e30, momentum=0.9).fit(X)
+            solver = ContrastiveSolver(momentum=0.9)
+            fitted = machine(kind, step_size_m=1e30, solver=solver).fit(X)
         assert np.isfinite(fitted.params_).all()
         assert np.abs(fitted.params_).max() <= 1000
         assert fitted.history_.events["diverged"] > 0
@@ -534,7 +552,11 @@ def test_steps_that_are_too_long():
         ({"step_size_m": "fast"}, X, "a number, a pair"),
         ({"n_chains": 0}, X, "n_chains must be an integer >= 1"),
         ({"n_gibbs_m": 1.5}, X, "n_gibbs_m must be an integer"),
-        ({"momentum": 1.0}, X, "below 1"),
+        ({"solver": ContrastiveSolver("sgd")}, X, "name of the solver must be one of"),
+        ({"solver": ContrastiveSolver(momentum=1.0)}, X, "below 1"),
+        ({"solver": ContrastiveSolver(momentum="fast")}, X, "momentum must be a num"),
+        ({"solver": ContrastiveSolver(rao_blackwell=1)}, X, "rao_blackwell must be"),
+        ({"solver": ContrastiveSolver("pcd"), "step_size_e": 0.5}, X, "not average"),
         ({"weight_decay": -1}, X, "weight_decay"),
         ({"weight_decay": "none"}, X, "weight_decay"),
         ({"centering": "yes"}, X, "centering"),

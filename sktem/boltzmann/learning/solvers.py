@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-__all__ = ["CONTRASTIVE_SOLVERS", "ContrastiveSolver", "StepRule"]
+from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.links import DocumentationLinkMixin
+
+__all__ = [
+    "CONTRASTIVE_SOLVERS",
+    "ContrastiveSolver",
+    "SolverRule",
+    "StepRule",
+    "as_solver",
+]
 
 
-class ContrastiveSolver(BaseEstimator):
+class SolverRule(NamedTuple):
     """How a Boltzmann machine is learned.
 
-    Parameters
+    Attributes
     ----------
     e_step : {"auto", "mean_field", "hybrid"}
         Expectations under the posterior; "auto" is exact where that is cheap and Gibbs
@@ -26,20 +35,88 @@ class ContrastiveSolver(BaseEstimator):
         start from the posterior of the batch.
     """
 
-    def __init__(self, e_step="auto", averages=False, persistent=True):
-        self.e_step = e_step
-        self.averages = averages
-        self.persistent = persistent
+    e_step: str
+    averages: bool
+    persistent: bool
 
 
 #: Solvers by the name that the estimator accepts. A solver is added by one line.
 CONTRASTIVE_SOLVERS = {
-    "apcd": ContrastiveSolver("auto", averages=True, persistent=True),
-    "hapcd": ContrastiveSolver("hybrid", averages=True, persistent=True),
-    "mfpcd": ContrastiveSolver("mean_field", averages=False, persistent=True),
-    "pcd": ContrastiveSolver("auto", averages=False, persistent=True),
-    "cd": ContrastiveSolver("auto", averages=False, persistent=False),
+    "apcd": SolverRule("auto", averages=True, persistent=True),
+    "hapcd": SolverRule("hybrid", averages=True, persistent=True),
+    "mfpcd": SolverRule("mean_field", averages=False, persistent=True),
+    "pcd": SolverRule("auto", averages=False, persistent=True),
+    "cd": SolverRule("auto", averages=False, persistent=False),
 }
+
+
+class ContrastiveSolver(DocumentationLinkMixin, KnownParametersMixin):
+    """Solver of :class:`LatentBoltzmannMachine` with options of its updates.
+
+    In a search the parameters are ``solver__momentum`` and so on, from a solver that is
+    an instance of this class.
+
+    Parameters
+    ----------
+    name : {"apcd", "hapcd", "mfpcd", "pcd", "cd"}, default="apcd"
+        The solver, see :class:`LatentBoltzmannMachine`.
+    momentum : float or "auto", default="auto"
+        Share of the past in the average of the gradient, in [0, 1). "auto" is 0.9 with
+        adapted steps and 0 with given ones.
+    averaging : bool, default=False
+        Whether the result is an average of the parameters over about the last tenth of
+        the updates, which takes the noise of the steps out of them: worth several nats
+        with steps that are long, and the steps may stay long. With given steps only;
+        adapted ones end short.
+    rao_blackwell : bool, default=True
+        Take conditional expectations in place of the last draws (of each unit given
+        the others on a graph, of every second layer in layers). The result has the
+        same mean and less noise.
+
+    References
+    ----------
+    H. Jang, H. Choi, Y. Yi and J. Shin, Adiabatic Persistent Contrastive Divergence
+    Learning, 2016, Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import ContrastiveSolver, LatentBoltzmannMachine
+    >>> X = np.repeat([[0, 0, 1], [1, 1, 0]], 50, axis=0)
+    >>> solver = ContrastiveSolver("pcd", momentum=0.5, averaging=True)
+    >>> machine = LatentBoltzmannMachine(
+    ...     hidden_layer_sizes=2, solver=solver, step_size_m=0.3, tol=None,
+    ...     max_iter=100, random_state=0,
+    ... )
+    >>> machine.fit(X).score(X) > -1
+    True
+    """
+
+    def __init__(
+        self, name="apcd", *, momentum="auto", averaging=False, rao_blackwell=True
+    ):
+        self.name = name
+        self.momentum = momentum
+        self.averaging = averaging
+        self.rao_blackwell = rao_blackwell
+
+
+def as_solver(given) -> ContrastiveSolver:
+    """Return the solver that a parameter means, checked."""
+    if not isinstance(given, ContrastiveSolver):
+        other = " or a ContrastiveSolver"
+        return ContrastiveSolver(
+            check_choice("solver", given, CONTRASTIVE_SOLVERS, other)
+        )
+    check_choice("name of the solver", given.name, CONTRASTIVE_SOLVERS)
+    if not (isinstance(given.momentum, str) and given.momentum == "auto"):
+        check_number("momentum", given.momentum, Real, 0)
+        if given.momentum >= 1:
+            raise ValueError(f"momentum must be below 1, got {given.momentum!r}")
+    for name in ("averaging", "rao_blackwell"):
+        if not isinstance(getattr(given, name), (bool, np.bool_)):
+            raise ValueError(f"{name} must be a bool, got {getattr(given, name)!r}")
+    return given
 
 
 class StepRule:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sktem.boltzmann.learning.rounds import Rounds
-from sktem.boltzmann.learning.solvers import ContrastiveSolver, StepRule
+from sktem.boltzmann.learning.solvers import SolverRule, StepRule
 from sktem.boltzmann.learning.tempering import Replicas
 from sktem.boltzmann.machines.model import BoltzmannModel
 from sktem.e_step.random import Generators
@@ -25,7 +25,7 @@ class ContrastiveSettings:
     ----------
     model : BoltzmannModel
         The model.
-    solver : ContrastiveSolver
+    solver : SolverRule
         The solver.
     posterior : object
         Expectations, a class of :mod:`sktem.boltzmann.learning.e_steps`.
@@ -53,7 +53,7 @@ class ContrastiveSettings:
     """
 
     model: BoltzmannModel
-    solver: ContrastiveSolver
+    solver: SolverRule
     posterior: Any
     step_size_e: StepRule
     step_size_m: StepRule

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import poch
 
-from sktem import LatentBoltzmannMachine
+from sktem import ContrastiveSolver, LatentBoltzmannMachine
 
 
 def rows(n, seed):
@@ -14,9 +14,10 @@ def rows(n, seed):
     return (rng.random((n, 10)) < means[rng.integers(4, size=n)]).astype(np.float64)
 
 
-def machine(**options):
+def machine(averaging=False, **options):
+    solver = ContrastiveSolver("pcd", averaging=averaging)
     values = dict(
-        hidden_layer_sizes=6, solver="pcd", step_size_m=0.3, batch_size=20, tol=None,
+        hidden_layer_sizes=6, solver=solver, step_size_m=0.3, batch_size=20, tol=None,
         n_chains=20, random_state=0,
     )  # fmt: skip
     return LatentBoltzmannMachine(**{**values, **options})
@@ -46,7 +47,7 @@ def test_the_average_of_a_stream():
     np.testing.assert_allclose(averaged.params_, expected, atol=1e-5)
     # Without it, what follows is of the parameters themselves.
     plain.partial_fit(X[:20])
-    averaged.set_params(averaging=False).partial_fit(X[:20])
+    averaged.set_params(solver__averaging=False).partial_fit(X[:20])
     np.testing.assert_array_equal(averaged.params_, plain.params_)
 
 
