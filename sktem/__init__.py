@@ -19,6 +19,7 @@ _PUBLIC = {
     "DeformedCopiesClassifier": "sktem.deformed_copies.estimator",
     "GaussianMixturePrior": "sktem.mixture.prior",
     "GaussianMixtureRegressor": "sktem.mixture.regressor",
+    "Durations": "sktem.hidden_markov.durations",
     "HiddenMarkovModel": "sktem.hidden_markov.estimator",
     "LatentBoltzmannMachine": "sktem.boltzmann.estimator",
     "ARDLogisticClassifier": "sktem.regression.ard_logistic",
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         DeformedCopiesClassifier as DeformedCopiesClassifier,
     )
     from sktem.estimators.stochastic_em import StochasticEM as StochasticEM
+    from sktem.hidden_markov.durations import Durations as Durations
     from sktem.hidden_markov.estimator import HiddenMarkovModel as HiddenMarkovModel
     from sktem.mixed_effects.estimator import (
         NonlinearMixedEffectsRegressor as NonlinearMixedEffectsRegressor,

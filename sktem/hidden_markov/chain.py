@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from sktem.hidden_markov.recursions import Matrices, Smoothed
+from sktem.hidden_markov import recursions
+from sktem.hidden_markov.recursions import Matrices
 
 __all__ = ["Chain", "ChainParams"]
 
@@ -46,6 +48,9 @@ class Chain(BaseEstimator):
         What one observation is of the statistics.
     """
 
+    #: Where the filters and smoothers of such chains are.
+    recursions: ClassVar[ModuleType] = recursions
+
     def __init__(
         self,
         n_states,
@@ -68,20 +73,20 @@ class Chain(BaseEstimator):
         return self.n_states * (1 + self.n_states)
 
     @staticmethod
-    def params_of(start, transitions) -> ChainParams:
+    def params_of(start, transitions, durations=None) -> Any:
         """Return parameters of fitted attributes."""
         return ChainParams(start, transitions)
 
-    def matrices(self, params: ChainParams, X) -> Matrices:
+    def matrices(self, params, X) -> Any:
         """Return the probabilities for the rows of some sequences."""
         return Matrices.of(X.starts(params.start), params.transitions)
 
-    def sums(self, found: Smoothed, matrices, X, params, weights=None) -> np.ndarray:
+    def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
         first = found.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
         return np.concatenate([first, found.total_transitions(matrices).ravel()])
 
-    def of_each(self, found: Smoothed, matrices, X, params) -> np.ndarray:
+    def of_each(self, found, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
         first = np.zeros((len(X), self.n_states))
         used = X.begins
@@ -92,7 +97,7 @@ class Chain(BaseEstimator):
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
         K = self.n_states
-        found = np.zeros((len(X), self.n_statistics))
+        found = np.zeros((len(X), K * (1 + K)))
         sequence = np.repeat(np.arange(len(X)), X.lengths)
         used = np.flatnonzero(X.begins)
         found[used, states[X.offsets[:-1][used]]] += 1.0
@@ -101,10 +106,10 @@ class Chain(BaseEstimator):
         np.add.at(found, (sequence[1:][inner], pair), 1.0)
         return found
 
-    def maximize(self, s, params: ChainParams) -> ChainParams:
+    def maximize(self, s, params) -> Any:
         """Return the shares of the statistics, with the prior."""
         K = self.n_states
-        start, transitions = params
+        start, transitions = params.start, params.transitions
         if "start" not in self.fixed:
             start = self._shares(s[None, :K], self.start_prior, start[None])[0]
         if "transitions" not in self.fixed:
@@ -126,7 +131,7 @@ class Chain(BaseEstimator):
         used = totals > np.finfo(np.float64).tiny
         return np.where(used, counts / np.where(used, totals, 1.0), before)
 
-    def penalty(self, params: ChainParams) -> float:
+    def penalty(self, params) -> float:
         """Return minus the logarithm of the prior, on the scale of the statistics."""
         total = 0.0
         for name in ("start", "transitions"):
@@ -144,7 +149,7 @@ class Chain(BaseEstimator):
         left = bool((s < 0).any())
         return (np.maximum(s, 0.0), True) if left else (s, False)
 
-    def n_parameters(self, params: ChainParams) -> int:
+    def n_parameters(self, params) -> int:
         """Return the number of free probabilities."""
         count = 0
         if "start" not in self.fixed:
@@ -155,3 +160,21 @@ class Chain(BaseEstimator):
                 rows = rows[np.unique(self.tied, return_index=True)[1]]
             count += int(np.maximum((rows > 0).sum(axis=1) - 1, 0).sum())
         return count
+
+    def expanded(self, params):
+        """Return start and transitions of a chain without memory, and its states."""
+        return params.start, params.transitions, np.arange(self.n_states)
+
+    def last_rows(self, L, offsets, matrices) -> np.ndarray:
+        """Return filtered probabilities of the expanded states at the last rows."""
+        found = self.recursions.filtered_probabilities(L, offsets, matrices)[0]
+        return found[offsets[1:] - 1]
+
+    def duration_table(self, params, longest):
+        """Return probabilities of 1 to ``longest`` rows, means and deviations."""
+        stay = np.diagonal(params.transitions)
+        with np.errstate(divide="ignore"):
+            mean = 1.0 / (1.0 - stay)
+            deviation = np.sqrt(stay) / (1.0 - stay)
+        table = (1 - stay)[:, None] * stay[:, None] ** np.arange(longest)
+        return table, mean, deviation

@@ -31,6 +31,7 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.routing import warn_of_routing
+from sktem.hidden_markov.durations import Durations, durations_of
 from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
@@ -86,7 +87,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         parameters are given, the fit begins there; otherwise the others come from the
         start that has got furthest after short runs.
     fixed : sequence of str, default=()
-        Those of "start", "transitions" and "emission" that are not learned.
+        Those of "start", "transitions", "durations" and "emission" that are not
+        learned.
     tied_transitions : array-like of int of shape (n_states,) or None, default=None
         States with the same number share the probabilities with which they are left.
     tied_emissions : array-like of int of shape (n_states,) or None, default=None
@@ -96,6 +98,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         are added to the counts. 1 is no prior.
     transitions_prior : float or array-like of shape (n_states, n_states), default=1.0
         The same for the rows of ``transitions_``.
+    durations : str, Durations or None, default=None
+        Distributions of the numbers of rows that states last (a hidden semi-Markov
+        model): "negative_binomial", "poisson", "table" or an instance of
+        :class:`sktem.Durations`. ``transitions_`` are then those to other states. None
+        is geometric, which follows from ``transitions_``.
     n_init : int, default=1
         Searches of a start; the run with the best lower bound is kept.
     solver : str or Solver, default="em"
@@ -144,6 +151,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Probabilities of first states.
     transitions_ : ndarray of shape (n_states, n_states)
         Probabilities of transitions; row i of the states that follow state i.
+    durations_ : ndarray of shape (n_states, longest)
+        Probabilities of durations of 1, 2, ... rows; only with ``durations``.
     emission_params_ : NamedTuple
         Parameters of the emission, such as ``emission_params_.means``.
     emission_ : Emission
@@ -225,6 +234,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         tied_emissions=None,
         start_prior=1.0,
         transitions_prior=1.0,
+        durations=None,
         n_init: int = 1,
         solver: SolverLike = "em",
         sampler: SamplerLike = "auto",
@@ -251,6 +261,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         self.tied_emissions = tied_emissions
         self.start_prior = start_prior
         self.transitions_prior = transitions_prior
+        self.durations = durations
         self.n_init = n_init
         self.solver = solver
         self.sampler = sampler
@@ -327,7 +338,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(given, X, weights)
-        model = self._new_model(X, weights)
+        model = self._new_model(X, weights, known=warm)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         seed = seed_sequence(self.random_state)
         searched = []
@@ -352,6 +363,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if len(searched) == 1:
             warn_of_search(searched[0])
         warn_of_states(model, state.params, state)
+        if self.durations is not None:
+            Durations.warn_of_cut(state.params.chain, X.lengths.max(initial=0))
         return self
 
     @undone_if_refused
@@ -404,6 +417,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 f"the piece before are not kept, and order is "
                 f"{emission_of(self).order}"
             )
+        if continues and self.durations is not None:
+            raise ValueError(
+                "continues=True needs durations=None: how long the state of the piece "
+                "before has lasted is not kept"
+            )
         stream = self._stream or SequenceStream(self, X, weights)
         stream.carry(continues)
         return self._partial_fit(stream, X, weights, "sequences")
@@ -418,12 +436,19 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
         return replace(settings, stopping="gap")
 
-    def _new_model(self, X, weights=None) -> SequenceModel:
-        """Return the model of sequences, without a start."""
+    def _new_model(self, X, weights=None, known=False) -> SequenceModel:
+        """Return the model of sequences, without a start.
+
+        Durations are as long as fitted ones if these are known.
+        """
+        durations = durations_of(self.durations)
+        longest = None if durations is None else durations.rows(X)
+        if durations is not None and known:
+            longest = self.durations_.shape[1]
         n_rows = float(X.n_rows if weights is None else weights @ X.lengths)
         mass = float(len(X) if weights is None else weights.sum())
         return SequenceModel(
-            chain_of(self, 1.0 / n_rows),
+            chain_of(self, 1.0 / n_rows, longest),
             emission_of(self),
             None,
             rows_per_sequence=n_rows / mass,
@@ -463,7 +488,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         }
 
     def _parameter_attributes(self, model, params):
-        return {
+        found = {
             "n_states_": len(params.chain.start),
             "start_": params.chain.start,
             "transitions_": params.chain.transitions,
@@ -471,14 +496,17 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "emission_": model.emission,
             "categories_": {} if self._table is None else self._table.categories,
         }
+        if self.durations is not None:
+            found["durations_"] = params.chain.durations
+        return found
 
     def _fitted(self) -> FittedSequences:
         """Return the model with the fitted attributes."""
         check_is_fitted(self, "emission_params_")
-        chain = chain_of(self, 0.0)
-        params = HiddenMarkovParams(
-            chain.params_of(self.start_, self.transitions_), self.emission_params_
-        )
+        table = None if self.durations is None else self.durations_
+        chain = chain_of(self, 0.0, None if table is None else table.shape[1])
+        probabilities = chain.params_of(self.start_, self.transitions_, table)
+        params = HiddenMarkovParams(probabilities, self.emission_params_)
         model = SequenceModel(
             chain,
             self.emission_,
@@ -604,6 +632,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         fitted, X = self._asked(X, groups, lengths)
         if previous is None:
             return fitted.filter(X)
+        if self.durations is not None:
+            raise ValueError(
+                "previous needs durations=None: it does not say how long the state of "
+                "the row before has lasted"
+            )
         previous = probabilities_of("previous", previous, (self.n_states_,))
         return fitted.filter(X.continued(previous))[1:]
 

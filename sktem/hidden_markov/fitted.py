@@ -7,11 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
-from sktem.hidden_markov.recursions import (
-    drawn_states,
-    filtered_probabilities,
-    most_probable,
-)
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 
 __all__ = ["FittedSequences", "Forecast", "StateDurations"]
@@ -77,7 +72,8 @@ class FittedSequences(NamedTuple):
         """Return the most probable states of all rows, and scores of the sequences."""
         states, scores = np.empty(X.n_rows, np.int64), np.empty(len(X))
         for place, part, L, rows, matrices in self._parts(X):
-            states[place], scores[part] = most_probable(L, rows.offsets, matrices)
+            found = self.model.chain.recursions.most_probable(L, rows.offsets, matrices)
+            states[place], scores[part] = found
         return states, scores
 
     def smooth(self, X):
@@ -92,20 +88,28 @@ class FittedSequences(NamedTuple):
         """Return the probabilities of the states given the rows so far."""
         found = np.empty((X.n_rows, self.model.chain.n_states))
         for place, _, L, rows, matrices in self._parts(X):
-            found[place] = filtered_probabilities(L, rows.offsets, matrices)[0]
+            filtered = self.model.chain.recursions.filtered_probabilities
+            found[place] = filtered(L, rows.offsets, matrices)[0]
         return found
 
     def forecast(self, X, steps, n_draws, rng) -> Forecast:
         """Return probabilities of the states to come, and draws of rows."""
         if (X.lengths == 0).any():
             raise ValueError("forecast needs sequences with at least one row")
-        A = self.params.chain.transitions
-        last = self.filter(X)[X.offsets[1:] - 1]
-        probabilities = np.empty((len(X), steps, len(A)))
+        chain = self.model.chain
+        _, A, state = chain.expanded(self.params.chain)
+        last = np.concatenate(
+            [
+                chain.last_rows(L, rows.offsets, matrices)
+                for _, _, L, rows, matrices in self._parts(X)
+            ]
+        )
+        of_state = np.eye(chain.n_states)[state]
+        probabilities = np.empty((len(X), steps, chain.n_states))
         now = last
         for k in range(steps):
             now = now @ A
-            probabilities[:, k] = now
+            probabilities[:, k] = now @ of_state
         emission = self.model.emission
         last_rows = X.X[X.offsets[1:] - 1]
         before = emission.rows_before(last_rows) if emission.order else None
@@ -114,7 +118,7 @@ class FittedSequences(NamedTuple):
             states, past, rows = chosen(last, rng), before, []
             for _ in range(steps):
                 states = chosen(A[states], rng)
-                rows.append(self.rows_of(states, rng, past))
+                rows.append(self.rows_of(state[states], rng, past))
                 past = _moved_on(past, rows[-1])
             draws.append(np.stack(rows, axis=1))
         width = X.X.shape[1]
@@ -130,8 +134,8 @@ class FittedSequences(NamedTuple):
             states = np.empty(X.n_rows, np.int64)
             for place, part, L, rows, matrices in self._parts(X):
                 keys = np.arange(part.start, part.stop)
-                drawn = drawn_states(L, rows.offsets, matrices, seed, keys, 1)
-                states[place] = drawn[0]
+                draws = model.chain.recursions.drawn_states
+                states[place] = draws(L, rows.offsets, matrices, seed, keys, 1)[0]
             groups = model.emission_of_state
             states = states if groups is None else groups[states]
             return emission.draw(X.X, states, params.emission, rng)
@@ -150,7 +154,7 @@ class FittedSequences(NamedTuple):
 
     def sample(self, lengths, rng):
         """Draw sequences of some lengths: rows and states."""
-        start, A = self.params.chain.start, self.params.chain.transitions
+        start, A, state = self.model.chain.expanded(self.params.chain)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty(offsets[-1], np.int64)
         limits = A.cumsum(axis=1)
@@ -164,6 +168,7 @@ class FittedSequences(NamedTuple):
                 else:
                     now = int(np.searchsorted(limits[now], uniforms[t], side="right"))
                 states[t] = now
+        states = state[states]
         if not self.model.emission.order:
             return self.rows_of(states, rng), states
         rows = self.rows_of(states, rng)
@@ -177,15 +182,10 @@ class FittedSequences(NamedTuple):
         return rows, states
 
     def durations(self, longest) -> StateDurations:
-        """Return the geometric durations of the states."""
-        stay = np.diagonal(self.params.chain.transitions)
-        with np.errstate(divide="ignore"):
-            mean = 1.0 / (1.0 - stay)
-            deviation = np.sqrt(stay) / (1.0 - stay)
-        counts = np.arange(longest)
-        return StateDurations(
-            mean, deviation, (1 - stay)[:, None] * stay[:, None] ** counts
-        )
+        """Return how long the states last."""
+        found = self.model.chain.duration_table(self.params.chain, longest)
+        table, mean, deviation = found
+        return StateDurations(mean, deviation, table)
 
 
 def _moved_on(past, rows):

@@ -8,9 +8,11 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features
 from sktem.choices import check_choice, check_names
 from sktem.emissions import Columns, Emission
 from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
-from sktem.hidden_markov.chain import Chain, ChainParams
+from sktem.hidden_markov.chain import Chain
+from sktem.hidden_markov.durations import durations_of
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
+from sktem.hidden_markov.segment_chain import SegmentChain, SegmentParams, staying
 from sktem.sequences.given import given_rows, offsets_of
 from sktem.validation import validate_data
 
@@ -26,7 +28,7 @@ __all__ = [
 ]
 
 #: Parts that can be fixed.
-PARTS = ("start", "transitions", "emission")
+PARTS = ("start", "transitions", "emission", "durations")
 
 #: Sums of probabilities may differ from 1 by as much.
 TOLERANCE = 1e-6
@@ -137,8 +139,11 @@ def _known_states(states, n_rows, estimator):
     return values if (values >= 0).any() else None
 
 
-def chain_of(estimator, prior_share) -> Chain:
-    """Return the chain that the parameters of an estimator describe."""
+def chain_of(estimator, prior_share, longest=None) -> Chain:
+    """Return the chain that the parameters of an estimator describe.
+
+    ``longest`` is the longest duration, None of states without explicit durations.
+    """
     K = states_of(estimator)
     fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
     check_names("fixed", fixed, PARTS, "parts")
@@ -156,7 +161,23 @@ def chain_of(estimator, prior_share) -> Chain:
                 f"{getattr(estimator, name)!r}"
             )
         priors[name] = float(value) if value.ndim == 0 else value
-    return Chain(K, tuple(fixed), tied, **priors, prior_share=prior_share)
+    options = {
+        "fixed": tuple(fixed),
+        "tied": tied,
+        **priors,
+        "prior_share": prior_share,
+    }
+    durations = durations_of(estimator.durations)
+    if durations is None:
+        if "durations" in fixed:
+            raise ValueError("fixed has 'durations', of which durations=None has none")
+        return Chain(K, **options)
+    if tied is not None:
+        raise ValueError(
+            "tied_transitions needs durations=None: states with durations do not "
+            "follow themselves, so that no two are left in the same way"
+        )
+    return SegmentChain(K, **options, durations=durations, longest=longest)
 
 
 def emission_of_states(estimator) -> np.ndarray | None:
@@ -175,18 +196,35 @@ def emission_of_states(estimator) -> np.ndarray | None:
 def with_given_values(estimator, model, params) -> HiddenMarkovParams:
     """Return parameters with the values that a user has given in their place."""
     K = states_of(estimator)
-    start, transitions = params.chain
+    start, transitions = params.chain.start, params.chain.transitions
     if estimator.start_init is not None:
         start = probabilities_of("start_init", estimator.start_init, (K,))
     if estimator.transitions_init is not None:
         transitions = probabilities_of(
             "transitions_init", estimator.transitions_init, (K, K)
         )
+        if estimator.durations is not None:
+            stays = np.diagonal(transitions)
+            if ((stays > 0) & (stays < 1)).any():
+                raise ValueError(
+                    "transitions_init must have 0 on its diagonal with durations, "
+                    "which say how long states last, or 1 for a state that is never "
+                    f"left; got {stays}"
+                )
+            if not isinstance(params.chain, SegmentParams):
+                transitions = staying(transitions)
     emission = params.emission
     if estimator.emission_init is not None:
         values = estimator.emission_init
         emission = _with_emission_values(model.emission, emission, values)
-    return HiddenMarkovParams(ChainParams(start, transitions), emission)
+    chain = params.chain._replace(start=start, transitions=transitions)
+    durations = durations_of(estimator.durations)
+    if durations is not None and isinstance(params.chain, SegmentParams):
+        table = durations.init
+        if table is not None:
+            table = probabilities_of("init of durations", table, chain.durations.shape)
+            chain = chain._replace(durations=table)
+    return HiddenMarkovParams(chain, emission)
 
 
 def probabilities_of(name, value, shape) -> np.ndarray:

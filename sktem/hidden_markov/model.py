@@ -10,11 +10,6 @@ from joblib import Parallel, delayed
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
 from sktem.hidden_markov.chain import Chain
-from sktem.hidden_markov.recursions import (
-    drawn_states,
-    log_likelihoods,
-    smoothed,
-)
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 from sktem.models.base import LatentModel
 
@@ -128,7 +123,8 @@ class SequenceModel(LatentModel):
         """Return smoothed probabilities of the states, and the matrices used."""
         matrices = self.chain.matrices(params.chain, X)
         L = self.log_densities(X, params)
-        return smoothed(L, X.offsets, matrices, weights), matrices
+        found = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
+        return found, matrices
 
     @one_blas_thread
     def expected_statistics(self, X, params, sample_weight=None):
@@ -181,7 +177,7 @@ class SequenceModel(LatentModel):
         K = self.chain.n_states
         for part in each_part(X):
             rows = X[part]
-            states = drawn_states(
+            states = self.chain.recursions.drawn_states(
                 self.log_densities(rows, params),
                 rows.offsets,
                 self.chain.matrices(params.chain, rows),
@@ -237,7 +233,7 @@ class SequenceModel(LatentModel):
             rows = X[part]
             matrices = self.chain.matrices(params.chain, rows)
             L = self.log_densities(rows, params)
-            return log_likelihoods(L, rows.offsets, matrices)
+            return self.chain.recursions.log_likelihoods(L, rows.offsets, matrices)
 
         return np.concatenate(self._each(values, list(each_part(X))) or [np.empty(0)])
 

@@ -13,6 +13,7 @@ from sktem.hidden_markov.chain import ChainParams
 from sktem.hidden_markov.fit_warnings import short_of_rows
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
+from sktem.hidden_markov.segment_chain import SegmentChain
 
 __all__ = ["Search", "best_start", "plain_chain"]
 
@@ -124,6 +125,13 @@ def best_start(model, X, given, rng, search=None, complete=False):
         The start, and how sure it is.
     """
     search = Search() if search is None else search
+    if isinstance(model.chain, SegmentChain):
+        # States are looked for as if durations were geometric, which takes less time.
+        settings = {**model.get_params(deep=False), "chain": model.chain.plain}
+        found = best_start(type(model)(**settings), X, given, rng, search, complete)
+        chain = model.chain.from_plain(found.params.chain)
+        params = found.params._replace(chain=chain)
+        return found._replace(params=given(params))
     if complete:
         # Clusters only give the parameters their shapes.
         labels = np.arange(X.n_rows) * model.chain.n_states // max(X.n_rows, 1)

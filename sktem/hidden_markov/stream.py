@@ -34,7 +34,8 @@ class SequenceStream(StreamRunner):
 
     def __init__(self, estimator, X, weights):
         super().__init__()
-        self.model = estimator._new_model(X, weights)
+        known = hasattr(estimator, "emission_params_")
+        self.model = estimator._new_model(X, weights, known=known)
         self.continues = False
         self.carried: np.ndarray | None = None
 

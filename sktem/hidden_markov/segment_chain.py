@@ -1,0 +1,202 @@
+"""The chain of a hidden semi-Markov model, whose states have durations."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from sktem.hidden_markov import segments
+from sktem.hidden_markov.chain import Chain, ChainParams
+from sktem.hidden_markov.durations import Durations
+
+__all__ = ["SegmentChain", "SegmentParams"]
+
+
+class SegmentParams(NamedTuple):
+    """Parameters of a chain with durations.
+
+    Attributes
+    ----------
+    start : ndarray of shape (K,)
+        Probabilities of the first state.
+    transitions : ndarray of shape (K, K)
+        Row i has the probabilities of the state that follows state i, another one. A
+        state that is never left has 1 for itself.
+    durations : ndarray of shape (K, D)
+        Probabilities of lasting 1 to D rows.
+    """
+
+    start: np.ndarray
+    transitions: np.ndarray
+    durations: np.ndarray
+
+
+class SegmentChain(Chain):
+    """A chain whose states last for numbers of rows with a distribution.
+
+    The first row begins a segment; the last segment may go on after the last row.
+
+    Parameters
+    ----------
+    n_states : int
+        Number of states K.
+    fixed : tuple of str, default=()
+        Those of "start", "transitions" and "durations" that are not learned.
+    tied, start_prior, transitions_prior, prior_share
+        As of :class:`Chain`.
+    durations : Durations or None, default=None
+        Distributions of the durations.
+    longest : int, default=1
+        The longest duration D.
+    """
+
+    recursions: ClassVar[ModuleType] = segments
+
+    def __init__(
+        self,
+        n_states,
+        fixed=(),
+        tied=None,
+        start_prior=1.0,
+        transitions_prior=1.0,
+        prior_share=0.0,
+        durations=None,
+        longest=1,
+    ):
+        super().__init__(
+            n_states, fixed, tied, start_prior, transitions_prior, prior_share
+        )
+        self.durations = durations
+        self.longest = longest
+
+    @property
+    def _durations(self) -> Durations:
+        return Durations() if self.durations is None else self.durations
+
+    @property
+    def plain(self) -> Chain:
+        """The chain whose durations are geometric."""
+        return Chain(
+            self.n_states,
+            tuple(name for name in self.fixed if name == "start"),
+            self.tied,
+            self.start_prior,
+            self.transitions_prior,
+            self.prior_share,
+        )
+
+    @property
+    def n_statistics(self) -> int:
+        """Number of statistics."""
+        return super().n_statistics + self.n_states * self.longest
+
+    def from_plain(self, params: ChainParams) -> SegmentParams:
+        """Return parameters with the durations that a chain without them has."""
+        stay = np.diagonal(params.transitions)
+        rows = np.arange(self.longest)
+        shares = np.maximum(stay[:, None], np.finfo(float).tiny) ** rows
+        table = shares / shares.sum(axis=1, keepdims=True)
+        table = self._durations.maximize(table, table)
+        return self.params_of(params.start, left(params.transitions), table)
+
+    @staticmethod
+    def params_of(start, transitions, durations=None) -> SegmentParams:
+        """Return parameters of fitted attributes."""
+        return SegmentParams(start, transitions, durations)
+
+    def matrices(self, params, X) -> segments.Segments:
+        """Return the logarithms of the probabilities."""
+        return segments.Segments.of(*params)
+
+    def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
+        """Return the sums of the statistics over sequences, which have weights in."""
+        chain = super().sums(found, matrices, X, params, weights)
+        return np.concatenate([chain, found.counts.sum(axis=0).ravel()])
+
+    def of_each(self, found, matrices, X, params) -> np.ndarray:
+        """Return the statistics of each sequence."""
+        chain = super().of_each(found, matrices, X, params)
+        return np.concatenate([chain, found.counts.reshape(len(X), -1)], axis=1)
+
+    def of_states(self, states, X, params) -> np.ndarray:
+        """Return the statistics of each sequence for given states, (n_sequences, .)."""
+        K, D = self.n_states, self.longest
+        counts = np.zeros((len(X), K, D))
+        sequence = np.repeat(np.arange(len(X)), X.lengths)
+        new = np.ones(len(states), dtype=bool)
+        new[1:] = (states[1:] != states[:-1]) | (sequence[1:] != sequence[:-1])
+        first = np.flatnonzero(new)
+        size = np.diff(np.append(first, len(states)))
+        stop, state, sequence = first + size, states[first], sequence[first]
+        cut = np.isin(stop, X.offsets[1:])
+        known = ~cut & (size <= D)
+        np.add.at(counts, (sequence[known], state[known], size[known] - 1), 1.0)
+        # What the end of a sequence cuts lasts as long as durations do that are longer.
+        for i in np.flatnonzero(cut & (size <= D)):
+            rest = params.durations[state[i], size[i] - 1 :]
+            counts[sequence[i], state[i], size[i] - 1 :] += rest / max(
+                rest.sum(), 1e-300
+            )
+        chain = super().of_states(states, X, params)
+        return np.concatenate([chain, counts.reshape(len(X), -1)], axis=1)
+
+    def maximize(self, s, params) -> SegmentParams:
+        """Return the parameters of the statistics, with the prior."""
+        count = super().n_statistics
+        plain = super().maximize(s[:count], ChainParams(*params[:2]))
+        table = params.durations
+        if "durations" not in self.fixed:
+            counts = np.maximum(s[count:].reshape(table.shape), 0.0)
+            table = self._durations.maximize(counts, table)
+        return SegmentParams(plain.start, plain.transitions, table)
+
+    def n_parameters(self, params) -> int:
+        """Return the number of free probabilities and parameters of durations."""
+        count = super().n_parameters(params)
+        if "durations" in self.fixed:
+            return count
+        used = np.diagonal(params.transitions) < 1.0
+        return count + self._durations.n_parameters(params.durations[used])
+
+    def expanded(self, params):
+        """Return start and transitions of states with rows left, and their states."""
+        K, D = params.durations.shape
+        enters = params.durations.ravel()
+        state = np.repeat(np.arange(K), D)
+        transitions = np.eye(K * D, k=-1)
+        transitions[::D] = params.transitions[:, state] * enters
+        return params.start[state] * enters, transitions, state
+
+    def last_rows(self, L, offsets, matrices) -> np.ndarray:
+        """Return probabilities of the expanded states at the last rows."""
+        return segments.remaining(L, offsets, matrices).reshape(len(offsets) - 1, -1)
+
+    def duration_table(self, params, longest):
+        """Return probabilities of 1 to ``longest`` rows, means and deviations."""
+        p = params.durations
+        p = p / p.sum(axis=1, keepdims=True)
+        rows = 1.0 + np.arange(p.shape[1])
+        mean = p @ rows
+        deviation = np.sqrt(np.maximum(p @ rows**2 - mean**2, 0.0))
+        always = np.diagonal(params.transitions) == 1.0
+        mean, deviation = (np.where(always, np.inf, one) for one in (mean, deviation))
+        found = np.zeros((len(p), longest))
+        shown = min(longest, p.shape[1])
+        found[~always, :shown] = p[~always, :shown]
+        return found, mean, deviation
+
+
+def left(transitions) -> np.ndarray:
+    """Return transitions to other states, of those that can be left."""
+    others = transitions * (1.0 - np.eye(len(transitions)))
+    sums = others.sum(axis=1, keepdims=True)
+    return np.where(
+        sums > 0, others / np.where(sums > 0, sums, 1.0), np.eye(len(transitions))
+    )
+
+
+def staying(transitions, persistence=10.0) -> np.ndarray:
+    """Return transitions that stay in a state for a while before they leave it."""
+    return (transitions + (persistence - 1.0) * np.eye(len(transitions))) / persistence
