@@ -13,7 +13,7 @@ from sktem.choices import check_choice, check_number
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
-__all__ = ["Durations", "durations_of"]
+__all__ = ["Durations", "durations_of", "warn_of_cut"]
 
 FAMILIES = ("negative_binomial", "poisson", "table")
 #: Longest duration that is chosen without being asked for.
@@ -68,7 +68,18 @@ class Durations(BaseEstimator):
         self.init = init
 
     def rows(self, X) -> int:
-        """Return the longest duration for some sequences."""
+        """Return the longest duration for some sequences.
+
+        Parameters
+        ----------
+        X : ObservedSequences
+            The sequences.
+
+        Returns
+        -------
+        int
+            Number of rows.
+        """
         if self.longest == "auto":
             if self.init is not None:
                 return np.shape(self.init)[-1]
@@ -84,7 +95,20 @@ class Durations(BaseEstimator):
             check_choice("longest", self.longest, ("auto",), " or an integer")
 
     def maximize(self, counts, before) -> np.ndarray:
-        """Return the most likely distributions of expected numbers of segments."""
+        """Return the most likely distributions of expected numbers of segments.
+
+        Parameters
+        ----------
+        counts : ndarray of shape (n_states, longest)
+            Expected numbers of segments by state and duration.
+        before : ndarray of shape (n_states, longest)
+            Distributions of the last pass, kept where there are no segments.
+
+        Returns
+        -------
+        ndarray of shape (n_states, longest)
+            Probabilities.
+        """
         found = np.array(before)
         for k, row in enumerate(counts):
             total = row.sum()
@@ -101,25 +125,21 @@ class Durations(BaseEstimator):
         return found
 
     def n_parameters(self, table) -> int:
-        """Return the number of free parameters of distributions."""
+        """Return the number of free parameters of distributions.
+
+        Parameters
+        ----------
+        table : ndarray of shape (n_states, longest)
+            Probabilities.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         if self.family == "table":
             return int(((table > 0).sum(axis=1) - 1).sum())
         return len(table) * {"poisson": 1, "negative_binomial": 2}[self.family]
-
-    @staticmethod
-    def warn_of_cut(params, n_rows) -> None:
-        """Warn of distributions that the longest duration cuts."""
-        table = params.durations
-        D = table.shape[1]
-        used = np.diagonal(params.transitions) < 1.0
-        beyond = table[:, D - max(1, D // 10) :].sum(axis=1) * used
-        states = np.flatnonzero(beyond > CUT)
-        if len(states) and n_rows > D:
-            warn_user(
-                f"State(s) {states.tolist()} often last as long as the longest "
-                f"duration, {D} rows: take a longer one by Durations(longest=...).",
-                FitWarning,
-            )
 
 
 def durations_of(value) -> Durations | None:
@@ -189,3 +209,18 @@ def _negative_binomial(share, before) -> np.ndarray:
     with np.errstate(divide="ignore"):
         gains = np.where(share > 0, np.log(p) - np.log(before), 0.0)
     return p if share @ np.where(share > 0, gains, 0.0) >= 0 else before
+
+
+def warn_of_cut(params, n_rows) -> None:
+    """Warn of distributions that the longest duration cuts."""
+    table = params.durations
+    D = table.shape[1]
+    used = np.diagonal(params.transitions) < 1.0
+    beyond = table[:, D - max(1, D // 10) :].sum(axis=1) * used
+    states = np.flatnonzero(beyond > CUT)
+    if len(states) and n_rows > D:
+        warn_user(
+            f"State(s) {states.tolist()} often last as long as the longest "
+            f"duration, {D} rows: take a longer one by Durations(longest=...).",
+            FitWarning,
+        )

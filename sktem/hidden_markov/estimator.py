@@ -31,7 +31,7 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.routing import warn_of_routing
-from sktem.hidden_markov.durations import Durations, durations_of
+from sktem.hidden_markov.durations import durations_of, warn_of_cut
 from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
@@ -364,7 +364,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             warn_of_search(searched[0])
         warn_of_states(model, state.params, state)
         if self.durations is not None:
-            Durations.warn_of_cut(state.params.chain, X.lengths.max(initial=0))
+            warn_of_cut(state.params.chain, X.lengths.max(initial=0))
         return self
 
     @undone_if_refused
