@@ -9,9 +9,10 @@ from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 from sklearn.base import BaseEstimator
 
-from sktem.choices import check_choice, check_number
+from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.links import DocumentationLinkMixin
 
 __all__ = ["Durations", "durations_of", "warn_of_cut"]
 
@@ -24,7 +25,7 @@ BOUNDS = ((-5.0, 9.0), (-15.0, 15.0))
 CUT = 0.02
 
 
-class Durations(BaseEstimator):
+class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
     """Distributions of the numbers of rows that hidden states last.
 
     Each state has its own, from 1 to ``longest`` rows: it is cut there and normalised.
