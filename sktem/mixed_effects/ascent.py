@@ -19,6 +19,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     quadrature_draws,
 )
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
@@ -195,7 +196,10 @@ def ascend(
 
 
 class _Likelihood(NamedTuple):
-    """The log-likelihood somewhere, and the points of the latents that give it."""
+    """The log-likelihood somewhere, and the points of the latents that give it.
+
+    With priors of population parameters it includes their log-density.
+    """
 
     value: float
     draws: ImportanceDraws
@@ -215,6 +219,7 @@ def likelihood_at(model, rows, params, modes, seed, resolution):
         draws = importance_draws(modes, covariances, resolution.n_draws, rng)
     log_joint = draws.log_joint(model, rows, params)
     value = draws.log_likelihood(log_joint)[0].sum()
+    value += log_prior(ParameterVector(model), params)[0]
     return _Likelihood(value, draws, log_joint, modes, bool(converged.all()))
 
 

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.priors import Priors
+
 __all__ = [
     "MixedEffectsDesign",
     "MixedEffectsParams",
@@ -120,6 +122,8 @@ class MixedEffectsDesign(NamedTuple):
         Parameter, covariate and value of effects that are part of ``constant``.
     occasions : Occasions or None, default=None
         Random effects of occasions.
+    priors : Priors or None, default=None
+        Priors of population parameters.
     """
 
     names: tuple[str, ...]
@@ -138,6 +142,7 @@ class MixedEffectsDesign(NamedTuple):
     residual_names: tuple[str, ...] = ("a", "b")
     given_effects: tuple[tuple[str, str, float], ...] = ()
     occasions: Occasions | None = None
+    priors: Priors | None = None
 
     @property
     def n_latents(self) -> int:

@@ -118,7 +118,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         that are constant within subjects ("beta_weight(CL)"), variances of random
         effects without covariances ("omega2_CL"), and "a" and "b" of the residual
         error, which need a value ("residual_a" and "residual_b" where a parameter of
-        the model is called "a" or "b").
+        the model is called "a" or "b"). A pair is a prior, and the fit is at the mode
+        of the posterior: ``{"CL": (2.0, 0.3)}`` is normal about 2 with a deviation of
+        0.3 on the Gaussian scale (here of the logarithm), also for effects of
+        covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose random
+        effects have the variance 0.1.
     residual_error : str, tuple or dict, default="constant"
         Standard deviation of y: ``a`` ("constant" or "additive"), ``b |f|``
         ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"),
@@ -765,6 +769,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     ):
         """Return the log-likelihood of data, with the random effects integrated out.
 
+        Priors of parameters are not part of it.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), Records or None, default=None
@@ -862,6 +868,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
         """Return standard errors of all parameters, from the observed information.
 
+        With priors, the information is that of the posterior.
         Variances at their lower bound, and the covariances of random effects with a
         correlation of one, have none (NaN); those of the other parameters are
         conditional on these.

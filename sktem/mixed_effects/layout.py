@@ -21,6 +21,7 @@ from sktem.mixed_effects.design import (
     effect_name,
 )
 from sktem.mixed_effects.occasions import numbered, occasions_of
+from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
@@ -211,15 +212,14 @@ def _title(column, names):
     return f"x{column}" if names is None else names[column]
 
 
-def _fixed(estimator, coefficients, variances, residual, pattern):
+def _fixed(given, coefficients, variances, residual, pattern):
     """Return the values of fixed estimates by name, None for the start.
 
     ``variances`` and ``residual`` are indices by name.
     """
-    given = () if estimator.fixed is None else estimator.fixed
+    given = () if given is None else given
     values = dict(given) if isinstance(given, dict) else {}
     kinds = {one.label: one.kind for one in coefficients}
-    check_names("fixed", given, [*kinds, *variances, *residual], "parameters")
     for name in given:
         if kinds.get(name) == "row":
             raise ValueError(
@@ -272,7 +272,10 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         latents += [("kappa2", p) for p in occasions.parameters]
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
-    fixed = _fixed(estimator, coefficients, variances, residual, pattern)
+    known = [one.label for one in coefficients] + [*variances, *residual]
+    check_names("fixed", estimator.fixed or (), known, "parameters")
+    held, priors = split_fixed(estimator.fixed)
+    fixed = _fixed(held, coefficients, variances, residual, pattern)
     coefficients = [_with_fixed(one, fixed) for one in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
@@ -293,6 +296,9 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         row_covariate_names=tuple(_title(column, names) for column in row_columns),
         residual_names=residual_names,
         occasions=occasions,
+    )
+    design = design._replace(
+        priors=priors_of(priors, coefficients, design, len(numeric))
     )
     if occasions is not None:
         design = design.with_occasions(occasions.n_occasions)

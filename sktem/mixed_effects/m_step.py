@@ -95,7 +95,7 @@ def maximize_moments(
 ) -> MixedEffectsParams:
     """Do the M-step."""
     coefficients, omega = params.coefficients, params.omega
-    separable = _is_separable(design)
+    separable = _is_separable(design) and design.priors is None
     if design.n_latents:
         for _ in range(1 if separable else 2):
             weights = np.ones(len(omega)) if separable else None
@@ -105,7 +105,10 @@ def maximize_moments(
             matrix = design.matrix(coefficients)
             matrix[:, 0] -= centre
             omega = np.where(design.pattern, moments.spread(matrix), 0.0)
-            omega = repaired_covariance(_equal(omega, design), floors[0], floors[2])
+            omega = _equal(omega, design)
+            if design.priors is not None:
+                omega = design.priors.pooled(omega, design.tied)
+            omega = repaired_covariance(omega, floors[0], floors[2])
             held = list(design.held_variances)
             omega[held, held] = params.omega[held, held]
     sigma = params.sigma.copy()
@@ -122,7 +125,7 @@ def maximize_moments(
             variance = max(variance, least * sigma[closed_error] ** 2)
     if closed_error is not None:
         sigma[closed_error] = np.sqrt(variance)
-    numeric = _newton(moments, params.numeric, units)
+    numeric = _newton(moments, params.numeric, units, design.priors)
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
             numeric[e] = max(numeric[e], np.log(floors[1][entry.parameter]))
@@ -154,12 +157,16 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
     target = moments.cross + moments.covariates[:, :1] * centre
     if moments.covariates.shape[0] == 1 and weights is not None and free.all():
         return (target[0] / moments.covariates[0, 0])[positions]
-    # A diagonal covariance drops out of the normal equations.
+    # A diagonal covariance drops out of the normal equations, without priors.
     precision = np.linalg.inv(omega) if weights is None else np.diag(weights)
     normal = precision[positions[:, None], positions]
     normal = normal * moments.covariates[columns[:, None], columns]
     right = (precision @ target.T)[positions, columns]
     right = right[free] - normal[free][:, ~free] @ coefficients[~free]
+    if design.priors is not None:
+        own = design.priors.precisions / design.priors.n_subjects
+        normal = normal + np.diag(own)
+        right = right + (own * design.priors.means)[free]
     solved = coefficients.copy()
     # Covariates that are constant or collinear leave a coefficient open.
     solved[free] = solve_scaled(normal[free][:, free], right)
@@ -191,15 +198,18 @@ def solve_scaled(matrix, right):
     return np.linalg.lstsq(scaled, right / shaped, rcond=1e-12)[0] / shaped
 
 
-def _newton(moments, value, units):
+def _newton(moments, value, units, priors):
     """Return the maximum of the averaged quadratic surrogate, not too far away."""
     if len(value) == 0:
         return value
-    curvature = moments.curvature
+    curvature, slope = moments.curvature, moments.linear - moments.curvature @ value
+    if priors is not None:
+        own = priors.numeric_precisions / priors.n_subjects
+        curvature = curvature + np.diag(own)
+        slope = slope - own * (value - priors.numeric_means)
     scale = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
     scaled = curvature / scale[:, None] / scale + 1e-8 * np.eye(len(value))
-    slope = (moments.linear - curvature @ value) / scale
-    step = np.linalg.lstsq(scaled, slope, rcond=1e-10)[0] / scale
+    step = np.linalg.lstsq(scaled, slope / scale, rcond=1e-10)[0] / scale
     bound = LONGEST_STEP * np.maximum(units, np.abs(value))
     step = np.where(np.isfinite(step), step, 0.0)
     return value + step / max(1.0, float(np.max(np.abs(step) / bound)))

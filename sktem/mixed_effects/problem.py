@@ -228,6 +228,9 @@ def _occasions(layout, X, subjects):
 def _new_model(estimator, structure, layout, all_rows):
     """Return the model with its start, and an optimum that was passed over."""
     rows = all_rows.few(MOST_START_ROWS)
+    if (priors := layout.design.priors) is not None:
+        priors = priors._replace(n_subjects=len(all_rows))
+        layout = layout._replace(design=layout.design._replace(priors=priors))
     start = starting_params(estimator, layout, rows, structure)
     if layout.design.n_latents + len(layout.design.numeric) == 0:
         raise ValueError("all parameters are fixed: there is nothing to estimate")

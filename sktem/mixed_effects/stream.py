@@ -27,6 +27,11 @@ class SubjectStream(StreamRunner):
     def __init__(self, problem: Problem):
         super().__init__()
         self.problem = problem
+        if problem.layout.design.priors is not None:
+            raise ValueError(
+                "fixed has priors, which need fit: a stream of subjects does not know "
+                "how many there will be"
+            )
         problem.model.set_params(annealing=NO_ANNEALING)
 
     def on(self, problem: Problem) -> SubjectStream:

@@ -12,6 +12,7 @@ from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
 )
+from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
 from sktem.sequences.rows import each_block
@@ -52,7 +53,8 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
     of the observations and latents of subject i, and moments given its observations
     (Louis 1982, equation (3.1)). Parameters of the Gaussian distribution of the
     latents, and a residual error with one parameter, have both in closed form; other
-    parameters of the observations take central differences at the draws.
+    parameters of the observations take central differences at the draws. Priors of
+    population parameters are part of the complete data.
 
     References
     ----------
@@ -70,7 +72,11 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
 
     parts = each_block(X, partial(_of_block, model, params), of_subjects)
     sums = (reduce(np.add, terms) for terms in zip(*parts, strict=True))
-    return LouisInformation(*sums)
+    found = LouisInformation(*sums)
+    _, slope, curvature = log_prior(ParameterVector(model), params)
+    return found._replace(
+        complete=found.complete + np.diag(curvature), slope=found.slope + slope
+    )
 
 
 def _of_block(model, params, X, draws, weights) -> LouisInformation:

@@ -19,6 +19,7 @@ from sktem.mixed_effects.inference.observed_information import (
     numerical_hessian,
     observed_information,
 )
+from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.transforms import TRANSFORMS
 
 __all__ = ["at_bounds", "information_of", "standard_errors"]
@@ -72,6 +73,7 @@ def information_of(fitted, method, n_draws) -> FoundInformation:
     if method == "louis" and not held[vector.omega].any():
         basis = uncorrelated(vector, params)
     relative, promise = np.zeros(len(vector)), 0.0
+    of_priors = np.diag(log_prior(vector, params)[2])
     if method == "linearized":
         information = -numerical_hessian(
             lambda v: linearized(fitted, vector.params(v, params)).sum(),
@@ -79,9 +81,10 @@ def information_of(fitted, method, n_draws) -> FoundInformation:
             np.where(vector.positive, 1e-3, 1e-2)
             * vector.units(params, rows.covariates),
         )
+        information += of_priors
     elif method == "importance":
         draws = _draws(fitted, n_draws)
-        information = observed_information(model, rows, params, draws)
+        information = observed_information(model, rows, params, draws) + of_priors
     else:
         found, relative = _louis(fitted, n_draws, held, basis)
         information = found.observed

@@ -108,7 +108,7 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
     Raises
     ------
     ValueError
-        If the data differ, or the second model is not larger.
+        If the data differ, the second model is not larger, or one has priors.
 
     References
     ----------
@@ -133,6 +133,10 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
     True
     """
     _check_same_data((smaller, larger))
+    if any(one.fitted_.model.design.priors is not None for one in (smaller, larger)):
+        raise ValueError(
+            "likelihood ratios compare maxima of the likelihood, and a fit has priors"
+        )
     names = [set(one.fitted_.vector.names) for one in (smaller, larger)]
     degrees = len(names[1]) - len(names[0])
     if degrees <= 0:

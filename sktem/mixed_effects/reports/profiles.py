@@ -47,6 +47,8 @@ class LikelihoodProfile(NamedTuple):
 def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     """Return the profile of the likelihood along a parameter, and its interval.
 
+    With priors of parameters it is that of the posterior.
+
     Parameters
     ----------
     estimator : NonlinearMixedEffectsRegressor

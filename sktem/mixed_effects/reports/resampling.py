@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from sktem.e_step.random import seed_sequence
 from sktem.mixed_effects.ascent import Resolution, ascend
 from sktem.mixed_effects.checks.rows import check_mixed_effects
+from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.summary import estimates_by_name
 from sktem.progress import counted
 
@@ -101,7 +102,7 @@ def sampling_importance_resampling(
 
     Draws of the Gaussian distribution that the standard errors stand for are kept with
     probabilities in proportion to their likelihood over their density, without
-    replacement.
+    replacement. With priors of parameters they are draws of the posterior.
 
     Parameters
     ----------
@@ -173,6 +174,7 @@ def sampling_importance_resampling(
         found.append(there)
         if np.linalg.eigvalsh(there.params.omega)[0] > 0:
             value = there.log_likelihood("auto", 300, "auto")[0]
+            value += log_prior(vector, there.params)[0]
             log_weights[k] = value + 0.5 * white[k] @ white[k]
     # Gumbel's keys draw without replacement, in proportion to the weights.
     keys = log_weights + rng.gumbel(size=n_draws)
