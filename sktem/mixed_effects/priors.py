@@ -77,25 +77,29 @@ def priors_of(given, coefficients, design, n_residual) -> Priors | None:
     if not given:
         return None
     linear = [one for one in coefficients if one.is_linear(design.random)]
-    others = [
+    free = [
         one for one in coefficients if not (one.is_linear(design.random) or one.fixed)
     ]
-    names = [one.label for one in linear], [one.label for one in others]
-    parts = []
-    for labels, extra in zip(names, (0, n_residual), strict=True):
-        pairs = [given.get(label, (0.0, np.inf)) for label in labels]
-        pairs = [
-            (_gaussian(design, label, value), deviation)
-            if label in given and label in design.names
-            else (value, deviation)
-            for label, (value, deviation) in zip(labels, pairs, strict=True)
-        ]
-        values = np.array(pairs + [(0.0, np.inf)] * extra, dtype=float).reshape(-1, 2)
-        parts += [values[:, 0], values[:, 1] ** -2.0]
+    labels = [one.label for one in linear]
+    numeric = [one.label for one in free]
+    _check_variances(given, design, {*labels, *numeric})
     pairs = [given.get(name, (1.0, 0.0)) for name in design.variance_names]
     values = np.array(pairs, dtype=float).reshape(-1, 2)
-    _check_variances(given, design, {*names[0], *names[1]})
-    return Priors(*parts, values[:, 0], values[:, 1])
+    means, precisions = _normal(given, labels, design)
+    own = _normal(given, numeric + [""] * n_residual, design)
+    return Priors(means, precisions, *own, values[:, 0], values[:, 1])
+
+
+def _normal(given, labels, design):
+    """Return means and precisions by label."""
+    means, precisions = np.zeros((2, len(labels)))
+    for j, label in enumerate(labels):
+        if label in given:
+            value, deviation = given[label]
+            if label in design.names:
+                value = _gaussian(design, label, value)
+            means[j], precisions[j] = value, deviation**-2.0
+    return means, precisions
 
 
 def _gaussian(design, name, value):
