@@ -83,11 +83,11 @@ def priors_of(given, coefficients, design, n_residual) -> Priors | None:
     labels = [one.label for one in linear]
     numeric = [one.label for one in free]
     _check_variances(given, design, {*labels, *numeric})
+    means, precisions = _normal(given, labels, design)
     pairs = [given.get(name, (1.0, 0.0)) for name in design.variance_names]
     values = np.array(pairs, dtype=float).reshape(-1, 2)
-    means, precisions = _normal(given, labels, design)
-    own = _normal(given, numeric + [""] * n_residual, design)
-    return Priors(means, precisions, *own, values[:, 0], values[:, 1])
+    own, certain = _normal(given, numeric + [""] * n_residual, design)
+    return Priors(means, precisions, own, certain, values[:, 0], values[:, 1])
 
 
 def _normal(given, labels, design):
