@@ -158,7 +158,7 @@ def _warn_of_likelihood(settings, state, best, chance):
             FitWarning,
             stacklevel=users_frame(),
         )
-    elif not state.converged and state.epoch - state.begin >= settings.n_epochs:
+    elif not state.converged and rounds.epochs_of(state) >= settings.n_epochs:
         last = "round" if settings.adaptive else "half of the epochs"
         advice = "Increase max_iter, or tol to accept it."
         if chance is not None:

@@ -14,7 +14,7 @@ from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.solvers import as_solver
-from sktem.boltzmann.learning.state import ContrastiveState
+from sktem.boltzmann.learning.state import ContrastiveState, RowChains
 from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
@@ -24,11 +24,6 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["BoltzmannStream"]
 
-#: Arrays of a state on the device of the data.
-ARRAYS = (
-    "params", "average", "chains", "posterior_chains", "mean", "centre", "velocity",
-    "first", "second",
-)  # fmt: skip
 #: Updates of a stream after which its adapted steps are half as long as at first; they
 #: fall as one over the number of updates, down to a hundredth.
 FALL = 250
@@ -61,18 +56,9 @@ class BoltzmannStream(StreamRunner):
         stream.model, stream.units = settings.model, units
         stream.n_learned, stream.weight_decay = mass, settings.weight_decay
         stream.repeats = copy.deepcopy(state.generators.indices)
-        arrays = arrays_of(state.params)
-
-        def copied(values):
-            return None if values is None else arrays.copy(values)
-
-        arrays_by_name = {name: copied(getattr(state, name)) for name in ARRAYS}
         stream.state = replace(
-            state,
-            **arrays_by_name,
-            fraction=1.0,
-            progress=1.0,
-            rounds=state.rounds.forgotten(),
+            state.mapped(arrays_of(state.params).copy),
+            rounds=state.rounds.forgotten(state),
             replicas=copy.deepcopy(state.replicas),
             history=History(),
         )
@@ -88,10 +74,8 @@ class BoltzmannStream(StreamRunner):
         if self.model is not None:
             moved.model = self.model.__sklearn_array_api_convert__(converter)
         if self.state is not None:
-            values = {name: getattr(self.state, name) for name in ARRAYS}
-            found = {k: converter(v) for k, v in values.items() if v is not None}
             # Replicas begin anew.
-            moved.state = replace(self.state, **found, replicas=None)
+            moved.state = replace(self.state.mapped(converter), replicas=None)
         return moved
 
     def update(self, estimator, X, sample_weight, task):
@@ -144,7 +128,7 @@ class BoltzmannStream(StreamRunner):
                 now = replace(settings, weight_decay=self.weight_decay)
                 if settings.adaptive and not self.after_whole_fit:
                     n_updates = self.state.n_updates
-                    self.state.fraction = n_updates / (n_updates + FALL)
+                    self.state.rounds.fraction = n_updates / (n_updates + FALL)
                 update(now, self.state, Batches(batch))
                 on_step()
         self.events.update(self.state.history.events)
@@ -170,24 +154,22 @@ class BoltzmannStream(StreamRunner):
 
     def goes_on(self, params, history, shape, averaging):
         """Return the state that a fit continues."""
-        state = self.state
         arrays = arrays_of(params)
-        values = {name: getattr(state, name) for name in ARRAYS}
-        found = {k: arrays.copy(v) for k, v in values.items() if v is not None}
-        average, n_averaged = state.average, state.n_averaged
+        state = self.state.mapped(arrays.copy)
+        average = state.steps.average
         if not (averaging and average is not None and arrays.xp.all(average == params)):
-            found["params"], found["average"], n_averaged = params, None, 0
-        rows = state.posterior_chains
-        same = rows is not None and tuple(rows.shape[:2]) == shape
-        started = state.started.copy() if same else None
-        if not same:
-            found["posterior_chains"] = None
+            state.params, state.steps.average, state.steps.n_averaged = params, None, 0
+        chains, state.row_chains = state.row_chains, RowChains()
+        if chains.packed is not None and tuple(chains.packed.shape[:2]) == shape:
+            state.row_chains = RowChains(chains.packed, chains.started.copy())
         return replace(
-            state, **found, started=started, history=history, begin=state.epoch,
-            replicas=copy.deepcopy(state.replicas), n_averaged=n_averaged,
-            begin_updates=state.n_updates, rounds=state.rounds.forgotten(),
-            stopped=False, interrupted=None,
-        )  # fmt: skip
+            state,
+            history=history,
+            rounds=state.rounds.forgotten(state),
+            replicas=copy.deepcopy(state.replicas),
+            stopped=False,
+            interrupted=None,
+        )
 
     def published(self, estimator):
         """Return the fitted attributes; before a batch is full, those of a start."""

@@ -71,19 +71,20 @@ class ContrastiveEpochs:
     def epoch(self) -> bool:
         """Update on each batch once; False if no epoch is left."""
         settings, state = self.settings, self.state
-        if state.epoch >= state.begin + settings.n_epochs:
+        epoch = self.rounds.epochs_of(state)
+        if epoch >= settings.n_epochs:
             return False
         if self.climbs:
             self._climb()
             return True
-        begin, end = self.rounds.of_epoch(state.epoch - state.begin)
-        done, span = state.epoch - state.begin - begin, end - begin
-        state.fraction = done / max(span - 1, 1)
-        state.progress = (done + 1) / span
+        begin, end = self.rounds.of_epoch(epoch)
+        done, span = epoch - begin, end - begin
+        self.rounds.fraction = done / max(span - 1, 1)
+        self.rounds.progress = (done + 1) / span
         n_updates = len(self.edges) - 1
         for batch_number, rows in enumerate(self._batches()):
             if settings.adaptive:
-                state.fraction = (done + batch_number / n_updates) / span
+                self.rounds.fraction = (done + batch_number / n_updates) / span
             update(settings, state, self.batches, rows)
         state.epoch += 1
         state.cpu_time = time.process_time() - self.begun
@@ -113,7 +114,7 @@ class ContrastiveEpochs:
         state, ascent = self.state, self.watch.ascent
         state.move_to(ascent.climb(state.params))
         gradient = ascent.evaluate(state.params)[1]
-        state.gap = float(gradient @ gradient)
+        state.steps.gap = float(gradient @ gradient)
         state.epoch += 1
         state.n_updates += 1
         state.cpu_time = time.process_time() - self.begun
@@ -147,13 +148,13 @@ class ContrastiveEpochs:
 
     def go_back(self) -> None:
         """Return to the parameters of the last finished epoch."""
-        self.state.params, self.state.average = self.state.finished
+        self.state.params, self.state.steps.average = self.finished
 
     def _finish_epoch(self):
         """Keep the parameters and their average."""
-        state = self.state
-        average = None if state.average is None else self.copy(state.average)
-        state.finished = self.copy(state.params), average
+        average = self.state.steps.average
+        average = None if average is None else self.copy(average)
+        self.finished = self.copy(self.state.params), average
 
 
 def update(settings, state, batches, rows=None) -> None:
@@ -164,7 +165,7 @@ def update(settings, state, batches, rows=None) -> None:
     if settings.centering:
         _move_centre(model, state, positive.values)
     if settings.solver.averages and state.mean is not None:
-        a = settings.step_size_e(state.n_updates, state.fraction)
+        a = settings.step_size_e(state.n_updates, state.rounds.fraction)
         state.mean += a * (positive.values - state.mean)
     else:
         state.mean = positive.values
@@ -210,11 +211,11 @@ def _record(settings, state, climbs):
     state.history.append(
         passes=float(state.epoch),
         n_iterations=state.n_updates,
-        gradient_norm=state.gap**0.5,
+        gradient_norm=state.steps.gap**0.5,
         cpu_time=state.cpu_time,
     )
     if not climbs:
-        step_size = settings.step_size_m(state.n_updates, state.fraction)
+        step_size = settings.step_size_m(state.n_updates, state.rounds.fraction)
         state.history.append(step_size=step_size)
     measured = state.history.objective
     if state.rounds.measures or measured:

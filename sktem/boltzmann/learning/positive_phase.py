@@ -64,13 +64,13 @@ class Batches:
 
     def start(self, state) -> None:
         """Prepare to remember chains of the rows."""
-        if state.started is None:
-            state.started = np.zeros(self.X.shape[0], bool)
+        if state.row_chains.started is None:
+            state.row_chains.started = np.zeros(self.X.shape[0], bool)
 
     def expect(self, settings, state, rows=None) -> Positive:
         """Return expectations of some rows; of all rows, without memory, for None."""
         remembers = settings.posterior.keeps_chains and rows is not None
-        continues = remembers and bool(state.started[rows].all())
+        continues = remembers and bool(state.row_chains.started[rows].all())
         n_rows = self.X.shape[0] if rows is None else len(rows)
         rng = state.generators.sampling
         if n_rows <= ROWS_PER_PART or not arrays_of(state.params).is_numpy:
@@ -98,15 +98,21 @@ class Batches:
             read = self.rows.take if self.buffer is None else self.buffer.taken
             batch = read(rows)
         found = expected(
-            settings, state.params, state.progress, batch, packed, self.missing, rng
+            settings,
+            state.params,
+            state.rounds.progress,
+            batch,
+            packed,
+            self.missing,
+            rng,
         )
         if remembers and found.packed is not None:
-            arrays = arrays_of(found.packed)
-            if state.posterior_chains is None:
-                shape = (len(state.started), *found.packed.shape[1:])
-                state.posterior_chains = arrays.full(shape, 0, arrays.xp.uint8)
-            arrays.put(state.posterior_chains, rows, found.packed)
-            state.started[rows] = True
+            arrays, chains = arrays_of(found.packed), state.row_chains
+            if chains.packed is None:
+                shape = (len(chains.started), *found.packed.shape[1:])
+                chains.packed = arrays.full(shape, 0, arrays.xp.uint8)
+            arrays.put(chains.packed, rows, found.packed)
+            chains.started[rows] = True
         return found
 
 
@@ -125,7 +131,8 @@ def parts_of(rows, rng):
 
 def _taken_chains(state, rows):
     """Return the bits of the chains of some rows."""
-    return arrays_of(state.posterior_chains).take(state.posterior_chains, rows)
+    packed = state.row_chains.packed
+    return arrays_of(packed).take(packed, rows)
 
 
 def expected(settings, params, progress, batch, packed, missing, rng) -> Positive:

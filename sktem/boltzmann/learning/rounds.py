@@ -139,8 +139,14 @@ class Rounds:
         Visible units.
     n_left_out : int
         Rows on which the log-likelihood is measured, and which are not learned from.
+    epochs_before, updates_before : int
+        Epochs and updates before this fit, of those that it continues.
     ends : list of int
         Epochs of this fit at which its rounds end.
+    fraction : float
+        How far the steps are on the way from their first value to their last.
+    progress : float
+        How much of the round is over, counting the update to come.
     measures : list of Measure
         Log-likelihoods at the start of this fit and at the ends of its rounds.
     best : tuple or None
@@ -167,7 +173,11 @@ class Rounds:
     tol: float = 0.0
     n_visible: int = 1
     n_left_out: int = 0
+    epochs_before: int = 0
+    updates_before: int = 0
     ends: list[int] = field(default_factory=list)
+    fraction: float = 0.0
+    progress: float = 1.0
     measures: list[Measure] = field(default_factory=list)
     best: Any = None
     shortened: float = 1.0
@@ -190,12 +200,17 @@ class Rounds:
             self.dependence = watch.dependence
             self.n_left_out = 0 if watch.left_out is None else len(watch.left_out)
 
-    def forgotten(self) -> Rounds:
+    def forgotten(self, state) -> Rounds:
         """Return what a fit or a stream that continues this one begins with."""
         return Rounds(
             self.policy, seed=self.seed, shortened=self.shortened,
             n_replicas=self.n_replicas, correlation=self.correlation,
+            epochs_before=state.epoch, updates_before=state.n_updates, fraction=1.0,
         )  # fmt: skip
+
+    def epochs_of(self, state) -> int:
+        """Return the epochs of this fit."""
+        return state.epoch - self.epochs_before
 
     def of_epoch(self, epoch) -> tuple[int, int]:
         """Return the first epoch of the round of an epoch, and that after its last."""
@@ -267,7 +282,7 @@ class Rounds:
     def measure(self, state, watch, value=None) -> None:
         """Measure the log-likelihood, or take it, and keep the best parameters."""
         error, by_row = 0.0, None
-        n_updates = state.n_updates - state.begin_updates
+        n_updates = state.n_updates - self.updates_before
         if value is None:
             since = self.measures[-1].n_updates if self.measures else 0
             value, error = watch.measure(
@@ -282,7 +297,7 @@ class Rounds:
 
     def close_epoch(self, settings, state, watch) -> None:
         """Measure where a round ends, and decide whether there is another one."""
-        epoch = state.epoch - state.begin
+        epoch = self.epochs_of(state)
         at_end = epoch in self.ends
         # With given steps the middle of the run is a measure of what its length is
         # worth.
@@ -379,7 +394,7 @@ class Rounds:
 
     def _begin_again(self, settings, state, watch):
         """Lay out the epochs that are left, for a start that has lost likelihood."""
-        epoch = state.epoch - state.begin
+        epoch = self.epochs_of(state)
         n_updates = self.measures[-1].n_updates / epoch
         ends = round_ends(
             settings.n_epochs - epoch, n_updates, True, False, self.policy

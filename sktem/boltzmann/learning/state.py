@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from sktem.boltzmann.machines.model import BoltzmannModel
 from sktem.e_step.random import Generators
 from sktem.history import History
 
-__all__ = ["ContrastiveSettings", "ContrastiveState"]
+__all__ = ["ContrastiveSettings", "ContrastiveState", "RowChains"]
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,54 @@ class ContrastiveSettings:
 
 
 @dataclass
+class StepMemory:
+    """What the steps of the parameters remember.
+
+    Attributes
+    ----------
+    average : array or None
+        Average of the parameters, with more weight on the later ones.
+    n_averaged : int
+        Updates in it.
+    velocity : array or None
+        Momentum of the parameters, with given steps.
+    first, second : array or None
+        Averages of the gradient and of its square, with adapted steps.
+    n_moments : int
+        Updates in these averages.
+    gap : float
+        Squared norm of the last difference of the statistics.
+    reach : float
+        No parameter is larger in absolute value.
+    """
+
+    average: Any = None
+    n_averaged: int = 0
+    velocity: Any = None
+    first: Any = None
+    second: Any = None
+    n_moments: int = 0
+    gap: float = float("nan")
+    reach: float = float("inf")
+
+
+@dataclass
+class RowChains:
+    """Posterior chains of the rows.
+
+    Attributes
+    ----------
+    packed : array of uint8 or None
+        Bits of the chains of each row, (n_rows, n_chains_e, n_bytes).
+    started : ndarray of bool or None
+        Which rows have chains.
+    """
+
+    packed: Any = None
+    started: np.ndarray | None = None
+
+
+@dataclass
 class ContrastiveState:
     """State of a run; it can be pickled between epochs.
 
@@ -88,46 +136,24 @@ class ContrastiveState:
         Chains of the model.
     replicas : Replicas or None
         Warmer replicas of the chains of the model.
-    posterior_chains : ndarray of uint8 or None
-        Bits of the chains of each row, (n_rows, n_chains_e, n_bytes).
-    started : ndarray of bool or None
-        Which rows have chains.
+    row_chains : RowChains
+        Posterior chains of the rows.
     mean : ndarray or None
         Averaged posterior statistics.
     centre : ndarray or None
         Moving averages of the posterior means of the units.
-    average : ndarray or None
-        Average of the parameters, with more weight on the later ones.
-    n_averaged : int
-        Updates in it.
-    velocity : ndarray or None
-        Momentum of the parameters, with given steps.
-    first, second : ndarray or None
-        Averages of the gradient and of its square, with adapted steps.
-    n_moments : int
-        Updates in these averages.
+    steps : StepMemory
+        What the steps of the parameters remember.
     n_updates, epoch : int
         Updates and epochs so far.
-    begin, begin_updates : int
-        Epochs and updates before this fit, of those that it continues.
-    fraction : float
-        How far the steps are on the way from their first value to their last.
-    progress : float
-        How much of the round is over, counting the update to come.
     rounds : Rounds
         The measured log-likelihoods, and what they decide.
-    finished : tuple or None
-        Parameters and their average at the end of the last finished epoch.
     stopped : bool
         Whether a callback stopped the run.
     interrupted : BaseException or None
         What interrupted the run: Ctrl-C, or rows that could no longer be read.
     cpu_time : float
         Process CPU seconds so far.
-    gap : float
-        Squared norm of the last difference of the statistics.
-    reach : float
-        No parameter is larger in absolute value.
     history : History
         The record of the run.
     """
@@ -136,35 +162,22 @@ class ContrastiveState:
     generators: Generators
     chains: np.ndarray | None = None
     replicas: Replicas | None = None
-    posterior_chains: np.ndarray | None = None
-    started: np.ndarray | None = None
+    row_chains: RowChains = field(default_factory=RowChains)
     mean: np.ndarray | None = None
     centre: np.ndarray | None = None
-    average: np.ndarray | None = None
-    n_averaged: int = 0
-    velocity: np.ndarray | None = None
-    first: np.ndarray | None = None
-    second: np.ndarray | None = None
-    n_moments: int = 0
+    steps: StepMemory = field(default_factory=StepMemory)
     n_updates: int = 0
     epoch: int = 0
-    begin: int = 0
-    begin_updates: int = 0
-    fraction: float = 0.0
-    progress: float = 1.0
     rounds: Rounds = field(default_factory=Rounds)
-    finished: tuple | None = None
     stopped: bool = False
     interrupted: BaseException | None = None
     cpu_time: float = 0.0
-    gap: float = float("nan")
-    reach: float = float("inf")
     history: History = field(default_factory=History)
 
     @property
     def estimate(self) -> np.ndarray:
         """The average of the parameters, or these themselves where there is none."""
-        return self.params if self.average is None else self.average
+        return self.params if self.steps.average is None else self.steps.average
 
     @property
     def converged(self) -> bool:
@@ -174,7 +187,25 @@ class ContrastiveState:
     def move_to(self, params, chains=None) -> None:
         """Take other parameters, and chains, for which averages of gradients begin."""
         self.params[...] = params
-        self.first = self.second = None
-        self.reach = float("inf")
+        self.steps.first = self.steps.second = None
+        self.steps.reach = float("inf")
         if chains is not None and self.chains is not None:
             self.chains[...] = chains
+
+    def mapped(self, function) -> ContrastiveState:
+        """Return the state with a function of each array on the device of the data."""
+        return replace(
+            _mapped(self, ("params", "chains", "mean", "centre"), function),
+            steps=_mapped(
+                self.steps, ("average", "velocity", "first", "second"), function
+            ),
+            row_chains=_mapped(self.row_chains, ("packed",), function),
+        )
+
+
+def _mapped(record, names, function):
+    """Return a record with a function of each of some fields, where these are."""
+    values = {name: getattr(record, name) for name in names}
+    return replace(
+        record, **{k: function(v) for k, v in values.items() if v is not None}
+    )

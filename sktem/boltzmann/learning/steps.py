@@ -20,24 +20,24 @@ POWER = 8
 
 def m_step(settings, state, negative) -> None:
     """Move the parameters along the difference of the statistics, (8)."""
-    model, params = settings.model, state.params
+    model, params, memory = settings.model, state.params, state.steps
     arrays = arrays_of(params)
     with np.errstate(over="ignore", invalid="ignore"):
         gradient = arrays.difference(state.mean, negative)
         if settings.weight_decay:
             weights = slice(model.weights_from, None)
             gradient[weights] -= settings.weight_decay * params[weights]
-        state.gap = float(gradient @ gradient)
+        memory.gap = float(gradient @ gradient)
         step = (_adapted if settings.adaptive else _plain)(settings, state, gradient)
         params += step
-        state.reach += float(step @ step) ** 0.5
+        memory.reach += float(step @ step) ** 0.5
     # No parameter can be beyond the sum of the steps, so that few updates need a look.
-    if model.gaussian or not state.reach < LARGEST_PARAMETER:
+    if model.gaussian or not memory.reach < LARGEST_PARAMETER:
         if model.project(params):
             state.history.events["diverged"] += 1
-            if state.velocity is not None:
-                state.velocity[:] = 0.0
-        state.reach = float(arrays.xp.max(arrays.xp.abs(params)))
+            if memory.velocity is not None:
+                memory.velocity[:] = 0.0
+        memory.reach = float(arrays.xp.max(arrays.xp.abs(params)))
 
 
 def _plain(settings, state, step):
@@ -47,17 +47,18 @@ def _plain(settings, state, step):
     step *= _plain_rate(settings, state)
     if not settings.momentum:
         return step
-    state.velocity *= settings.momentum
-    state.velocity += step
-    return state.velocity
+    memory = state.steps
+    memory.velocity *= settings.momentum
+    memory.velocity += step
+    return memory.velocity
 
 
 def _plain_rate(settings, state):
     """Return b_t; count it, and prepare the momentum."""
-    rate = settings.step_size_m(state.n_updates, state.fraction)
+    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
     state.rounds.travelled += rate / (1.0 - settings.momentum)
-    if settings.momentum and state.velocity is None:
-        state.velocity = arrays_of(state.params).xp.zeros_like(state.params)
+    if settings.momentum and state.steps.velocity is None:
+        state.steps.velocity = arrays_of(state.params).xp.zeros_like(state.params)
     return rate
 
 
@@ -67,21 +68,21 @@ def _adapted(settings, state, gradient):
     The averages are of the gradient along the parameters of the centred units, so that
     the step is along the gradient times a positive matrix.
     """
-    model = settings.model
+    model, memory = settings.model, state.steps
     xp = arrays_of(gradient).xp
     if settings.centering:
         model.centre_weights(gradient, state.centre)
     rate, share_squares = _adapted_rates(settings, state)
     past = settings.momentum
-    state.first *= past
-    state.first += (1.0 - past) * gradient
+    memory.first *= past
+    memory.first += (1.0 - past) * gradient
     gradient *= gradient
     gradient *= 1.0 - PAST_SQUARES
-    state.second *= PAST_SQUARES
-    state.second += gradient
-    roots = xp.sqrt(state.second / share_squares)
+    memory.second *= PAST_SQUARES
+    memory.second += gradient
+    roots = xp.sqrt(memory.second / share_squares)
     roots += TYPICAL_ROOT
-    step = state.first / roots
+    step = memory.first / roots
     step *= rate
     if settings.centering:
         model.centre_biases(step, state.centre)
@@ -90,25 +91,28 @@ def _adapted(settings, state, gradient):
 
 def _adapted_rates(settings, state):
     """Return the rate of an adapted step and what averaged squares are too small by."""
-    if state.first is None:
+    memory = state.steps
+    if memory.first is None:
         zeros_like = arrays_of(state.params).xp.zeros_like
-        state.first, state.second = zeros_like(state.params), zeros_like(state.params)
-        state.n_moments = 0
-    state.n_moments += 1
+        memory.first, memory.second = zeros_like(state.params), zeros_like(state.params)
+        memory.n_moments = 0
+    memory.n_moments += 1
     # Averages that began at zero are too small by such a factor.
-    share = 1.0 - settings.momentum**state.n_moments
-    rate = settings.step_size_m(state.n_updates, state.fraction)
-    return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**state.n_moments
+    share = 1.0 - settings.momentum**memory.n_moments
+    rate = settings.step_size_m(state.n_updates, state.rounds.fraction)
+    return rate * (state.rounds.shortened / share), 1.0 - PAST_SQUARES**memory.n_moments
 
 
 def average(settings, state):
     """Average the parameters, the n-th with a weight of about n to the POWER."""
+    memory = state.steps
     if not settings.averaging:
-        state.average, state.n_averaged = None, 0
+        memory.average, memory.n_averaged = None, 0
         return
-    if state.average is None:
-        state.average, state.n_averaged = arrays_of(state.params).copy(state.params), 1
+    if memory.average is None:
+        memory.average = arrays_of(state.params).copy(state.params)
+        memory.n_averaged = 1
         return
-    state.n_averaged += 1
-    share = (POWER + 1) / (state.n_averaged + POWER)
-    state.average += share * (state.params - state.average)
+    memory.n_averaged += 1
+    share = (POWER + 1) / (memory.n_averaged + POWER)
+    memory.average += share * (state.params - memory.average)

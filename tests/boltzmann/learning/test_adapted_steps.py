@@ -38,7 +38,7 @@ def run(model, n_updates, **changes):
         state.mean, state.n_updates = draws(0.3), state.n_updates + 1
         state.centre = rng.random(model.weights_from).astype(np.float32)
         m_step(run_settings, state, draws(0.3))
-        gaps.append(state.gap)
+        gaps.append(state.steps.gap)
     return state, gaps
 
 

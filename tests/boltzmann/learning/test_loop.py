@@ -161,11 +161,11 @@ def test_the_hybrid_begins_with_mean_field_and_ends_with_gibbs():
 def test_what_is_remembered_of_a_row_is_bits():
     state = start()
     run_epochs(settings(n_chains_e=3), X, state)
-    assert state.posterior_chains.dtype == np.uint8
-    assert state.posterior_chains.shape == (30, 3, 1)
+    assert state.row_chains.packed.dtype == np.uint8
+    assert state.row_chains.packed.shape == (30, 3, 1)
     exact = start()
     run_epochs(settings(posterior=ExactPosterior()), X, exact)
-    assert exact.posterior_chains is None
+    assert exact.row_chains.packed is None
 
 
 def test_a_run_in_two_parts():
