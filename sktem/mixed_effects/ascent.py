@@ -239,12 +239,12 @@ class _Coordinates:
         # Entries of the root have the size of a standard deviation.
         spread = np.sqrt(np.diag(params.omega))
         self.root_units = spread[self.lower[0]]
-        self.least = self._least()
+        self.least, self.most = self._least(), self.vector.room(params)[1]
 
     def _least(self):
         """Return the least steps: those of logarithms that lead to the bounds."""
         vector, model = self.vector, self.vector.model
-        least = np.full(len(vector), -np.inf)
+        least = vector.room(self.origin)[0]
         residual = vector.is_residual
         least[residual] = np.log(vector.least_residual / self.values[residual])
         # A random effect that correlates with others keeps a part of its own.
@@ -291,7 +291,7 @@ class _Coordinates:
 
     def params(self, step):
         """Return the parameters after a step, not beyond their bounds."""
-        step = np.maximum(step, self.least)
+        step = np.clip(step, self.least, self.most)
         return self.vector.params(self.natural(step), self.origin)
 
 
@@ -305,6 +305,7 @@ def _newton_step(found, coordinates):
     slope = J.T @ found.slope
     complete, curvature = J.T @ found.complete @ J, J.T @ found.observed @ J - bend
     held = (coordinates.least > -AT_LEAST) & (slope <= 0)
+    held |= (coordinates.most < AT_LEAST) & (slope >= 0)
     slope[held] = curvature[held] = curvature[:, held] = 0.0
     units = _units(complete, held)
     values, vectors = np.linalg.eigh(units.T @ curvature @ units)

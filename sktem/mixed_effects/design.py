@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.mixed_effects.priors import Priors
+from sktem.mixed_effects.transforms import is_box
 
 __all__ = [
     "MixedEffectsDesign",
@@ -96,7 +97,7 @@ class MixedEffectsDesign(NamedTuple):
     ----------
     names : tuple of str
         Names of the parameters of the model function.
-    transforms : tuple of str
+    transforms : tuple of str or tuple
         Their transforms.
     random : ndarray of int of shape (d,)
         Which of them are random.
@@ -127,7 +128,7 @@ class MixedEffectsDesign(NamedTuple):
     """
 
     names: tuple[str, ...]
-    transforms: tuple[str, ...]
+    transforms: tuple
     random: np.ndarray
     pattern: np.ndarray
     positions: np.ndarray
@@ -143,6 +144,15 @@ class MixedEffectsDesign(NamedTuple):
     given_effects: tuple[tuple[str, str, float], ...] = ()
     occasions: Occasions | None = None
     priors: Priors | None = None
+
+    @property
+    def box(self) -> np.ndarray:
+        """Least and largest values of the numeric parameters, two rows."""
+        found = np.full((2, len(self.numeric)), [[-np.inf], [np.inf]])
+        for e, entry in enumerate(self.numeric):
+            if entry.kind == "subject" and is_box(self.transforms[entry.parameter]):
+                found[:, e] = self.transforms[entry.parameter][1:]
+        return found
 
     @property
     def n_latents(self) -> int:

@@ -99,7 +99,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     transforms : str, tuple or dict, default="log-normal"
         "normal", "log-normal", "logit" or "probit": how a Gaussian parameter becomes
         psi; one for all, or by name (the others are "log-normal"). With bounds other
-        than 0 and 1, ``("logit", low, high)`` or ``("probit", low, high)``.
+        than 0 and 1, ``("logit", low, high)`` or ``("probit", low, high)``. ``("box",
+        low, high)`` is the parameter itself, which ends at a bound if the likelihood
+        has no maximum inside; for parameters without random effects and covariates.
     covariates : dict or None, default=None
         Columns of X by the parameter that they shift, linearly on the Gaussian scale.
         They may vary within a subject.
@@ -868,10 +870,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def standard_errors(self, method="louis", *, n_draws="auto", return_error=False):
         """Return standard errors of all parameters, from the observed information.
 
-        With priors, the information is that of the posterior.
-        Variances at their lower bound, and the covariances of random effects with a
-        correlation of one, have none (NaN); those of the other parameters are
-        conditional on these.
+        With priors, the information is that of the posterior. Parameters at their
+        bounds, and the covariances of random effects with a correlation of one, have
+        none (NaN); those of the other parameters are conditional on these.
 
         Parameters
         ----------

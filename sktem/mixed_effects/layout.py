@@ -25,7 +25,7 @@ from sktem.mixed_effects.priors import priors_of, split_fixed
 from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
-from sktem.mixed_effects.transforms import TRANSFORMS, check_transform
+from sktem.mixed_effects.transforms import TRANSFORMS, check_transform, is_box
 from sktem.sequences.labels import column_of
 
 __all__ = [
@@ -270,6 +270,7 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     latents = [("omega2", p) for p in random]
     if occasions is not None:
         latents += [("kappa2", p) for p in occasions.parameters]
+    _check_boxes(parameter_names, transforms, coefficients, {p for _, p in latents})
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
     known = [one.label for one in coefficients] + [*variances, *residual]
@@ -366,6 +367,17 @@ def _check_names(names, coefficients, random):
             f"parameters must not be called {clash}: estimates that belong to other "
             "parameters have these names"
         )
+
+
+def _check_boxes(names, transforms, coefficients, random):
+    """Raise an error where a parameter in a box differs between subjects or rows."""
+    for one in coefficients:
+        p = one.parameter
+        if is_box(transforms[p]) and (p in random or not one.is_intercept):
+            raise ValueError(
+                f'transforms: {names[p]!r} is in a "box", which is for parameters '
+                'without random effects and covariates: take ("logit", low, high)'
+            )
 
 
 def is_constant(values, groups):

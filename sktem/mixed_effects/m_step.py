@@ -125,7 +125,7 @@ def maximize_moments(
             variance = max(variance, least * sigma[closed_error] ** 2)
     if closed_error is not None:
         sigma[closed_error] = np.sqrt(variance)
-    numeric = _newton(moments, params.numeric, units, design.priors)
+    numeric = _newton(moments, params.numeric, units, design)
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":
             numeric[e] = max(numeric[e], np.log(floors[1][entry.parameter]))
@@ -198,18 +198,25 @@ def solve_scaled(matrix, right):
     return np.linalg.lstsq(scaled, right / shaped, rcond=1e-12)[0] / shaped
 
 
-def _newton(moments, value, units, priors):
-    """Return the maximum of the averaged quadratic surrogate, not too far away."""
+def _newton(moments, value, units, design):
+    """Return the maximum of the averaged quadratic surrogate, not too far away.
+
+    What is at a bound of its box, and would leave it, stays there.
+    """
     if len(value) == 0:
         return value
     curvature, slope = moments.curvature, moments.linear - moments.curvature @ value
-    if priors is not None:
+    if (priors := design.priors) is not None:
         own = priors.numeric_precisions / priors.n_subjects
         curvature = curvature + np.diag(own)
         slope = slope - own * (value - priors.numeric_means)
+    low, high = design.box
+    free = ~(((value <= low) & (slope < 0)) | ((value >= high) & (slope > 0)))
+    slope, curvature = slope * free, curvature * free * free[:, None]
     scale = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
     scaled = curvature / scale[:, None] / scale + 1e-8 * np.eye(len(value))
     step = np.linalg.lstsq(scaled, slope / scale, rcond=1e-10)[0] / scale
     bound = LONGEST_STEP * np.maximum(units, np.abs(value))
     step = np.where(np.isfinite(step), step, 0.0)
-    return value + step / max(1.0, float(np.max(np.abs(step) / bound)))
+    step = step / max(1.0, float(np.max(np.abs(step) / bound)))
+    return np.clip(value + step, low, high)

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.mixed_effects.transforms import is_plain
+
 __all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
 
 #: Steps of a descent, trials of a step, and the relative gain that ends it.
@@ -73,7 +75,7 @@ class PooledRegression:
         parameters = [design.random[j] for j in design.positions[self.free]]
         parameters += [entry.parameter for entry in entries]
         kinds = [design.transforms[p] for p in parameters]
-        self.plain = np.array([kind == "normal" for kind in kinds], dtype=bool)
+        self.plain = np.array([is_plain(kind) for kind in kinds], dtype=bool)
         self.is_intercept = np.array(
             [column == 0 for column in design.columns[self.free]]
             + [entry.kind == "subject" and entry.column == 0 for entry in entries],

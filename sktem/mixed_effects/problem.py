@@ -240,7 +240,9 @@ def _new_model(estimator, structure, layout, all_rows):
     annealing = Annealing(annealed, per_step=1.0 if full else batch / len(all_rows))
     model = _model(estimator, structure, layout, rows, start, annealing)
     found = start_from_data(estimator, model, rows)
-    model.set_params(start=found.params, numeric_units=found.units, wide=found.wide)
+    numeric = np.clip(found.params.numeric, *layout.design.box)
+    start = found.params._replace(numeric=numeric)
+    model.set_params(start=start, numeric_units=found.units, wide=found.wide)
     return model, found.passed_over
 
 

@@ -316,6 +316,7 @@ class MixedEffectsRun:
         open_ |= np.diag(observed) <= share
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
+        open_ &= ~vector.at_box(found.params)
         unknown = np.array(vector.names)[open_].tolist()
         if unknown:
             return (

@@ -16,7 +16,7 @@ from sktem.mixed_effects.pooled import (
 )
 from sktem.mixed_effects.residual_errors import EndpointError, residual_error_of
 from sktem.mixed_effects.structural import StructuralModel
-from sktem.mixed_effects.transforms import TRANSFORMS
+from sktem.mixed_effects.transforms import TRANSFORMS, is_plain
 
 __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
@@ -248,7 +248,7 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
         wide = omega = _bounded(errors, plain)
     kinds = [design.transforms[entry.parameter] for entry in design.numeric
              if entry.kind != "residual"]  # fmt: skip
-    bounded = np.array([kind != "normal" for kind in kinds], dtype=bool)
+    bounded = np.array([not is_plain(kind) for kind in kinds], dtype=bool)
     intercept = problem.is_intercept[len(problem.free) :]
     units = numeric[problem.numeric]
     units = np.where(bounded & intercept, np.minimum(units, 1.0), units)

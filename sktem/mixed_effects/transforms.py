@@ -11,7 +11,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from sktem.choices import check_choice
 
-__all__ = ["TRANSFORMS", "Transform", "check_transform"]
+__all__ = ["TRANSFORMS", "Transform", "check_transform", "is_box", "is_plain"]
 
 
 class Transform(NamedTuple):
@@ -44,6 +44,14 @@ class _Transforms(dict):
     def __missing__(self, key):
         """Return a transform onto an interval, ``(kind, low, high)``."""
         kind, low, high = key
+        if kind == "box":
+            return Transform(
+                None,
+                lambda phi: np.clip(phi, low, high),
+                lambda psi: psi,
+                np.ones_like,
+                (low, high),
+            )
         base, width = self[kind], high - low
         return Transform(
             None,
@@ -52,6 +60,16 @@ class _Transforms(dict):
             lambda phi: width * base.derivative(phi),
             (low, high),
         )
+
+
+def is_box(kind) -> bool:
+    """Return whether a parameter is its own transform, within bounds."""
+    return isinstance(kind, tuple) and kind[0] == "box"
+
+
+def is_plain(kind) -> bool:
+    """Return whether a parameter is its own transform."""
+    return kind == "normal" or is_box(kind)
 
 
 def check_transform(entry) -> None:
@@ -67,12 +85,14 @@ def check_transform(entry) -> None:
         return
     numbers = entry[1:]
     whole = len(entry) == 3 and all(
-        isinstance(value, Real) and np.isfinite(float(value)) for value in numbers
+        isinstance(value, Real) and (np.isfinite(float(value)) or is_box(entry))
+        for value in numbers
     )
-    if not whole or entry[0] not in ("logit", "probit") or not numbers[0] < numbers[1]:
+    known = ("logit", "probit", "box")
+    if not whole or entry[0] not in known or not numbers[0] < numbers[1]:
         raise ValueError(
             "a transform with bounds must be (kind, low, high) with the kind "
-            f'"logit" or "probit", such as ("logit", 0.5, 2.0), got {entry!r}'
+            f'"logit", "probit" or "box", such as ("logit", 0.5, 2.0), got {entry!r}'
         )
 
 

@@ -6,7 +6,10 @@ import numpy as np
 
 from sktem.mixed_effects.design import MixedEffectsParams, effect_name
 
-__all__ = ["ParameterVector"]
+__all__ = ["AT_BOX", "ParameterVector"]
+
+#: Distance from a bound of a box that counts as none, in units of the parameter.
+AT_BOX = 1e-3
 
 
 class ParameterVector:
@@ -34,6 +37,8 @@ class ParameterVector:
         Which of a and b the parameters of the residual error are.
     least_residual : ndarray
         Their least values.
+    box : ndarray of shape (2, k)
+        Bounds of the numeric parameters.
     """
 
     def __init__(self, model):
@@ -62,6 +67,7 @@ class ParameterVector:
             *self.closed,
         ]
         self.least_residual = np.array(model.residual_floors)[self.which_residual]
+        self.box = design.box
         self.is_variance[self.omega] = self.lower[:, 0] == self.lower[:, 1]
 
     def __len__(self):
@@ -79,6 +85,20 @@ class ParameterVector:
         values = params.sigma[self.which_residual]
         found[self.is_residual] = values <= 1.001 * self.least_residual
         return found
+
+    def room(self, params: MixedEffectsParams) -> np.ndarray:
+        """Return the ways of all parameters to their boxes' bounds, in units, two rows.
+
+        Negative ones lead down; infinite ones, of parameters without, go anywhere.
+        """
+        found = np.full((2, len(self)), [[-np.inf], [np.inf]])
+        units = self.units(params)[self.numeric]
+        found[:, self.numeric] = (self.box - self.of(params)[self.numeric]) / units
+        return found
+
+    def at_box(self, params: MixedEffectsParams) -> np.ndarray:
+        """Return which parameters are at the bounds of their boxes."""
+        return (np.abs(self.room(params)) < AT_BOX).any(axis=0)
 
     def passes_through(self, params: MixedEffectsParams) -> bool:
         """Return whether the residual error is at its floor, so that nothing is left.
@@ -133,7 +153,7 @@ class ParameterVector:
     ) -> MixedEffectsParams:
         """Return parameters with the estimated ones taken from a vector."""
         coefficients, omega = others.coefficients.copy(), others.omega.copy()
-        sigma, numeric = others.sigma.copy(), vector[self.numeric].copy()
+        sigma, numeric = others.sigma.copy(), np.clip(vector[self.numeric], *self.box)
         coefficients[self.design.free] = vector[self.coefficients]
         for e in np.flatnonzero(self._numeric_is_residual):
             sigma[self.design.numeric[e].parameter] = numeric[e]

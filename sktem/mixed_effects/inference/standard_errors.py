@@ -129,7 +129,7 @@ def at_bounds(vector, params):
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
         if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < least:
             singular[j] = True
-    held = vector.residual_at_floor(params)
+    held = vector.residual_at_floor(params) | vector.at_box(params)
     held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
     return held
 
