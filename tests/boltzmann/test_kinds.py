@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from sktem.boltzmann.machines.layer_sums import OddEnumeration
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
-from sktem.boltzmann.normalisation.odd_enumeration import OddEnumeration
 from sktem.boltzmann.normalisation.partition import exact_partition
 from sktem.evaluation import (
     annealed_importance_sampling,

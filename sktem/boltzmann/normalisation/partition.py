@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import users_frame
+from sktem.boltzmann.machines.layer_sums import OddEnumeration
 from sktem.boltzmann.normalisation.ais import (
     AISResult,
     annealed_importance_sampling,
@@ -18,7 +19,6 @@ from sktem.boltzmann.normalisation.brackets import (
     reverse_annealed_importance_sampling,
 )
 from sktem.boltzmann.normalisation.elimination import plan_elimination
-from sktem.boltzmann.normalisation.odd_enumeration import OddEnumeration
 from sktem.exceptions import FitWarning
 
 __all__ = ["METHODS", "ExactPartition", "LogPartition", "exact_partition"]
