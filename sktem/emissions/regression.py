@@ -216,6 +216,10 @@ class Regression(Emission):
         params = self.maximize(self.statistics(X, pooled, blank), blank)
         return self.maximize(self.statistics(X, R, params), params)
 
+    def regressors(self, X):
+        """Return the columns of intercept and regressors, 0 for missing values."""
+        return self._split(X)[1]
+
     def _shifted(self, params, back=False):
         """Return coefficients for values about the centre, or those of the values."""
         coefficients = params.coefficients

@@ -43,6 +43,7 @@ from sktem.hidden_markov.given import (
     table_of,
     with_given_values,
 )
+from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.start import best_start
 from sktem.hidden_markov.state_search import (
@@ -805,6 +806,31 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """
         fitted, X = self._asked(X, groups, lengths)
         return criterion(fitted, X, "icl")
+
+    def standard_errors(self, X, *, groups=None, lengths=None, sample_weight=None):
+        """Return standard errors by the observed information, at the optimum of X.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or list of such
+            Rows, those of the fit.
+        groups : array-like of shape (n_samples,), str or int, default=None
+            Labels of the sequences, see :meth:`fit`.
+        lengths : array-like of int or None, default=None
+            Numbers of rows of the sequences.
+        sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
+            Weights, see :meth:`fit`.
+
+        Returns
+        -------
+        StandardErrors
+            ``start``, ``transitions``, and ``emission``, a dict by the names of the
+            fields of ``emission_params_``; NaN of what is fixed or at a bound, such as
+            probabilities of 0. Priors do not count.
+        """
+        fitted, X = self._asked(X, groups, lengths)
+        X, weights = checked_sequence_weights(X, sample_weight)
+        return standard_errors(fitted, X, weights)
 
     def sample(self, n_samples=1, *, lengths=None):
         """Draw rows and their states from the fitted model.

@@ -1,0 +1,176 @@
+"""Standard errors: differences of the likelihood, closed forms, repeated data."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from sktem import HiddenMarkovModel
+from sktem.emissions import Categorical, Gaussian, Mixture, Regression
+from sktem.exceptions import FitWarning
+from sktem.hidden_markov import information
+from tests.hidden_markov.chains import draw_sequences
+
+START, A = np.array([0.6, 0.4]), np.array([[0.85, 0.15], [0.25, 0.75]])
+LENGTHS = np.full(20, 12)
+GAUSSIAN, STATES = draw_sequences(
+    LENGTHS, START, A, [[0.0, 0.0], [2.0, 1.0]], np.random.default_rng(0)
+)
+RNG = np.random.default_rng(1)
+CASES = {
+    "full": ("gaussian", GAUSSIAN, {}),
+    "holes": (Gaussian("tied"), np.where(RNG.random(GAUSSIAN.shape) < 0.2, np.nan,
+              GAUSSIAN), {}),
+    "diag": (Gaussian("diag"), GAUSSIAN, {"tied_transitions": [0, 0]}),
+    "spherical": (Gaussian("spherical"), GAUSSIAN, {"fixed": ("start",)}),
+    "poisson": ("poisson", RNG.poisson(np.array([1.0, 6.0])[STATES])[:, None], {}),
+    "bernoulli": ("bernoulli",
+                  RNG.random((240, 3)) < np.array([0.2, 0.8])[STATES][:, None], {}),
+    "regression": (Regression(exog=[1]), GAUSSIAN * [1.0, 30.0] + [0.0, 20.0], {}),
+    "shared variance": (Regression(order=1, switching_variance=False), GAUSSIAN, {}),
+    "categorical": (Categorical(),
+                    np.where(RNG.random((240, 2)) < 0.6, 2 * STATES[:, None],
+                             RNG.integers(3, size=(240, 2))), {}),
+}  # fmt: skip
+
+
+def fitted(name):
+    emission, X, options = CASES[name]
+    X = np.asarray(X, dtype=float)
+    hmm = HiddenMarkovModel(2, emission=emission, random_state=0, tol=1e-11, **options)
+    return hmm.fit(X, lengths=LENGTHS), X
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:Only one of:sktem.exceptions.FitWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_differences_of_the_likelihood(name):
+    hmm, X = fitted(name)
+    one, rows = hmm._asked(X, None, LENGTHS)
+    model, params = one.model, one.params
+    directions = list(information._of_chain(model.chain, *[params.chain] * 2, 20))
+    both = [params.emission] * 2
+    directions += list(information._of_emission(model.emission, *both, rows.X))
+    assert len(directions) == model.n_parameters(params, rows.shape[1])
+
+    def moved_by(moves):
+        chain = [move for move in moves if move[0].slot is None]
+        emission = [move for move in moves if move[0].slot is not None]
+        return params._replace(
+            chain=information._moved(params.chain, chain),
+            emission=information._moved(params.emission, emission, model.emission),
+        )
+
+    def value(moves):
+        return model.log_likelihood_of_sequences(rows, moved_by(moves)).sum()
+
+    # The score, away from the optimum.
+    away = [(direction, 0.02) for direction in directions]
+    moved = moved_by(away)
+    slopes = information.score(model, rows, moved, directions)
+    h = 1e-4
+    for direction, slope in zip(directions, slopes, strict=True):
+        up, down = (value([*away, (direction, step)]) for step in (h, -h))
+        assert slope == pytest.approx((up - down) / (2 * h), abs=2e-4, rel=1e-5)
+    # The information, by second differences.
+    count, h = len(directions), 2e-3
+    H = np.empty((count, count))
+    for i in range(count):
+        for j in range(i + 1):
+            terms = [
+                s * t * value([(directions[i], s * h), (directions[j], t * h)])
+                for s in (1, -1)
+                for t in (1, -1)
+            ]
+            H[i, j] = H[j, i] = sum(terms) / (4 * h * h)
+    expected = information._errors(params, directions, np.linalg.inv(-H))
+    found = hmm.standard_errors(X, lengths=LENGTHS)
+    for left, right in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-3)
+    for field, values in expected.emission.items():
+        np.testing.assert_allclose(found.emission[field], values, rtol=1e-3)
+        assert values.shape == getattr(hmm.emission_params_, field).shape
+
+
+def test_closed_forms_of_known_states():
+    hmm = HiddenMarkovModel(2, emission=Gaussian("diag", reg_covar=0.0), tol=1e-10)
+    far = GAUSSIAN + 200.0 * STATES[:, None]  # no doubt about states
+    hmm.fit(far, lengths=LENGTHS)
+    found = hmm.standard_errors(far, lengths=LENGTHS)
+    first = hmm.emission_params_.means[:, 0].argmin()
+    order = np.array([first, 1 - first])
+    states = hmm.predict(far, lengths=LENGTHS)
+    inner = np.arange(len(far)) % 12 < 11  # a transition follows
+    for k in order:
+        n, p = (states == k).sum(), hmm.transitions_[k]
+        variances = hmm.emission_params_.covariances[k]
+        errors = found.emission
+        np.testing.assert_allclose(
+            errors["means"][k], np.sqrt(variances / n), rtol=1e-4
+        )
+        expected = variances * np.sqrt(2 / n)
+        np.testing.assert_allclose(errors["covariances"][k], expected, rtol=1e-4)
+        count = ((states == k) & inner).sum()
+        expected = np.sqrt(p[0] * p[1] / count)
+        np.testing.assert_allclose(found.transitions[k], expected, rtol=1e-4)
+    expected = np.sqrt(hmm.start_.prod() / len(LENGTHS))
+    np.testing.assert_allclose(found.start, expected, rtol=1e-4)
+    # Weights mean repetitions.
+    four = hmm.standard_errors(
+        far, lengths=LENGTHS, sample_weight=np.full(len(LENGTHS), 4.0)
+    )
+    np.testing.assert_allclose(four.transitions, 0.5 * found.transitions, rtol=1e-6)
+
+
+def test_least_squares():
+    rng = np.random.default_rng(2)
+    x = np.column_stack([np.ones(200), rng.normal(size=(200, 2)) * [1.0, 50.0]])
+    y = x @ [1.0, 2.0, -0.1] + rng.normal(size=200)
+    emission = Regression(exog=[1, 2], reg_covar=0.0)
+    X = np.column_stack([y, x[:, 1:]])
+    found = HiddenMarkovModel(1, emission=emission).fit(X).standard_errors(X)
+    left = y - x @ np.linalg.lstsq(x, y)[0]
+    expected = np.sqrt((left @ left / 200) * np.diag(np.linalg.inv(x.T @ x)))
+    errors = found.emission
+    np.testing.assert_allclose(errors["coefficients"][0, 0], expected, rtol=1e-5)
+    expected = (left @ left / 200) * np.sqrt(2 / 200)
+    np.testing.assert_allclose(errors["variances"][0, 0], expected, rtol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Only one of:sktem.exceptions.FitWarning")
+def test_errors_are_those_of_repeated_data():
+    rng = np.random.default_rng(5)
+    estimates, errors = [], []
+    values = {"means": [[0.0], [2.5]], "covariances": np.ones((2, 1, 1))}
+    begin = {"start_init": START, "transitions_init": A, "emission_init": values}
+    for _ in range(60):
+        X, _ = draw_sequences([400], START, A, [[0.0], [2.5]], rng)
+        hmm = HiddenMarkovModel(2, random_state=0, tol=1e-7, **begin).fit(X)
+        order = hmm.emission_params_.means.ravel().argsort()
+        found = hmm.standard_errors(X)
+        assert np.isnan(found.start).all()  # one sequence has one start
+        estimates.append([*hmm.emission_params_.means[order, 0],
+                          *np.diagonal(hmm.transitions_)[order]])  # fmt: skip
+        errors.append([*found.emission["means"][order, 0],
+                       *np.diagonal(found.transitions)[order]])  # fmt: skip
+    ratio = np.std(estimates, axis=0, ddof=1) / np.sqrt(np.mean(np.square(errors), 0))
+    # A standard deviation of 60 has a relative error of 9 %.
+    assert (np.abs(ratio - 1.0) < 4 * 0.092).all()
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+def test_what_has_no_errors():
+    hmm, X = fitted("full")
+    fixed = clone(hmm).set_params(
+        transitions_init=hmm.transitions_, fixed=["transitions", "start"]
+    )
+    found = fixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    assert np.isnan(found.transitions).all() and np.isnan(found.start).all()
+    assert np.isfinite(found.emission["means"]).all()
+    lasting = clone(hmm).set_params(durations="poisson", tol=1e-3)
+    with pytest.raises(ValueError, match="needs durations=None"):
+        lasting.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    mixed = clone(hmm).set_params(emission=Mixture(Gaussian("diag"), 2), tol=1e-2)
+    with pytest.raises(ValueError, match="an emission among Bernoulli"):
+        mixed.fit(X, lengths=LENGTHS).standard_errors(X, lengths=LENGTHS)
+    with pytest.warns(FitWarning, match="not positive definite"):
+        hmm.standard_errors(X[:3] * 100)
