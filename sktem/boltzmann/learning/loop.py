@@ -24,16 +24,6 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["run_epochs", "update"]
 
-#: Share of a batch in the moving average of the units' means.
-CENTRE_RATE = 0.01
-#: Rise of the log-likelihood of a row by an ascent that has arrived at the maximum of
-#: a concave one, and the chains' transitions from fair coins to there.
-ARRIVED = 1e-7
-TRANSITIONS = 1000
-#: Transitions of an update where chains of the model have replicas because they need
-#: them: swaps bring them further than more transitions.
-TEMPERED = 2
-
 
 def run_epochs(settings, X, state, on_epoch=None, watch=None, shares=None) -> None:
     """Run until the last epoch, convergence, or until `on_epoch` says to stop.
@@ -123,8 +113,7 @@ class ContrastiveEpochs:
         """Measure where a round ends, and record the epoch."""
         state = self.state
         if self.climbs:
-            self.rounds.measure(state, self.watch)
-            self.rounds.converged = self.rounds.rise <= ARRIVED
+            self.rounds.close_ascent(state, self.watch)
             self._move_chains()
         elif self.watch is not None:
             self.rounds.close_epoch(self.settings, state, self.watch)
@@ -139,8 +128,8 @@ class ContrastiveEpochs:
         model, rng = settings.model, state.generators.sampling
         if state.chains is None:
             state.chains = model.new_chains(settings.n_chains, rng, state.params)
-        seed = draw_seed(rng)
-        moved = model.free_gibbs(state.params, state.chains, TRANSITIONS, seed, False)
+        n_sweeps, seed = self.rounds.policy.to_the_maximum, draw_seed(rng)
+        moved = model.free_gibbs(state.params, state.chains, n_sweeps, seed, False)
         state.chains = moved.chains
 
     def finish(self, on_epoch) -> None:
@@ -163,7 +152,7 @@ def update(settings, state, batches, rows=None) -> None:
     state.n_updates += 1
     positive = batches.expect(settings, state, rows)
     if settings.centering:
-        _move_centre(model, state, positive.values)
+        _move_centre(settings, state, positive.values)
     if settings.solver.averages and state.mean is not None:
         a = settings.step_size_e(state.n_updates, state.rounds.fraction)
         state.mean += a * (positive.values - state.mean)
@@ -176,7 +165,7 @@ def update(settings, state, batches, rows=None) -> None:
         chains = state.chains
     replicas, n_sweeps = _replicas(settings, state, chains), settings.n_gibbs_m
     if replicas is not None and settings.n_replicas is None:
-        n_sweeps = min(n_sweeps, TEMPERED)
+        n_sweeps = min(n_sweeps, state.rounds.policy.tempered)
     negative = free_moments(
         model, state.params, chains, replicas, n_sweeps, rng, settings.rao_blackwell
     )
@@ -186,13 +175,14 @@ def update(settings, state, batches, rows=None) -> None:
     average(settings, state)
 
 
-def _move_centre(model, state, values):
+def _move_centre(settings, state, values):
     """Average the posterior means of the units, over all updates and later the last."""
-    means = values[: model.weights_from]
+    means = values[: settings.model.weights_from]
     if state.centre is None:
         state.centre = arrays_of(means).copy(means)
     else:
-        state.centre += max(1 / state.n_updates, CENTRE_RATE) * (means - state.centre)
+        share = max(1 / state.n_updates, settings.centre_rate)
+        state.centre += share * (means - state.centre)
 
 
 def _replicas(settings, state, chains):

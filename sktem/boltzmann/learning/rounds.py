@@ -42,6 +42,9 @@ class RoundPolicy(NamedTuple):
     further, fewest_at_start : float, int
         Size of the weights of a second start, that of the first being 0.5, and the
         updates by which the first one should have learned something.
+    arrived, to_the_maximum : float, int
+        Rise of the log-likelihood of a row by an ascent that has arrived at the maximum
+        of a concave one, and transitions of the chains from fair coins to there.
     transitions : int
         Transitions of the chains of the model by which their mixing is judged.
     stuck : float
@@ -49,6 +52,9 @@ class RoundPolicy(NamedTuple):
         they do not mix.
     n_replicas, most_replicas : int
         Temperatures that chains which do not mix get, at first and at most.
+    tempered : int
+        Transitions of an update where chains have replicas because they need them:
+        swaps bring them further than more transitions.
     fewest_swaps : float
         Share of swaps between neighbours below which there are too few temperatures.
     left_out, fewest_rows : float, int
@@ -66,10 +72,13 @@ class RoundPolicy(NamedTuple):
     shortest_way: float = 16.0
     further: float = 4.0
     fewest_at_start: int = 900
+    arrived: float = 1e-7
+    to_the_maximum: int = 1000
     transitions: int = 200
     stuck: float = 0.2
     n_replicas: int = 5
     most_replicas: int = 20
+    tempered: int = 2
     fewest_swaps: float = 0.1
     left_out: float = 0.1
     fewest_rows: int = 500
@@ -294,6 +303,11 @@ class Rounds:
             copy = arrays_of(state.params).copy
             chains = None if state.chains is None else copy(state.chains)
             self.best = (value, copy(state.params), chains)
+
+    def close_ascent(self, state, watch) -> None:
+        """Measure after an ascent of a concave likelihood; decide whether to go on."""
+        self.measure(state, watch)
+        self.converged = self.rise <= self.policy.arrived
 
     def close_epoch(self, settings, state, watch) -> None:
         """Measure where a round ends, and decide whether there is another one."""

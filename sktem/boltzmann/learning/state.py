@@ -50,6 +50,8 @@ class ContrastiveSettings:
         Whether the result is an average of the parameters after each update.
     rao_blackwell, binarize : bool
         Conditional means in place of draws; draw the visible values at each visit.
+    centre_rate : float, default=0.01
+        Share of a batch in the moving averages of the means of the units, at least.
     """
 
     model: BoltzmannModel
@@ -72,6 +74,7 @@ class ContrastiveSettings:
     averaging: bool
     rao_blackwell: bool
     binarize: bool
+    centre_rate: float = 0.01
 
 
 @dataclass

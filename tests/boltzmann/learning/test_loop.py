@@ -60,13 +60,12 @@ def start(seed=0):
     "momentum, decay, centering",
     [(0.0, 0.0, False), (0.5, 0.1, False), (0.5, 0.1, True)],
 )
-def test_algorithm_1(momentum, decay, centering, monkeypatch):
+def test_algorithm_1(momentum, decay, centering):
     """E.1 with one chain per row, E.2 and E.3 with a common a_t, M.1 and M.2."""
-    # So that nine updates see both ends of the moving average.
-    monkeypatch.setattr("sktem.boltzmann.learning.loop.CENTRE_RATE", 0.25)
     state = start()
     options = dict(momentum=momentum, weight_decay=decay, centering=centering)
-    run_epochs(settings(**options), X, state)
+    # So that nine updates see both ends of the moving average.
+    run_epochs(settings(**options, centre_rate=0.25), X, state)
 
     theta, generators = start().params, spawn_generators(0)
     rng = generators.sampling
