@@ -404,6 +404,14 @@ def start_from(emission: Emission, X, R, blank):
     return emission.maximize(emission.statistics(X, R, params), params)
 
 
+def plain(values):
+    """Return a C-contiguous array of float64 that can be written to.
+
+    Others have types of their own, for which the loops would be compiled anew.
+    """
+    return np.require(values, np.float64, ["C", "W"])
+
+
 def zero_filled(X):
     """Return rows with 0 for NaN, and where they are observed (None: everywhere)."""
     X = np.asarray(X, dtype=np.float64)
@@ -422,13 +430,12 @@ def column_masses(R, observed, d):
 
 def something_observed(X, R):
     """Return the rows, and their weights, of which anything has been observed."""
-    missing = np.isnan(X)
-    if not missing.any():
+    # Few rows lack their first column, so that the others are seldom looked at.
+    places = np.flatnonzero(np.isnan(X[:, 0])) if X.shape[1] else []
+    empty = places[np.isnan(X[places]).all(axis=1)] if len(places) else places
+    if not len(empty):
         return X, R
-    empty = missing.all(axis=1)
-    if not empty.any():
-        return X, R
-    return X[~empty], R[~empty]
+    return np.delete(X, empty, axis=0), np.delete(R, empty, axis=0)
 
 
 def left_alive(mass):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import NamedTuple
 
 import numpy as np
-from scipy import sparse
 
-from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.emissions.base import Emission, left_alive, plain, start_from
 
 __all__ = ["Categorical", "CategoricalParams"]
 
@@ -93,14 +93,24 @@ class Categorical(Emission):
 
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
-        with np.errstate(divide="ignore"):
-            table = np.log(params.probabilities)
-        table = np.where(np.isfinite(table), table, np.log(LEAST_PROBABILITY))
-        return _indicators(X, params) @ table.reshape(len(table), -1).T
+        K, d, L = params.probabilities.shape
+        X, table = plain(X), np.zeros((K, d, L + 1))
+        p = params.probabilities
+        logs = np.log(np.where(p > 0, p, LEAST_PROBABILITY))
+        table[:, :, :L] = np.where(_known(params), logs, 0.0)
+        out = np.empty((K, len(X)))
+        if not _kernels().log_probabilities(X, _widths(params), table, out):
+            raise _unknown_code(X, params)
+        return out.T
 
     def statistics(self, X, R, params):
         """Return the mass of each category by state and column."""
-        return np.ascontiguousarray((_indicators(X, params).T @ R).T).ravel()
+        K, d, L = params.probabilities.shape
+        X, sums = plain(X), np.zeros((d, L + 1, K))
+        if not _kernels().weighted_counts(X, _widths(params), plain(R), sums):
+            raise _unknown_code(X, params)
+        counts = np.moveaxis(sums[:, :L], 2, 0)
+        return np.where(_known(params), counts, 0.0).ravel()
 
     def maximize(self, s, params):
         """Return the shares of the categories."""
@@ -109,7 +119,7 @@ class Categorical(Emission):
         alive, degenerate = left_alive(mass)
         L = params.n_categories
         prior = self.smoothing * mass.sum(axis=0)
-        known = np.arange(counts.shape[2]) < L[:, None]
+        known = _known(params)
         raised = counts + (prior / L)[:, None] * known
         divisor = np.where(alive, mass + prior, 1.0)
         shares = raised / divisor[:, :, None]
@@ -165,20 +175,29 @@ class Categorical(Emission):
         return emission, own
 
 
-def _indicators(X, params):
-    """Return a sparse matrix (n, d L) with a one for each observed category."""
-    n, d = X.shape
-    L = params.probabilities.shape[2]
-    observed = ~np.isnan(X)
+def _kernels():
+    """Return the compiled loops, imported on first use: numba is slow to import."""
+    return import_module("sktem.emissions.kernels.categories")
+
+
+def _known(params):
+    """Return which codes are categories of the columns, (d, L)."""
+    codes = np.arange(params.probabilities.shape[2])
+    return codes < np.asarray(params.n_categories)[:, None]
+
+
+def _widths(params):
+    """Return the number of codes of each column, with one for what is missing."""
+    return np.asarray(params.n_categories, dtype=np.int64) + 1
+
+
+def _unknown_code(X, params):
+    """Return the error for a value that is no code of its column."""
     with np.errstate(invalid="ignore"):
-        unknown = X >= params.n_categories
-    if unknown.any():
-        row, column = np.argwhere(unknown)[0]
-        raise ValueError(
-            f"column {column} has the code {X[row, column]:g}, and its categories have "
-            f"the codes 0 to {params.n_categories[column] - 1}"
-        )
-    codes = np.where(observed, X, 0).astype(np.int32) + L * np.arange(d, dtype=np.int32)
-    pointers = np.concatenate([[0], observed.sum(axis=1).cumsum()])
-    indices = codes[observed]
-    return sparse.csr_array((np.ones(len(indices)), indices, pointers), (n, d * L))
+        wrong = (X < 0) | (X >= params.n_categories)
+        wrong |= (X != np.floor(X)) & ~np.isnan(X)
+    row, column = np.argwhere(wrong)[0]
+    return ValueError(
+        f"column {column} has the code {X[row, column]:g}, and its categories have "
+        f"the codes 0 to {params.n_categories[column] - 1}"
+    )

@@ -10,6 +10,7 @@ from importlib import import_module
 
 import numpy as np
 
+from sktem.emissions.base import plain
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import grouped
@@ -32,14 +33,6 @@ DENSE = ("full", "tied")
 #: Rows with the same columns that are computed together, at least: of fewer, the
 #: factorisation costs more than what is done with it.
 ROWS_OF_GROUP = 32
-
-
-def plain(values):
-    """Return a C-contiguous array of float64 that can be written to.
-
-    Others have types of their own, for which the loops would be compiled anew.
-    """
-    return np.require(values, np.float64, ["C", "W"])
 
 
 def _as_columns(covariance_type, values, d):
