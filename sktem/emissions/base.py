@@ -17,6 +17,7 @@ __all__ = [
     "check_positive",
     "column_masses",
     "left_alive",
+    "plain",
     "start_from",
     "something_observed",
     "zero_filled",

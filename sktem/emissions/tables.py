@@ -320,6 +320,13 @@ def labels_of(column) -> np.ndarray:
 
 def _codes(column, labels, name):
     """Return the codes of labels, NaN for missing ones."""
+    numbers = isinstance(column, np.ndarray) and column.dtype.kind in "fiu"
+    if numbers and labels.dtype.kind in "fiu" and len(labels):
+        # The labels of an array of numbers are sorted.
+        codes = np.minimum(np.searchsorted(labels, column), len(labels) - 1)
+        missing = _missing(column)
+        if ((labels[codes] == column) | missing).all():
+            return np.where(missing, np.nan, codes)
     code_of = {label: code for code, label in enumerate(labels.tolist())}
     if hasattr(column, "factorize"):
         places, distinct = column.factorize()

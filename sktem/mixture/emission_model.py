@@ -134,14 +134,6 @@ class EmissionMixtureModel(LatentModel):
 
     # The E-step -----------------------------------------------------------------
 
-    def log_joint_density(self, X, params):
-        """Return ``log w_k + log p(x | k)`` of each row and component."""
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(params.weights)
-        return self.emission.log_density(np.asarray(X, np.float64), params.emission) + (
-            log_weights
-        )
-
     def _posterior(self, X, params):
         """Return responsibilities and log-likelihoods of a block."""
         log_densities = self.emission.log_density(

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sktem.emissions import Gaussian, StudentT
-from sktem.emissions.kernels import groups, rows
+from sktem.emissions import Categorical, Gaussian, StudentT
+from sktem.emissions.kernels import categories, groups, rows
 from sktem.emissions.patterns import grouped
 
 
@@ -121,3 +121,41 @@ def test_large_and_small_groups_agree(name, kind):
         np.testing.assert_allclose(found, few, rtol=1e-9, atol=1e-9)
     found = emission.log_density(many, params)[::40]
     np.testing.assert_allclose(found, emission.log_density(X, params), rtol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 100, 3000])
+@pytest.mark.parametrize("counts", [[1], [3, 2, 5], [4] * 12, [2, 1500, 3, 40, 40]])
+def test_log_probabilities_and_weighted_counts(counts, n):
+    rng = np.random.default_rng(0)
+    widths, K, d = np.array(counts) + 1, 3, len(counts)
+    codes = rng.integers(widths, size=(n, d))
+    X = np.where(codes < counts, codes, np.nan)
+    R, table = rng.random((n, K)), rng.normal(size=(K, d, widths.max()))
+    found = np.empty((K, n))
+    assert categories.log_probabilities(X, widths, table, found)
+    expected = table[:, np.arange(d), codes].sum(axis=2)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+    sums = np.empty((d, widths.max(), K))
+    assert categories.weighted_counts(X, widths, R, sums)
+    for j in range(d):
+        for code in range(widths.max()):
+            wanted = R[codes[:, j] == code].sum(axis=0)
+            np.testing.assert_allclose(sums[j, code], wanted, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0.5, 2.0, np.inf, -np.inf, 1e300])
+def test_values_that_are_no_codes_are_found(value):
+    X = np.zeros((300, 3))
+    X[150, 1] = value
+    widths, table = np.array([3, 3, 3]), np.zeros((2, 3, 3))
+    assert not categories.log_probabilities(X, widths, table, np.empty((2, 300)))
+    R, sums = np.ones((300, 2)), np.empty((3, 3, 2))
+    assert not categories.weighted_counts(X, widths, R, sums)
+    emission = Categorical(2)
+    params = emission.start(np.tile([[0.0], [1.0]], (1, 3)), np.ones((2, 2)))
+    for call in (
+        lambda: emission.log_density(X, params),
+        lambda: emission.statistics(X, R, params),
+    ):
+        with pytest.raises(ValueError, match="column 1 has the code"):
+            call()
