@@ -432,8 +432,8 @@ def column_masses(R, observed, d):
 def something_observed(X, R):
     """Return the rows, and their weights, of which anything has been observed."""
     # Few rows lack their first column, so that the others are seldom looked at.
-    places = np.flatnonzero(np.isnan(X[:, 0])) if X.shape[1] else []
-    empty = places[np.isnan(X[places]).all(axis=1)] if len(places) else places
+    places = np.flatnonzero(np.isnan(X[:, :1]))
+    empty = places[np.isnan(X[places]).all(axis=1)]
     if not len(empty):
         return X, R
     return np.delete(X, empty, axis=0), np.delete(R, empty, axis=0)

@@ -14,6 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
+from sktem.emissions.base import plain
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     DENSE,
@@ -22,7 +23,6 @@ from sktem.emissions.elliptical import (
     completed_moments,
     distances,
     observed_block,
-    plain,
 )
 from sktem.emissions.gaussian_moments import split_moments
 from sktem.emissions.kernels.groups import group_expected
