@@ -14,7 +14,7 @@ from sktem.emissions.gaussian import Gaussian
 from sktem.estimators.parameters import Seed
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_mixture import StochasticEMMixture
-from sktem.mixture.scaled import PRIOR_ROWS
+from sktem.mixture.scaled import PRIOR_ROWS, ROUNDING
 from sktem.mixture.stream import FIRST_ROWS
 
 __all__ = ["MixtureImputer"]
@@ -53,8 +53,10 @@ def _with_prior(X, emission, sample_weight):
         return emission, n
     for _, block, columns in gaussian:
         values = rows[:, columns]
-        least = FIT.constant * np.maximum(np.abs(np.nanmean(values, axis=0)), 1.0)
-        block.covariance_prior = np.maximum(np.nanvar(values, axis=0), least**2)
+        size, variances = np.abs(np.nanmean(values, axis=0)), np.nanvar(values, axis=0)
+        least = FIT.constant * np.maximum(size, 1.0)
+        is_constant = np.sqrt(variances) <= ROUNDING * size
+        block.covariance_prior = np.where(is_constant, least**2, variances)
         block.covariance_prior_strength = PRIOR_ROWS.of(values.shape[1]) / n
         block.reg_covar = 0.0
     params = one.set_params(emission=own).fit(X, sample_weight=sample_weight).params_

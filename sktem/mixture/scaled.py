@@ -16,7 +16,7 @@ from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 
-__all__ = ["PRIOR_ROWS", "ScaledMixture", "possible_components"]
+__all__ = ["PRIOR_ROWS", "ROUNDING", "ScaledMixture", "possible_components"]
 
 
 class PooledFit(NamedTuple):
