@@ -17,8 +17,9 @@ from sktem.links import DocumentationLinkMixin
 __all__ = ["Durations", "durations_of", "warn_of_cut"]
 
 FAMILIES = ("negative_binomial", "poisson", "table")
-#: Longest duration that is chosen without being asked for.
-MOST_ROWS = 100
+#: The longest duration, without being asked for: times the mean of geometric durations,
+#: but from LEAST_ROWS to MOST_ROWS.
+TIMES, LEAST_ROWS, MOST_ROWS = 5.0, 50, 500
 #: Bounds of the logarithm of the size and of the log-odds of a negative binomial.
 BOUNDS = ((-5.0, 9.0), (-15.0, 15.0))
 #: A distribution is cut where its last tenth has more than this.
@@ -37,7 +38,9 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         as of states without explicit durations; "table" has a free probability for each
         number of rows, for which many segments are needed.
     longest : int or "auto", default="auto"
-        The longest duration. "auto" is 100 rows, or those of the longest sequence.
+        The longest duration. "auto" is 5 times the longest mean duration of a model
+        without explicit durations, from 50 to 500 rows, and at most the rows of the
+        longest sequence.
     init : array-like of shape (n_states, longest) or None, default=None
         Probabilities to begin with. Those of a table that are 0 stay 0.
 
@@ -68,24 +71,31 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         self.longest = longest
         self.init = init
 
-    def rows(self, X) -> int:
+    def rows(self, X, stays=None) -> int | None:
         """Return the longest duration for some sequences.
 
         Parameters
         ----------
         X : ObservedSequences
             The sequences.
+        stays : ndarray of shape (n_states,) or None, default=None
+            Probabilities of staying, if durations were geometric.
 
         Returns
         -------
-        int
-            Number of rows.
+        int or None
+            Number of rows, None where it depends on ``stays``.
         """
-        if self.longest == "auto":
-            if self.init is not None:
-                return np.shape(self.init)[-1]
-            return int(max(1, min(MOST_ROWS, X.lengths.max(initial=1))))
-        return int(self.longest)
+        if self.longest != "auto":
+            return int(self.longest)
+        if self.init is not None:
+            return np.shape(self.init)[-1]
+        if stays is None:
+            return None
+        left = stays[stays < 1.0]
+        wanted = TIMES / (1.0 - left.max()) if len(left) else LEAST_ROWS
+        wanted = min(max(LEAST_ROWS, int(min(wanted, MOST_ROWS))), MOST_ROWS)
+        return int(max(1, min(wanted, X.lengths.max(initial=1))))
 
     def check(self) -> None:
         """Raise if a setting is out of range."""

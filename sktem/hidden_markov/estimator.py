@@ -339,7 +339,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(given, X, weights)
-        model = self._new_model(X, weights, known=warm)
+        model = self._new_model(X, weights, begun)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         seed = seed_sequence(self.random_state)
         searched = []
@@ -437,15 +437,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
         return replace(settings, stopping="gap")
 
-    def _new_model(self, X, weights=None, known=False) -> SequenceModel:
+    def _new_model(self, X, weights=None, begun=None) -> SequenceModel:
         """Return the model of sequences, without a start.
 
-        Durations are as long as fitted ones if these are known.
+        Durations are as long as those of parameters with which it begins.
         """
         durations = durations_of(self.durations)
         longest = None if durations is None else durations.rows(X)
-        if durations is not None and known:
-            longest = self.durations_.shape[1]
+        if durations is not None and begun is not None:
+            longest = begun.chain.durations.shape[1]
         n_rows = float(X.n_rows if weights is None else weights @ X.lengths)
         mass = float(len(X) if weights is None else weights.sum())
         return SequenceModel(

@@ -48,8 +48,8 @@ class SegmentChain(Chain):
         As of :class:`Chain`.
     durations : Durations or None, default=None
         Distributions of the durations.
-    longest : int, default=1
-        The longest duration D.
+    longest : int or None, default=None
+        The longest duration D; None until a start is known.
     """
 
     recursions: ClassVar[ModuleType] = segments
@@ -63,7 +63,7 @@ class SegmentChain(Chain):
         transitions_prior=1.0,
         prior_share=0.0,
         durations=None,
-        longest=1,
+        longest=None,
     ):
         super().__init__(
             n_states, fixed, tied, start_prior, transitions_prior, prior_share
@@ -91,6 +91,12 @@ class SegmentChain(Chain):
     def n_statistics(self) -> int:
         """Number of statistics."""
         return super().n_statistics + self.n_states * self.longest
+
+    def choose_longest(self, X, params: ChainParams) -> None:
+        """Choose the longest duration by a start, if it is not known."""
+        if self.longest is None:
+            stays = np.diagonal(params.transitions)
+            self.longest = self._durations.rows(X, stays)
 
     def from_plain(self, params: ChainParams) -> SegmentParams:
         """Return parameters with the durations that a chain without them has."""

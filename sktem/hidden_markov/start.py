@@ -129,6 +129,7 @@ def best_start(model, X, given, rng, search=None, complete=False):
         # States are looked for as if durations were geometric, which takes less time.
         settings = {**model.get_params(deep=False), "chain": model.chain.plain}
         found = best_start(type(model)(**settings), X, given, rng, search, complete)
+        model.chain.choose_longest(X, found.params.chain)
         chain = model.chain.from_plain(found.params.chain)
         params = found.params._replace(chain=chain)
         return found._replace(params=given(params))

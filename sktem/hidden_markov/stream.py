@@ -34,8 +34,9 @@ class SequenceStream(StreamRunner):
 
     def __init__(self, estimator, X, weights):
         super().__init__()
-        known = hasattr(estimator, "emission_params_")
-        self.model = estimator._new_model(X, weights, known=known)
+        fitted = hasattr(estimator, "emission_params_")
+        begun = estimator._fitted().params if fitted else None
+        self.model = estimator._new_model(X, weights, begun)
         self.continues = False
         self.carried: np.ndarray | None = None
 

@@ -300,6 +300,19 @@ def test_a_state_that_is_never_left():
     np.testing.assert_array_equal(fit.transitions_, chain["transitions_init"])
 
 
+def test_the_longest_duration_follows_from_the_data():
+    rng = np.random.default_rng(0)
+    sizes = np.tile([100, 160], 8) + rng.integers(-20, 20, size=16)
+    rows = 5.0 * np.repeat(np.arange(16) % 2, sizes) + rng.normal(size=sizes.sum())
+    fit = HiddenMarkovModel(2, durations="poisson", random_state=0, n_init=2)
+    fit.fit(rows[:, None])
+    assert 300 < fit.durations_.shape[1] <= 500
+    np.testing.assert_allclose(np.sort(fit.state_durations().mean), [98, 158], atol=15)
+    assert fit.fit(X, lengths=LENGTHS).durations_.shape[1] < 100
+    fit.set_params(warm_start=True, n_init=1).fit(rows[:200, None])
+    assert fit.durations_.shape[1] < 100
+
+
 def test_durations_that_are_cut_are_told():
     with pytest.warns(FitWarning, match=r"the longest duration, 6 rows"):
         HiddenMarkovModel(
