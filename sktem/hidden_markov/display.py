@@ -187,7 +187,9 @@ class HiddenStatesDisplay:
                 axes.text(*at, f"{p:.2g}", ha="center", va="center", fontsize="small")
         axes.scatter(*places.T, s=700, c=colours[:K], zorder=3)
         for k, place in enumerate(places):
-            stay = f"{self.transitions[k, k]:.2g}"
+            # States with explicit durations do not follow themselves.
+            p = self.transitions[k, k]
+            stay = f"{p:.2g}" if p > 0 else ""
             axes.text(*place, stay, ha="center", va="center", fontsize=8, zorder=4)
             axes.text(*(1.42 * place + (0, 0.4 * (K == 1))), self.names[k], ha="center")
         axes.set(xlim=(-1.8, 1.8), ylim=(-1.8, 1.8), aspect="equal")
