@@ -1,6 +1,7 @@
 """LatentBoltzmannMachine: what it learns, what it says and what it refuses."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 from sktem import ContrastiveSolver, LatentBoltzmannMachine
 from sktem.boltzmann.machines.graph_machine import GraphMachine
+from sktem.boltzmann.normalisation.partition import LogPartition, PartitionPolicy
 from sktem.callbacks import Checkpoint, LogLikelihoodMonitor
 from sktem.evaluation import enumerate_moments, enumerate_states
 from sktem.exceptions import FitWarning
@@ -775,14 +777,16 @@ def test_log_z_belongs_to_the_parameters(kind):
         assert fitted.log_partition_.value == pytest.approx(expected)
 
 
-def test_a_score_that_rests_on_few_runs_warns(monkeypatch):
+def test_a_score_that_rests_on_few_runs_warns():
     """Strong couplings, too many units for an exact sum and few temperatures."""
-    monkeypatch.setattr("sktem.boltzmann.normalisation.partition.TEMPERATURES", (2, 6))
     rng = np.random.default_rng(0)
     data = (rng.random((50, 60)) < 0.5).astype(float)
     fitted = LatentBoltzmannMachine(
         hidden_layer_sizes=60, max_iter=1, tol=None, random_state=0
     ).fit(data)
+    policy = PartitionPolicy(n_temperatures=2, most_temperatures=6)
+    partition = LogPartition(fitted.fitted_.model, policy)
+    fitted.fitted_ = replace(fitted.fitted_, partition=partition)
     fitted.score(data)  # about independent units: no warning
     assert fitted.log_partition_.effective_sample_size > 50
     fitted.params_ = rng.normal(0, 10, fitted.params_.shape).astype(np.float32)

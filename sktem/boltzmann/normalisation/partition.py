@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from sktem.boltzmann.normalisation.ais import (
     annealed_importance_sampling,
 )
 from sktem.boltzmann.normalisation.brackets import (
+    TRUSTED_SHARE,
     PartitionBracket,
     bracket_log_partition,
     reverse_annealed_importance_sampling,
@@ -21,18 +23,16 @@ from sktem.boltzmann.normalisation.brackets import (
 from sktem.boltzmann.normalisation.elimination import plan_elimination
 from sktem.exceptions import FitWarning
 
-__all__ = ["METHODS", "ExactPartition", "LogPartition", "exact_partition"]
+__all__ = [
+    "METHODS",
+    "ExactPartition",
+    "LogPartition",
+    "PartitionPolicy",
+    "exact_partition",
+]
 
 #: Ways to log Z.
 METHODS = ("auto", "exact", "ais", "reverse_ais", "bracket")
-
-#: What an exact log Z may cost without being asked for: about a second.
-OPERATIONS = 3e8
-#: Annealed importance sampling where it is not: runs, temperatures at first and at
-#: most, and the effective sample size, as a share of the runs, below which it warns.
-RUNS = 100
-TEMPERATURES = (1000, 4000)
-TRUSTED_SHARE = 0.25
 
 #: The largest separator whose table is still moderate in memory.
 LARGEST_WIDTH = 22
@@ -231,6 +231,25 @@ def exact_partition(model, n_operations=float("inf")):
     return (OddEnumeration if several else ExactPartition)(model, n_operations)
 
 
+class PartitionPolicy(NamedTuple):
+    """What log Z may cost where no size of its estimate is given.
+
+    Attributes
+    ----------
+    n_operations : float
+        Operations of an exact log Z that is not asked for: about a second.
+    n_runs : int
+        Runs of annealed importance sampling where it is not exact.
+    n_temperatures, most_temperatures : int
+        Their temperatures at first and at most.
+    """
+
+    n_operations: float = 3e8
+    n_runs: int = 100
+    n_temperatures: int = 1000
+    most_temperatures: int = 4000
+
+
 class LogPartition:
     """Log Z of a machine: exact where that is cheap, sampled elsewhere, remembered.
 
@@ -238,13 +257,16 @@ class LogPartition:
     ----------
     model : BoltzmannModel
         The machine.
+    policy : PartitionPolicy or None, default=None
+        What it may cost; None means the defaults.
     """
 
-    def __init__(self, model):
+    def __init__(self, model, policy=None):
         self.model = model
+        self.policy = policy = policy or PartitionPolicy()
         self.plans = {
             "exact": exact_partition(model),
-            "auto": exact_partition(model, OPERATIONS),
+            "auto": exact_partition(model, policy.n_operations),
         }
         self.known: dict = {}
 
@@ -354,16 +376,19 @@ class LogPartition:
 
     def _sampled(self, machine, rng, method, verbose):
         """Return log Z by runs, of "auto" longer ones where the first are in doubt."""
-        shorter, longer = TEMPERATURES
+        n_runs, policy = self.policy.n_runs, self.policy
         if method == "auto":
-            chains = machine.new_chains(RUNS, None, rng())
+            chains = machine.new_chains(n_runs, None, rng())
             found = bracket_log_partition(
-                machine.model, machine.params, chains, rng(), RUNS, shorter,
-                verbose=verbose,
+                machine.model, machine.params, chains, rng(), n_runs,
+                policy.n_temperatures, verbose=verbose,
             )  # fmt: skip
             if not found.doubt:
                 return found
-        return self.estimate(machine, rng(), method, RUNS, longer, "adaptive", verbose)
+        longest = policy.most_temperatures
+        return self.estimate(
+            machine, rng(), method, n_runs, longest, "adaptive", verbose
+        )
 
 
 def _warn_of_few(found):
