@@ -362,7 +362,7 @@ def test_parameters_of_parts_are_named_where_they_are():
     [
         ({"n_components": 0}, "n_components must be an integer >= 1, got 0"),
         ({"n_components": 1.5}, "n_components must be an integer"),
-        ({"n_components": "two"}, "n_components must be one of .* or an integer"),
+        ({"n_components": "two"}, "n_components must be an integer >= 1 or one of"),
         ({"n_components": True}, "n_components must be an integer"),
         ({"tol": -1.0}, "tol must be a number >= 0"),
         ({"tol": np.nan}, "tol must be a number"),
