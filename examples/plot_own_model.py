@@ -169,12 +169,11 @@ figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for solver, settings in solvers.items():
     em = StochasticEM(
         RandomRateModelWithLikelihood(),
-        solver=solver,
         sampler=samplers["MALA"],
         tol=1e-5,
         n_iter_no_change=5,
         random_state=0,
-        **settings,
+        **{"solver": solver, **settings},
     ).fit(X)
     gap = -optimum.fun - np.array(em.history_.objective)
     ax.loglog(em.history_.passes, gap, label=solver)

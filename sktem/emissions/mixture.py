@@ -68,8 +68,8 @@ class Mixture(Emission):
     >>> R = np.repeat(np.eye(2), 4, axis=0)
     >>> emission = Mixture(Gaussian("tied"), 2)
     >>> params = emission.start(X, R)
-    >>> np.sort(params.components.means.ravel()).round(1)
-    array([ 0.1,  5.1, 20.1, 30.1])
+    >>> np.sort(params.components.means.ravel()).round()
+    array([ 0.,  5., 20., 30.])
     """
 
     def __init__(self, emission, n_components=2, random_state=0):

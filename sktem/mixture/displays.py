@@ -7,7 +7,6 @@ from itertools import combinations
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.emissions.covariances import COVARIANCES
 from sktem.plotting.panels import load_pyplot, make_panels
 
 __all__ = ["ClassProfileDisplay", "ComponentDisplay"]
@@ -116,8 +115,8 @@ class ComponentDisplay:
                 f"components of {type(model.emission).__name__} are no ellipses: see "
                 "ClassProfileDisplay"
             )
-        kind = model.emission.covariance_type
-        covariances = COVARIANCES[kind](*own.means.shape).full(own.covariances)
+        (spread,) = model.emission.spreads(own)
+        covariances = spread.structure.full(own.covariances)
         rows = labels = None
         if X is not None:
             rows, _ = estimator._validate(X, reset=False)

@@ -362,7 +362,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         check_consistent_length(range(first), counts)
         return float(total)
 
-    def score_samples(self, X, y):
+    def log_density(self, X, y):
         """Return the log-likelihood of each row, with its latent integrated out.
 
         Parameters

@@ -357,7 +357,9 @@ def test_noisy_runs_stop_after_patience(solver):
         tol=1e-3,
     )
     assert state.converged
-    assert len(state.history) == first_stop(state.history.objective, 1e-3, 3)
+    # Passes with exact expectations follow, which take the noise out.
+    assert state.judged_from == first_stop(state.history.objective, 1e-3, 3)
+    assert len(state.history) > state.judged_from
 
 
 def test_without_a_likelihood_the_mean_field_decides():

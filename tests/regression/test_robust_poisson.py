@@ -268,9 +268,9 @@ def test_project_gives_statistics_of_a_positive_variance():
 def test_log_likelihoods_of_rows():
     X, y = make_data(n=200)
     fit = RobustPoissonRegressor(tol=1e-4).fit(X, y)
-    found = fit.score_samples(X, y)
+    found = fit.log_density(X, y)
     theta = [fit.intercept_, *fit.coef_, np.log(fit.sigma_)]
     np.testing.assert_allclose(found, log_likelihood(np.array(theta), X, y), atol=1e-5)
     np.testing.assert_allclose(found.sum(), fit.log_likelihood(X, y), rtol=1e-12)
     with pytest.raises(ValueError, match="negative"):
-        fit.score_samples(X, -y)
+        fit.log_density(X, -y)

@@ -23,9 +23,9 @@ def output_table(estimator):
     DataFrame
         One row for each observation, sorted by subject: ID, the inputs (TIME and CMT of
         records), DV, PRED with random effects of zero, IPRED with the modes, RES and
-        IRES, IWRES (NaN for bounds), CENS where there are some, ETA_ and the name of
-        each random parameter, KAPPA_ for occasions, and the parameters of the row. It
-        needs pandas; ``to_csv`` writes it.
+        IRES, IWRES (NaN for bounds), CENS where there are some, ``ETA_`` and the name
+        of each random parameter, ``KAPPA_`` for occasions, and the parameters of the
+        row. It needs pandas; ``to_csv`` writes it.
 
     Raises
     ------
