@@ -16,7 +16,7 @@ from sktem.mixed_effects.pooled import (
 )
 from sktem.mixed_effects.residual_errors import EndpointError, residual_error_of
 from sktem.mixed_effects.structural import StructuralModel
-from sktem.mixed_effects.transforms import TRANSFORMS, is_plain
+from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
 
 __all__ = ["PassedOver", "Start", "start_from_data", "starting_params"]
 
@@ -80,7 +80,7 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     phi = []
     for name, kind in zip(design.names, design.transforms, strict=True):
         value, (low, high) = starts[name], TRANSFORMS[kind].support
-        if not low < value < high:
+        if not (low < value < high or (is_box(kind) and value in (low, high))):
             raise ValueError(
                 f"parameters[{name!r}] must be in ({low:g}, {high:g}) for the "
                 f"transform {kind!r}, got {value!r}"

@@ -65,7 +65,7 @@ def test_the_best_value_is_at_a_bound(rows, bounds, random):
     assert given["intercept"] == pytest.approx(errors[0], rel=1e-4)
 
 
-@pytest.mark.parametrize("start", [0.01, 2.9])
+@pytest.mark.parametrize("start", [0.0, 2.9, 3.0])
 def test_inside_a_box_it_is_a_plain_parameter(rows, start):
     X, y, groups = rows
     found = line(("box", 0.0, 3.0))
