@@ -18,6 +18,8 @@ _PUBLIC = {
     "output_table": "sktem.mixed_effects.reports.tables",
     "profile_likelihood": "sktem.mixed_effects.reports.profiles",
     "sampling_importance_resampling": "sktem.mixed_effects.reports.resampling",
+    "Subpopulations": "sktem.mixed_effects.reports.subpopulations",
+    "subpopulations": "sktem.mixed_effects.reports.subpopulations",
     "AISResult": "sktem.boltzmann.normalisation.ais",
     "IndividualCurve": "sktem.mixed_effects.checks.curves",
     "PartitionBracket": "sktem.boltzmann.normalisation.brackets",
@@ -99,6 +101,12 @@ if TYPE_CHECKING:
     from sktem.mixed_effects.reports.resampling import bootstrap as bootstrap
     from sktem.mixed_effects.reports.resampling import (
         sampling_importance_resampling as sampling_importance_resampling,
+    )
+    from sktem.mixed_effects.reports.subpopulations import (
+        Subpopulations as Subpopulations,
+    )
+    from sktem.mixed_effects.reports.subpopulations import (
+        subpopulations as subpopulations,
     )
     from sktem.mixed_effects.reports.tables import output_table as output_table
 else:

@@ -25,6 +25,7 @@ from sktem.sequences.rows import each_block
 
 __all__ = [
     "Ascent",
+    "Coordinates",
     "Resolution",
     "ascend",
     "can_climb",
@@ -178,7 +179,7 @@ def ascend(
         found = louis_information(model, rows, params, here.draws, here.log_joint)
         if not np.isfinite(found.observed).all():
             break
-        before, coordinates = here.value, _Coordinates(model, params, rows)
+        before, coordinates = here.value, Coordinates(model, params, rows)
         step, promise = _newton_step(found, coordinates)
         if promise < least_gain / 2:
             break
@@ -223,7 +224,7 @@ def likelihood_at(model, rows, params, modes, seed, resolution):
     return _Likelihood(value, draws, log_joint, modes, bool(converged.all()))
 
 
-class _Coordinates:
+class Coordinates:
     """Parameters as functions of steps that can go anywhere.
 
     Residual errors and the diagonal of the Cholesky factor of the covariance move by

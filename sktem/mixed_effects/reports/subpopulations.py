@@ -1,0 +1,308 @@
+"""Mixtures of subjects: classes with population values of their own."""
+
+from __future__ import annotations
+
+from itertools import product
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from sktem.choices import check_names
+from sktem.compartments.records import read_nonmem
+from sktem.estimators.fit_warnings import warn_user
+from sktem.mixed_effects.ascent import Coordinates, Resolution, likelihood_at
+from sktem.mixed_effects.columns import listed
+from sktem.mixed_effects.design import effect_name
+from sktem.mixed_effects.given_records import as_records, given_records
+from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.priors import log_prior
+from sktem.mixed_effects.problem import Problem
+from sktem.mixed_effects.vector import ParameterVector
+from sktem.progress import counted
+
+__all__ = ["Subpopulations", "subpopulations"]
+
+#: How finely the likelihood is integrated, and the gain that a Newton step may promise
+#: at a maximum.
+FINE, AT_MAXIMUM = Resolution(per_subject=1000, most=9, most_of_one=15), 0.01
+#: Steps of second and first differences, in units of the parameters.
+STEP, SMALL = 3e-3, 1e-4
+#: Share of a variance that is left within classes at the start, and the distance of
+#: classes without a random effect.
+WITHIN, APART = 0.5, 0.5
+
+
+class Subpopulations(NamedTuple):
+    """Classes of subjects.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_classes,)
+        Shares of the classes, in the order of the first parameter's values.
+    parameters : DataFrame
+        Estimates and standard errors of shares, population values (those of classes end
+        in their number, "CL_1"), effects, variances and the residual error.
+    probabilities : ndarray of shape (n_subjects, n_classes)
+        Probabilities of the classes given the observations.
+    groups : ndarray of shape (n_subjects,)
+        Labels of the subjects.
+    log_likelihood : float
+        Log-likelihood of all observations.
+    converged : bool
+        Whether it is at a maximum that the data determine.
+    """
+
+    shares: np.ndarray
+    parameters: Any
+    probabilities: np.ndarray
+    groups: np.ndarray
+    log_likelihood: float
+    converged: bool
+
+
+def subpopulations(
+    estimator, X, y=None, groups=None, events=None, *, parameters, n_classes=2
+) -> Subpopulations:
+    """Fit classes of subjects, which differ in population values.
+
+    A subject's likelihood is the sum over classes of share times likelihood, each
+    integrated by quadrature of its own, so that it is exact however far the classes are
+    apart. Its maximum is looked for from classes on both sides of the fit without them.
+
+    Parameters
+    ----------
+    estimator : NonlinearMixedEffectsRegressor
+        The model, with random effects.
+    X, y, groups, events : object
+        Data in memory, as :meth:`NonlinearMixedEffectsRegressor.fit` takes them.
+    parameters : str or list of str
+        Parameters whose population value each class has for itself.
+    n_classes : int, default=2
+        Number of classes.
+
+    Returns
+    -------
+    Subpopulations
+        The classes.
+
+    Raises
+    ------
+    ValueError
+        For unknown parameters, a model without random effects, or fewer than two
+        classes.
+
+    References
+    ----------
+    M. Lavielle, Mixed Effects Models for the Population Approach, 2014, chapter 9.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sktem import NonlinearMixedEffectsRegressor
+    >>> from sktem.evaluation import subpopulations
+    >>> rng = np.random.default_rng(0)
+    >>> groups, X = np.repeat(np.arange(30), 5), np.tile(np.arange(5.0), 30)[:, None]
+    >>> level = np.where(np.arange(30) < 12, 1.0, 4.0) + 0.5 * rng.normal(size=30)
+    >>> y = level[groups] + X[:, 0] + 0.3 * rng.normal(size=150)
+    >>> line = NonlinearMixedEffectsRegressor(
+    ...     "linear", parameters={"intercept": 0.5, "slope": 0.5}, transforms="normal",
+    ...     omega=["intercept"], random_state=0
+    ... )
+    >>> found = subpopulations(line, X, y, groups, parameters="intercept")
+    >>> found.shares.round(2)
+    array([0.4, 0.6])
+    """
+    from pandas import DataFrame
+
+    if not isinstance(n_classes, Integral) or n_classes < 2:
+        raise ValueError(f"n_classes must be an integer above 1, got {n_classes!r}")
+    parameters = list(listed(parameters))
+    check_names("parameters", parameters, list(estimator.parameters), "parameters")
+    single = clone(estimator).fit(X, y, groups, events)
+    if single.fitted_.model.design.n_latents == 0:
+        raise ValueError("subpopulations are for models with random effects")
+    problem = _copied(estimator, X, y, groups, events, parameters, n_classes)
+    labels = problem.model.design.covariate_names[1 - int(n_classes) :]
+    effects = {p: [effect_name(c, p) for c in labels] for p in parameters}
+    vector, scales = ParameterVector(problem.model), single.fitted_.natural_scale
+    starts = _starts(single.fitted_, vector, problem.model, effects)
+    found = []
+    for start in counted(starts, "Subpopulations: starts"):
+        one = _Mixture(problem, start, effects, scales)
+        found.append((one, one.minimum()))
+    mixture, best = min(found, key=lambda pair: pair[1].fun)
+    covariance, promise = mixture.curvature(best.x)
+    converged = promise <= AT_MAXIMUM
+    if not converged:
+        warn_user(
+            "The subpopulations are not at a maximum of the likelihood that the data "
+            "determine: they may not ask for as many classes.",
+            ConvergenceWarning,
+        )
+    estimates = mixture.estimates(best.x)
+    slopes = np.array([
+        (mixture.estimates(best.x + h)[1] - mixture.estimates(best.x - h)[1])
+        for h in STEP * np.eye(len(best.x))
+    ]) / (2 * STEP)  # fmt: skip
+    errors = np.sqrt(np.diag(slopes.T @ covariance @ slopes))
+    by_class = mixture.by_class(best.x)
+    log_likelihoods = np.logaddexp.reduce(by_class, axis=0)
+    return Subpopulations(
+        estimates[1][:n_classes],
+        DataFrame({"estimate": estimates[1], "standard_error": errors}, estimates[0]),
+        np.exp(by_class - log_likelihoods).T[:, mixture.order(best.x)],
+        single.groups_,
+        float(log_likelihoods.sum()),
+        converged,
+    )
+
+
+def _copied(estimator, X, y, groups, events, parameters, n_classes) -> Problem:
+    """Return the problem in which each class has all subjects, with its own values."""
+    names = [f"CLASS_{k}" for k in range(2, n_classes + 1)]
+    own = clone(estimator)
+    found = as_records(own, X, y, groups, events)
+    if found is not None:
+        columns = found[0].columns
+        subjects = found[0].subject_of_record
+    else:
+        plain, y, (_, subjects) = clone(estimator)._validated(X, y, groups)
+        order = np.argsort(subjects, kind="stable")
+        plain, y, subjects = plain[order], y[order], subjects[order]
+        columns = dict(
+            zip(getattr(X, "columns", range(plain.shape[1])), plain.T, strict=True)
+        )
+        if not hasattr(X, "columns"):
+            names = [plain.shape[1] + k for k in range(n_classes - 1)]
+    copies = {c: np.concatenate([v] * n_classes) for c, v in columns.items()}
+    n, n_subjects = len(subjects), subjects.max() + 1
+    for k, name in enumerate(names, start=1):
+        copies[name] = np.repeat(np.arange(n_classes) == k, n) * 1.0
+    labels = (subjects + n_subjects * np.arange(n_classes)[:, None]).ravel()
+    covariates = {p: list(listed(c)) for p, c in (own.covariates or {}).items()}
+    for parameter in parameters:
+        covariates[parameter] = [*covariates.get(parameter, []), *names]
+    own.set_params(covariates=covariates)
+    if found is not None:
+        records = read_nonmem({**copies, "ID": labels})
+        given = given_records(own, records, reset=True)
+        return Problem.of(own, given.X, given.y, given.groups, records=given.records)
+    if hasattr(X, "columns"):
+        from pandas import DataFrame
+
+        table = DataFrame(copies)
+    else:
+        table = np.column_stack(list(copies.values()))
+    return Problem.of(own, *own._validated(table, np.tile(y, n_classes), labels))
+
+
+def _starts(fitted, vector, model, effects):
+    """Return parameters with classes on both sides of the fit without them."""
+    single = fitted.vector
+    known = dict(zip(single.names, single.of(fitted.params), strict=True))
+    found = []
+    for signs in product([1.0], *[[1.0, -1.0]] * (len(effects) - 1)):
+        values = {name: known.get(name, 0.0) for name in vector.names}
+        for (parameter, names), sign in zip(effects.items(), signs, strict=True):
+            offsets, variance = np.linspace(-1, 1, len(names) + 1), APART**2
+            if f"omega2_{parameter}" in values:
+                variance = values[f"omega2_{parameter}"]
+                values[f"omega2_{parameter}"] *= WITHIN
+            moves = sign * np.sqrt(variance) * offsets
+            values[parameter] += moves[0]
+            for name, move in zip(names, moves[1:], strict=True):
+                values[name] = move - moves[0]
+        natural = np.array([values[name] for name in vector.names])
+        found.append(vector.params(natural, model.start))
+    return found
+
+
+class _Mixture:
+    """The likelihood of classes as a function of steps from a start.
+
+    Rows are those of all subjects in the first class, in the second, and so on; the
+    last steps are logits of the shares.
+    """
+
+    def __init__(self, problem, params, effects, scales):
+        self.model, self.rows = problem.model, problem.rows
+        self.coordinates = Coordinates(self.model, params, self.rows)
+        self.effects, self.scales = effects, scales
+        self.n_classes = 1 + len(next(iter(effects.values())))
+        means = self.model.prior_moments(self.rows, params)[0]
+        self.modes = self._at(params, means).modes
+
+    def _at(self, params, modes):
+        return likelihood_at(self.model, self.rows, params, modes, 0, FINE)
+
+    def params(self, x):
+        """Return parameters, and logarithms of shares."""
+        k = self.n_classes - 1
+        shares = log_softmax(np.append(0.0, x[len(x) - k :]))
+        return self.coordinates.params(x[: len(x) - k]), shares
+
+    def by_class(self, x):
+        """Return logarithms of share times likelihood, classes by subjects."""
+        params, log_shares = self.params(x)
+        here = self._at(params, self.modes)
+        values = here.draws.log_likelihood(here.log_joint)[0]
+        return values.reshape(self.n_classes, -1) + log_shares[:, None]
+
+    def objective(self, x):
+        """Return minus the log-likelihood, with that of priors."""
+        prior = log_prior(self.coordinates.vector, self.params(x)[0])[0]
+        return -np.logaddexp.reduce(self.by_class(x), axis=0).sum() - prior
+
+    def slope(self, x):
+        """Return the slope of the objective by central differences."""
+        shifts = SMALL * np.eye(len(x))
+        up = [self.objective(x + shift) for shift in shifts]
+        return (np.array(up) - [self.objective(x - h) for h in shifts]) / (2 * SMALL)
+
+    def minimum(self):
+        """Return the result of the optimiser."""
+        k = len(self.coordinates.vector) + self.n_classes - 1
+        return minimize(self.objective, np.zeros(k), method="BFGS", jac=self.slope)
+
+    def order(self, x):
+        """Return the classes by the first parameter's values."""
+        return np.argsort(self._values(x)[next(iter(self.effects))], kind="stable")
+
+    def _values(self, x):
+        """Return population values of the classes, by parameter."""
+        vector = self.coordinates.vector
+        named = dict(zip(vector.names, vector.of(self.params(x)[0]), strict=True))
+        return {
+            p: self.scales(p)(named[p] + np.array([0.0, *(named[e] for e in names)]))
+            for p, names in self.effects.items()
+        }
+
+    def estimates(self, x):
+        """Return names and values of what is estimated."""
+        vector, order = self.coordinates.vector, self.order(x)
+        params, log_shares = self.params(x)
+        values = self._values(x)
+        shares = np.exp(log_shares)[order]
+        found: dict[str, Any] = {f"share_{k + 1}": v for k, v in enumerate(shares)}
+        hidden = {effect for names in self.effects.values() for effect in names}
+        for name, value in zip(vector.names, vector.of(params), strict=True):
+            if name in values:
+                own = values[name][order]
+                found |= {f"{name}_{k + 1}": v for k, v in enumerate(own)}
+            elif name not in hidden:
+                found[name] = self.scales(name)(value)
+        return list(found), np.array(list(found.values()), dtype=float)
+
+    def curvature(self, x):
+        """Return the covariance of the steps, and the gain that Newton's promises."""
+        hessian = numerical_hessian(self.objective, x, np.full(len(x), STEP))
+        slope = self.slope(x)
+        if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian)[0] <= 0:
+            return np.full(hessian.shape, np.nan), np.inf
+        covariance = np.linalg.inv(hessian)
+        return covariance, 0.5 * float(slope @ covariance @ slope)
