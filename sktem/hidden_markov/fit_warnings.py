@@ -129,6 +129,8 @@ def _copies(model, params, likeness):
     ]
     if model.emission_of_state is not None or not fields:
         return []
+    if len(params.chain) > 2:  # states with durations may differ in these
+        fields.append(params.chain.durations)
     fields.append(np.array(params.chain.transitions))
     found = []
     for i in range(K):

@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from scipy.special import logsumexp
 from scipy.stats import nbinom, poisson
 
 from sktem import Durations, HiddenMarkovModel
+from sktem.emissions import Poisson, PoissonParams
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import recursions, segments
+from sktem.hidden_markov.fit_warnings import _copies
 from sktem.hidden_markov.recursions import Matrices
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.segment_chain import SegmentChain, SegmentParams
@@ -346,3 +349,16 @@ def test_pieces_need_geometric_durations():
         fit.partial_fit(X[:20], continues=True)
     with pytest.raises(ValueError, match="previous needs durations=None"):
         fit.filter(X[:20], previous=[0.5, 0.5])
+
+
+def test_states_that_differ_in_durations_are_no_copies():
+    """One emission, short stays and long ones: two states, and not one in parts."""
+    emission = PoissonParams(np.array([[3.0], [3.0]]))
+    model = SimpleNamespace(
+        chain=SimpleNamespace(n_states=2), emission_of_state=None, emission=Poisson()
+    )
+    start, transitions = np.array([0.5, 0.5]), np.array([[0.0, 1.0], [1.0, 0.0]])
+    for table, is_copy in (([[1, 0], [0, 1]], False), ([[0.5, 0.5]] * 2, True)):
+        chain = SegmentParams(start, transitions, np.array(table, float))
+        params = SimpleNamespace(chain=chain, emission=emission)
+        assert bool(_copies(model, params, 1e-3)) is is_copy
