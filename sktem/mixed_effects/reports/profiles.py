@@ -103,7 +103,6 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
     for sign in (-1.0, 1.0):
         end, here = sign * np.inf, best
         at = before = vector.of(fitted.params)[place]
-        last = best.value
         for _ in range(int(FARTHEST / DISTANCE)):
             if vector.positive[place]:
                 at = at * np.exp(sign * DISTANCE * error / before)
@@ -116,9 +115,7 @@ def profile_likelihood(estimator, name, *, level=0.95) -> LikelihoodProfile:
             if here.value < best.value - drop:
                 end = _crossing(points, sign, best.value - drop)
                 break
-            last = here.value
         ends.append(end)
-        del last
     at = np.array(sorted(points))
     natural = fitted.natural_scale(name)
     return LikelihoodProfile(
