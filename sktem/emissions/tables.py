@@ -58,8 +58,9 @@ class Table:
     emission : str or Emission
         A name of ``EMISSIONS``, "auto", or an emission. A name is that of the columns
         of numbers; columns of labels (strings, categories, booleans) of a frame are
-        categorical. "auto" takes columns of integers for counts with negative binomial
-        distributions, and all other numbers for Gaussian.
+        categorical. "auto" takes columns of integers, also those that missing values
+        have turned into floats, for counts with negative binomial distributions, and
+        all other numbers for Gaussian.
 
     Attributes
     ----------
@@ -226,12 +227,20 @@ def _emission_of(X, name, labels):
 
 
 def _is_counts(column):
-    """Return whether a column holds integers that are not negative."""
+    """Return whether a column holds integers that are not negative.
+
+    In a frame of pandas missing values turn integers into floats; whole floats without
+    any are measurements.
+    """
     kind = getattr(getattr(column, "dtype", None), "kind", "")
-    if kind not in ("i", "u"):
+    if kind not in ("i", "u", "f"):
         return False
     values = _as_numbers(column)
-    return not (values[~np.isnan(values)] < 0).any()
+    missing = np.isnan(values)
+    values = values[~missing]
+    if kind == "f" and not (missing.any() and (values == np.round(values)).all()):
+        return False
+    return not (values < 0).any()
 
 
 def label_columns(X) -> list[int]:

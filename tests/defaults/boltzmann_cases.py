@@ -335,6 +335,31 @@ def in_clusters(seed, n=1000, d=100, kinds=10, flip=0.05):
     return truth - fitted.score(X[n:])
 
 
+def exclusive_or_with_holes(seed, n=800, share=0.15):
+    """Return how far complete new rows are below the truth after a fit with holes."""
+    rng = np.random.default_rng(seed)
+    coins = rng.integers(0, 2, (2 * n, 3))
+    pairs = [coins[:, i] ^ coins[:, j] for i, j in ((0, 1), (1, 2))]
+    X = np.column_stack([coins, *pairs]).astype(float)
+    train = np.where(rng.random((n, X.shape[1])) < share, np.nan, X[:n])
+    fitted = LatentBoltzmannMachine(hidden_layer_sizes=12, random_state=seed)
+    return -3 * np.log(2) - fitted.fit(train).score(X[n:])
+
+
+def one_hot_below_truth(seed, n=1500, d=4, levels=4):
+    """Return how far new rows of indicators are below the latent classes themselves."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(levels, 0.3), (3, d))
+    kind = rng.integers(3, size=2 * n)
+    codes = (rng.random((2 * n, d, 1)) > p[kind].cumsum(axis=2)).sum(axis=2)
+    X = np.eye(levels)[np.minimum(codes, levels - 1)]
+    logs = np.einsum("ndl,kdl->nk", X[n:], np.log(p + 1e-300))
+    truth = np.logaddexp.reduce(logs - np.log(3), axis=1).mean()
+    X = X.reshape(2 * n, -1)
+    fitted = LatentBoltzmannMachine(hidden_layer_sizes=10, random_state=seed)
+    return truth - fitted.fit(X[:n]).score(X[n:])
+
+
 def rings_below_best(seed):
     """Return the loss of a classifier of rings above that of the best of 8 seeds."""
     X, y = make_circles(200, noise=0.1, factor=0.5, random_state=seed)
@@ -465,6 +490,10 @@ CASES = [
              limit=1.0, slow=True),
     compared("rings, eight starts of a classifier", "the best of them",
              rings_below_best, limit=0.05, slow=True),
+    compared("exclusive or with 15 % of values missing, 5-12", "the truth",
+             exclusive_or_with_holes, limit=0.3, may_warn=True, slow=True),
+    compared("indicators of 4 columns of 4 labels", "the truth",
+             one_hot_below_truth, limit=0.3, may_warn=True, slow=True),
     compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.5,
              slow=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",

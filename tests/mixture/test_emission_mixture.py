@@ -425,3 +425,17 @@ def test_rows_of_components_are_those_of_weights():
     mixture = StochasticEMMixture(1, emission=Gaussian(), random_state=0)
     with pytest.warns(FitWarning, match="fewer rows than a covariance needs"):
         mixture.fit(X, sample_weight=weight)
+
+
+def test_integers_that_holes_have_made_floats_are_counts():
+    counts = np.random.default_rng(0).poisson(4.0, 200)
+    table = pd.DataFrame({"count": counts, "size": counts + 0.5})
+    holes = table.mask(np.arange(400).reshape(200, 2) % 7 == 0)
+    assert holes["count"].dtype == float
+    for frame in (table, holes):
+        blocks = StochasticEMMixture(1, emission="auto").fit(frame).emission_.emissions
+        assert [(name, columns) for name, _, columns in blocks] == [
+            ("counts", [0]), ("numbers", [1]),
+        ]  # fmt: skip
+    whole = StochasticEMMixture(1, emission="auto").fit(table.astype(float))
+    assert isinstance(whole.emission_, Gaussian)  # measurements, as far as one sees
