@@ -45,7 +45,7 @@ class LouisInformation(NamedTuple):
     complete : ndarray of shape (p, p)
         Conditional mean of minus the Hessian of the complete-data log-density.
     missing : ndarray of shape (p, p)
-        Conditional covariance of its slope, summed over rows.
+        Conditional covariance of its slope, summed over rows or subjects.
     slope : ndarray of shape (p,)
         Slope of the log-likelihood: the conditional mean of that of the complete data.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
+from sktem.estimators.louis import LouisInformation
 from sktem.mixed_effects.inference.marginal_likelihood import (
     DRAWS_AT_ONCE,
     ImportanceDraws,
@@ -21,29 +21,6 @@ __all__ = ["LouisInformation", "louis_information"]
 
 #: Step of the differences in parameters of the observations, in units of the model.
 STEP = 1e-3
-
-
-class LouisInformation(NamedTuple):
-    """The information about the parameters, and the part that the latents hide.
-
-    Attributes
-    ----------
-    complete : ndarray of shape (p, p)
-        Conditional mean of minus the Hessian of the complete-data log-density.
-    missing : ndarray of shape (p, p)
-        Conditional covariance of its slope, summed over subjects.
-    slope : ndarray of shape (p,)
-        Slope of the log-likelihood: the conditional mean of that of the complete data.
-    """
-
-    complete: np.ndarray
-    missing: np.ndarray
-    slope: np.ndarray
-
-    @property
-    def observed(self) -> np.ndarray:
-        """Observed information."""
-        return self.complete - self.missing
 
 
 def louis_information(model, X, params, draws, log_joint=None) -> LouisInformation:
