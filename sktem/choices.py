@@ -147,7 +147,7 @@ class KnownParametersMixin(BaseEstimator):
 
     def __new__(cls, *args, **kwargs):
         """Check the names before ``__init__`` refuses them."""
-        known = inspect.signature(cls.__init__).parameters
+        known = cls.__signature__.parameters
         if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
             for name in kwargs:
                 if name not in known and (advice := cls._advice(name, known)):

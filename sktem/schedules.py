@@ -284,6 +284,8 @@ def steps_from(step_size, first: int, count: int) -> np.ndarray:
     ndarray of shape (count,)
         Step sizes.
     """
+    if isinstance(step_size, Constant):
+        return np.full(count, step_size(first))
     steps = np.empty(count)
     k = np.arange(first, first + count)
     if isinstance(step_size, Schedule):

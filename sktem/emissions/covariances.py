@@ -7,6 +7,7 @@ digits. A structure is added by one class and one line of ``COVARIANCES``.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -25,7 +26,7 @@ def _unpacking(d: int) -> np.ndarray:
 
 
 def _unpack(packed, d):
-    return packed[..., _unpacking(d)]
+    return np.take(packed, _unpacking(d), axis=-1)
 
 
 def _pack(matrices):
@@ -115,7 +116,7 @@ class Full:
 
     def shift(self, covariances, amount):
         """Add a number to the diagonal."""
-        covariances[..., np.arange(self.d), np.arange(self.d)] += amount
+        np.einsum("...ii->...i", covariances)[...] += amount
         return covariances
 
     def diagonals(self, covariances):
@@ -135,7 +136,7 @@ class Full:
 
     def precisions_cholesky(self, covariances):
         """Return P with ``P P' = inverse covariance``; raises LinAlgError."""
-        count = int(np.prod(covariances.shape[:-2]))  # there may be no columns
+        count = math.prod(covariances.shape[:-2])  # there may be no columns
         stack = covariances.reshape(count, self.d, self.d)
         return inverse_cholesky(stack).reshape(covariances.shape)
 

@@ -55,17 +55,20 @@ def gaussian_m_step(settings, moments, spare, prior_mean, total):
     structure = COVARIANCES[settings.covariance_type](K, d)
     delta = settings.mean_penalty * total
     alive = mass > LEAST_SHARE * total
-    mass = np.where(alive, mass, 0.0)
-    pull = np.where(alive, mass, 1.0) + delta
-    means = (first + delta * prior_mean) / pull[:, None]
-    if not alive.all():
+    all_alive = bool(alive.all())
+    if not all_alive:
+        mass = np.where(alive, mass, 0.0)
+    pull = (mass if all_alive else np.where(alive, mass, 1.0)) + delta
+    means = (first + delta * prior_mean if delta else first) / pull[:, None]
+    if not all_alive:
         means = np.where(alive[:, None], means, _spare_means(moments, spare))
     if structure.known:
         covariances = structure.unpack(second)
         factors = structure.precisions_cholesky(covariances)
         return means, covariances, factors, int(K - alive.sum())
     scatter = structure.unpack(second)
-    scatter = scatter - structure.outer(means, np.where(alive, mass + delta, 0.0))
+    pull = pull if all_alive else np.where(alive, pull, 0.0)
+    scatter = scatter - structure.outer(means, pull)
     if delta:
         prior = np.broadcast_to(prior_mean, means.shape)
         scatter = scatter + structure.outer(prior, np.where(alive, delta, 0.0))
@@ -74,7 +77,7 @@ def gaussian_m_step(settings, moments, spare, prior_mean, total):
         scatter = scatter + tau * structure.matrix(settings.covariance_prior)
     covariances = structure.normalise(scatter, mass, tau)
     degenerate = 0
-    if not alive.all():
+    if not all_alive:
         degenerate = int(K - alive.sum())
         held = _spare_covariances(settings, moments, spare, structure)
         covariances = structure.select(alive, covariances, held)

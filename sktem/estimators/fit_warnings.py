@@ -55,7 +55,7 @@ def warn_user(message: str, category: type[Warning]) -> None:
 
 def warn_of_unused(estimator, settings, *, on_stream=False) -> None:
     """Warn if a size of batches was set and the solver visits all rows."""
-    default = inspect.signature(type(estimator).__init__).parameters.get("batch_size")
+    default = inspect.signature(type(estimator)).parameters.get("batch_size")
     if default is None or on_stream or settings.solver.n_index_sets:
         return
     if not _same(estimator.batch_size, default.default):

@@ -45,6 +45,8 @@ def _kmeans(model, X, random_state, sample_weight):
 
 def kmeans_labels(X, n_components, random_state, sample_weight):
     """Return the clusters of k-means."""
+    if n_components == 1:
+        return np.zeros(len(X), dtype=np.intp)
     k_means = KMeans(n_components, n_init=1, random_state=random_state)
     rows, weights, row_of = _counted(X, sample_weight, n_components)
     with warnings.catch_warnings():

@@ -19,10 +19,13 @@ __all__ = [
 
 def has_nan(params: Any) -> bool:
     """Return whether there is a NaN in (nested) parameters."""
-    if isinstance(params, (float, complex, np.floating)):
-        return params != params
     if isinstance(params, np.ndarray):
-        return params.dtype.kind in "fc" and bool(np.isnan(params).any())
+        if params.dtype.kind not in "fc":
+            return False
+        # The sum of squares is NaN if one of them is; infinity makes none.
+        params = np.vdot(params, params)
+    if isinstance(params, (float, complex, np.inexact)):
+        return bool(params != params)
     if isinstance(params, dict):
         return any(has_nan(value) for value in params.values())
     if isinstance(params, (tuple, list)):
