@@ -7,7 +7,7 @@ columns. Seconds of CPU of one thread, least of several fits with the same start
 share of the start is that of k-means, the fixed overhead is that of a fit of 50 rows
 with one component and one pass.
 
-Run: ``python benchmarks/default_fit.py [--most 10000000]``; with that many rows or more,
+Run: ``python benchmarks/default_fit.py [--most 1000000]``; with that many rows or more,
 table and picture are kept.
 """
 
@@ -30,7 +30,7 @@ from sktem import StochasticEMGaussianMixture
 COLUMNS, COMPONENTS = 5, 8
 
 #: Rows of the last line of the table of the documentation.
-KEPT = 10_000_000
+KEPT = 1_000_000
 
 
 def rows(n, seed=0):

@@ -42,6 +42,7 @@ from sktem.mixture.latent_classes import (
     entropy_r2,
     profiles_of,
 )
+from sktem.mixture.repeated import distinct_rows
 from sktem.mixture.start import chosen_rows
 from sktem.rows.sources import found_rows
 from sktem.validation import validate_data, without_mask
@@ -343,6 +344,12 @@ class StochasticEMMixture(MixtureEstimator):
             weight_concentration=self.weight_concentration,
             n_jobs=self.n_jobs,
         )
+
+    def _run_epochs(self, settings, X, state, sample_weight, on_epoch):
+        """Run the epochs of one start, exact passes over each distinct row once."""
+        if settings.solver.n_index_sets == 0 and settings.sampler.deterministic:
+            X, sample_weight = distinct_rows(X, sample_weight)
+        super()._run_epochs(settings, X, state, sample_weight, on_epoch)
 
     def _start(self, model, X, sample_weight, given, random_state):
         """Return starting parameters; statistics come with the first pass."""

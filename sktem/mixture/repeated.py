@@ -1,0 +1,71 @@
+"""Rows that repeat, each once with the number of its copies."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.rows.held import carrier_of
+
+__all__ = ["distinct_rows"]
+
+
+class Repeats(NamedTuple):
+    """When passes over distinct rows pay for finding these.
+
+    Attributes
+    ----------
+    sample : int
+        Rows among which copies are looked for first.
+    most_distinct : float
+        Distinct rows, at most, as a share of all.
+    """
+
+    sample: int = 1024
+    most_distinct: float = 0.5
+
+
+REPEATS = Repeats()
+
+
+def distinct_rows(X, sample_weight=None, rule: Repeats = REPEATS):
+    """Return distinct rows and their weights, or the same rows if few are copies.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d) or Carrier
+        Rows; NaN equals NaN.
+    sample_weight : ndarray of shape (n,) or None, default=None
+        Weights.
+    rule : Repeats
+        When it pays.
+
+    Returns
+    -------
+    X : ndarray of shape (m, d) or Carrier
+        Rows.
+    sample_weight : ndarray of shape (m,) or None
+        Their weights.
+    """
+    rows = carrier_of(X).array
+    if rows is None or len(rows) < 2:
+        return X, sample_weight
+    some = rows[:: max(1, len(rows) // rule.sample)]
+    if len(some) == len(np.unique(_keys(some))):
+        return X, sample_weight
+    _, first, row_of = np.unique(_keys(rows), return_index=True, return_inverse=True)
+    if len(first) > rule.most_distinct * len(rows):
+        return X, sample_weight
+    distinct = rows[first]
+    found = distinct[row_of]
+    if not ((found == rows) | (np.isnan(found) & np.isnan(rows))).all():
+        return X, sample_weight  # of different rows some have the same key
+    return distinct, np.bincount(row_of, sample_weight).astype(np.float64)
+
+
+def _keys(rows):
+    """Return a number for each row, the same for equal rows."""
+    factors = np.random.default_rng(0).random((2, rows.shape[1]))
+    values = np.where(np.isnan(rows), factors[0], rows)
+    return (values * factors[1]).sum(axis=1)
