@@ -24,9 +24,9 @@ from shared_data import locate
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import (
-    ODE,
     OneCompartment,
     Reparametrized,
+    Responses,
     ThreeCompartment,
     TwoCompartment,
     read_nonmem,
@@ -205,45 +205,19 @@ def gompertz():
 
 
 def concentrations_and_events():
-    """Return a joint model: a row for the cumulated hazard, another for the event."""
-    from numba import njit
-
-    @njit
-    def rhs(t, A, p):
-        absorbed = p.KA * A[0]
-        hazard = p.H0 * np.exp(p.BETA * A[1] / p.V)
-        return -absorbed, absorbed - p.CL / p.V * A[1], hazard
-
-    model = ODE(
-        rhs,
-        parameters=["CL", "V", "KA", "H0", "BETA", "B"],
-        n_states=3,
-        output={
-            2: lambda A, p: A[1] / p.V,
-            3: lambda A, p: A[2],
-            4: lambda A, p: p.H0 * np.exp(p.BETA * A[1] / p.V),
-        },
-        rtol=1e-7,
-        max_steps=300,
+    """Return a joint model, whose hazard follows the concentration."""
+    model = Responses(
+        OneCompartment("first-order"),
+        hazards={3: lambda p, r, c: p.H0 * np.exp(p.BETA * c)},
+        parameters=["H0", "BETA"],
     )
-
-    def log_density(psi, X, y, f):
-        kind = X["CMT"]
-        gaussian = norm.logpdf(y, f, psi["B"] * np.maximum(f, 1e-8))
-        event = y * np.log(np.maximum(f, 1e-300))
-        return np.where(kind == 2, gaussian, np.where(kind == 3, -f, event))
-
-    frame = pd.read_csv(locate("pk/pktte_joint.csv.gz"), na_values=".")
-    at_event = frame[frame.CMT == 3].assign(CMT=4)
-    frame = pd.concat([frame, at_event]).sort_values(["ID", "TIME"], kind="stable")
-    return read_nonmem(frame), {
+    return records("pktte_joint"), {
         "model": model,
-        "parameters": {"CL": 1.2, "V": 12, "KA": 1.2, "H0": 0.02, "BETA": 0.2,
-                       "B": 0.1},
+        "parameters": {"CL": 1.2, "V": 12, "KA": 1.2, "H0": 0.02, "BETA": 0.2},
         "transforms": {"BETA": "normal"},
         "omega": ["CL"],
-        "log_density": log_density,
-    }  # fmt: skip
+        "residual_error": {2: "proportional", 3: "event"},
+    }
 
 
 def herds():

@@ -4,7 +4,8 @@ An oral study with values below the limit of quantification
 
 Late samples are often too low to be measured. All that is known of such a value is that
 it is below a limit. A likelihood takes it as the probability of that (the method called
-M3); to leave these rows out, or to write half of the limit, distorts the estimates.
+M3), or, since concentrations are positive, the probability given that (M4); to leave
+these rows out, or to write half of the limit, distorts the estimates.
 """
 
 # %%
@@ -43,12 +44,16 @@ study.loc[~sampled, "DV"] = np.nan
 print(f"{low.sum()} of {sampled.sum()} samples are below {limit} mg/L")
 
 # %%
-# Three ways to treat them
-# ------------------------
-# With M3 the row has the limit as DV, and CENS 1.
+# Four ways to treat them
+# -----------------------
+# With M3 the row has the limit as DV, and CENS 1. M4 is the same with a residual error
+# that leaves observations positive; here the error is a fifth of the concentration, so
+# that they are anyway and both agree.
 
+censored = study.assign(CENS=low * 1, DV=study.DV.mask(low, limit))
 tables = {
-    "censored (M3)": study.assign(CENS=low * 1, DV=study.DV.mask(low, limit)),
+    "censored (M3)": censored,
+    "positive (M4)": censored,
     "left out": study[~low],
     "half the limit": study.assign(DV=study.DV.mask(low, limit / 2)),
 }
@@ -58,7 +63,10 @@ for name, table in tables.items():
         OneCompartment("first-order"),
         parameters={"CL": 2.0, "V": 30.0, "KA": 1.0},
         omega=["CL"],
-        residual_error="proportional",
+        residual_error=("proportional", "positive")
+        if name == "positive (M4)"
+        else "proportional",
+        n_burn_in=20,
         random_state=0,
     ).fit(read_nonmem(table))
     found = fits[name].population_parameters_["CL"]
@@ -78,7 +86,7 @@ figure, ax = plt.subplots(figsize=(6.4, 4.4), layout="constrained")
 ax.plot(study.TIME[sampled & ~low], study.DV[sampled & ~low], ".", c="0.7", ms=4)
 ax.axhline(limit, c="0.4", ls=":", lw=1)
 ax.text(1, limit * 0.9, "limit of quantification", va="top", color="0.4", size=9)
-for (name, fit), color in zip(fits.items(), ["C0", "C1", "C2"], strict=True):
+for (name, fit), color in zip(fits.items(), ["C0", "C3", "C1", "C2"], strict=True):
     ax.plot(grid.TIME[1:], fit.predict(read_nonmem(grid))[1:], c=color, label=name)
 exact = OneCompartment("first-order").predict(grid, truth)
 ax.plot(grid.TIME[1:], exact[1:], "k--", lw=1, label="truth")

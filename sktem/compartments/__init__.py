@@ -13,6 +13,7 @@ _PUBLIC = {
     "OneCompartment": "sktem.compartments.mammillary",
     "Records": "sktem.compartments.records",
     "Reparametrized": "sktem.compartments.reparametrized",
+    "Responses": "sktem.compartments.responses",
     "ThreeCompartment": "sktem.compartments.mammillary",
     "TwoCompartment": "sktem.compartments.mammillary",
     "read_nonmem": "sktem.compartments.records",
@@ -30,5 +31,6 @@ if TYPE_CHECKING:
     from sktem.compartments.records import Records as Records
     from sktem.compartments.records import read_nonmem as read_nonmem
     from sktem.compartments.reparametrized import Reparametrized as Reparametrized
+    from sktem.compartments.responses import Responses as Responses
 else:
     __getattr__, __dir__ = lazy(__name__, _PUBLIC)

@@ -81,6 +81,7 @@ class Records:
         kind, missing = self.columns["EVID"], self.columns["MDV"]
         self.observed = (kind == 0) & (missing == 0)
         self._steps: Any = None
+        self._nodes: Any = None
 
     def take(self, subjects) -> Records:
         """Return the records of some subjects, which may be there several times.
@@ -100,17 +101,44 @@ class Records:
         offsets = np.r_[0, np.cumsum(lengths)]
         rows = np.arange(offsets[-1])
         rows += np.repeat(self.offsets[subjects] - offsets[:-1], lengths)
+        return self.copied(rows, offsets, self.labels[subjects])
+
+    def copied(self, rows, offsets, labels, changes=None) -> Records:
+        """Return copies of records, which are not checked again.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (n_copies,)
+            Which records.
+        offsets : ndarray of int of shape (n_subjects + 1,)
+            Where those of each subject begin.
+        labels : ndarray of shape (n_subjects,)
+            Labels of the subjects.
+        changes : dict of ndarray or None, default=None
+            Columns of the copies that differ.
+
+        Returns
+        -------
+        Records
+            The copies.
+        """
+        changes = {} if changes is None else changes
         found = object.__new__(type(self))
-        found.columns = {name: values[rows] for name, values in self.columns.items()}
+        found.columns = {
+            name: changes[name] if name in changes else values[rows]
+            for name, values in self.columns.items()
+        }
         found.offsets = offsets
-        found.labels = self.labels[subjects]
+        found.labels = labels
         found.observed = self.observed[rows]
-        found._steps = None
+        if changes:
+            found.observed = (found["EVID"] == 0) & (found["MDV"] == 0)
+        found._steps = found._nodes = None
         return found
 
     def __getstate__(self):
         """Leave out the steps, which are made again when they are needed."""
-        return {**self.__dict__, "_steps": None}
+        return {**self.__dict__, "_steps": None, "_nodes": None}
 
     def __len__(self):
         """Return the number of records."""

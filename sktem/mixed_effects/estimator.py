@@ -26,11 +26,11 @@ from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike, StepSize
 from sktem.exceptions import FitWarning
 from sktem.mixed_effects.columns import blank_columns
+from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.given_records import as_records, given_records
 from sktem.mixed_effects.inference.likelihood import LIKELIHOODS
 from sktem.mixed_effects.problem import Problem
-from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.run import MixedEffectsRun, MixedEffectsState
 from sktem.mixed_effects.stream import SubjectStream, check_same_columns
 from sktem.mixed_effects.subject_blocks import predicted_blocks, subject_blocks
@@ -134,7 +134,11 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         bounds (CENS) have conditional probabilities, which is Beal's method M4. For
         records with several endpoints a dict by their CMT, such as ``{2:
         "proportional", 3: "constant"}``; the names of its parameters end in the CMT
-        ("b_2"). Not used with ``log_density``.
+        ("b_2"). In place of an error there may be an outcome: "poisson",
+        "negative-binomial" (mean f), "bernoulli" (probability f), ``("ordinal", K)``
+        (``logit P(y >= k) = f - c_k``, categories from 0, ``c_1 = 0``, then rising by
+        d2, d3, ...) or "event", for hazards of
+        :class:`sktem.compartments.Responses`. Not used with ``log_density``.
     log_density : callable or None, default=None
         ``log_density(psi, X, y)``, the log-density (or log-probability) of each row,
         in place of the residual error; ``log_density(psi, X, y, f)`` for a model of

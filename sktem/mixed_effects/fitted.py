@@ -291,8 +291,10 @@ class FittedMixedEffects:
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""
         f = self.model.predict_rows(rows, Z, self.params.numeric)
-        g = self.model.residual_scale(rows, f, self.params)
-        return self.model.error.on(rows).draw(f, g, rng.standard_normal(len(f)))
+        model, params = self.model, self.params
+        sigma = model.sigma_of_rows(rows, params.sigma, params.numeric)
+        normal = rng.standard_normal(len(f))
+        return model.error.on(rows).draw(f, sigma, model.least_prediction, normal)
 
     def simulate(self, X, groups, rng):
         """Draw observations of new subjects."""

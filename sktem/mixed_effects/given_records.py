@@ -85,6 +85,7 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
     if every:
         records = records.take(np.arange(records.n_subjects))
         records.observed = np.ones(len(records), dtype=bool)
+        records.columns["DV"] = np.full(len(records), np.nan)
     seen = np.add.reduceat(records.observed.astype(int), records.offsets[:-1]) > 0
     if not seen.any():
         raise ValueError("there are no observations among the records")

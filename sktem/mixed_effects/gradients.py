@@ -16,7 +16,7 @@ def supplied_gradient(model, X, Z, params):
         psi = model.individual_parameters(X, Z, params.numeric)
         f = model._function(psi, X)
         slopes = model.gradient(psi, X.columns)
-        sigma = model._sigma_rows(X, params.sigma, params.numeric)
+        sigma = model.sigma_of_rows(X, params.sigma, params.numeric)
         outer = model.error.on(X).slope(X.y, f, sigma, model.least_prediction)
         found = np.empty_like(Z)
         for j, p in enumerate(design.latents[design.tied]):

@@ -20,9 +20,9 @@ from sktem.mixed_effects.design import (
     NumericEntry,
     effect_name,
 )
+from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.occasions import numbered, occasions_of
 from sktem.mixed_effects.priors import priors_of, split_fixed
-from sktem.mixed_effects.residual_errors import residual_error_of
 from sktem.mixed_effects.rows import GroupedRows
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS, StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, check_transform, is_box

@@ -230,8 +230,23 @@ class NonlinearMixedEffectsModel(LatentModel):
             return self.structure.function(psi, X.inputs)
         return np.asarray(self.structure(psi, X.columns), dtype=float)
 
-    def _sigma_rows(self, X, sigma, numeric):
-        """Return a and b, per row where the numeric parameters are per subject."""
+    def sigma_of_rows(self, X, sigma, numeric):
+        """Return a and b, per row where the numeric parameters are per subject.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        sigma : ndarray of shape (2,) or (n_subjects, 2)
+            Residual error.
+        numeric : ndarray of shape (k,) or (n_subjects, k)
+            Parameters without a closed form.
+
+        Returns
+        -------
+        list of float or ndarray of shape (n_rows,)
+            Parameters of the residual error.
+        """
         found = [
             value[X.subject_of_row] if np.ndim(value) else value
             for value in np.moveaxis(sigma, -1, 0)
@@ -271,7 +286,7 @@ class NonlinearMixedEffectsModel(LatentModel):
                 values = np.asarray(values, dtype=float)
             else:
                 f = self.predict_rows(X, Z, numeric)
-                sigma = self._sigma_rows(X, sigma, numeric)
+                sigma = self.sigma_of_rows(X, sigma, numeric)
                 values = self.error.on(X).log_likelihood(
                     X.y, f, sigma, self.least_prediction, X.censored, X.limits
                 )
@@ -294,7 +309,7 @@ class NonlinearMixedEffectsModel(LatentModel):
         ndarray of shape (n_rows,)
             Standard deviations, of the logarithm for the exponential error.
         """
-        sigma = self._sigma_rows(X, params.sigma, params.numeric)
+        sigma = self.sigma_of_rows(X, params.sigma, params.numeric)
         return self.error.on(X).standard_deviation(f, sigma, self.least_prediction)
 
     def _compiled(self, X, params):

@@ -11,8 +11,9 @@ from sktem.mixed_effects.transforms import is_plain
 
 __all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
 
-#: Steps of a descent, trials of a step, and the relative gain that ends it.
-MOST_STEPS, MOST_TRIALS, LEAST_GAIN = 60, 10, 1e-9
+#: Steps of a descent, trials of a step, and the relative gain that ends it; that of a
+#: log-likelihood, whose steps get shorter slowly.
+MOST_STEPS, MOST_TRIALS, LEAST_GAIN, LEAST_LOG_GAIN = 60, 10, 1e-9, 1e-3
 #: Longest step of a parameter on a logarithmic or logistic scale.
 LONGEST = 2.0
 #: Random places that are looked at, how many more for each parameter whose size is not
@@ -25,8 +26,9 @@ KINDS_OF_PLACES = (0.25, 0.5, 0.7, 0.8, 0.9)
 #: Steps on which linearity is tried, and the relative deviation that is none.
 N_TRIALS, LINEAR = 5, 1e-6
 #: Descents from the best of them, at least and, until two have ended at the lowest
-#: value (up to a share of it), at most; and how near two optima are the same one.
-N_DESCENTS, MOST_DESCENTS, TWICE, SAME = 16, 30, 1e-6, 0.05
+#: value (up to a share of it, or a log-likelihood), at most; and how near two optima
+#: are the same one.
+N_DESCENTS, MOST_DESCENTS, TWICE, TWICE_LOG, SAME = 16, 30, 1e-6, 0.05, 0.05
 #: Share of the places and descents for models that integrate differential equations.
 COSTLY = 0.2
 #: Rows on which all this is done, at most.
@@ -67,6 +69,8 @@ class PooledRegression:
             rows = rows[np.unique(np.linspace(0, len(rows) - 1, count).astype(int))]
         design = model.design
         self.model, self.rows, self.start = model, rows, model.start
+        #: Whether terms are log-densities and not residuals.
+        self.has_densities = model.error is None or not model.error.regresses
         self.free = np.flatnonzero(design.free)
         self.numeric = np.array(
             [e for e, n in enumerate(design.numeric) if n.kind != "residual"], dtype=int
@@ -127,6 +131,10 @@ class PooledRegression:
                         rows, means + shift, params.sigma, params.numeric
                     )
                 f = model.predict_rows(rows, means + shift, params.numeric)
+                if self.has_densities:
+                    return model.error.on(rows).rough_log_density(
+                        rows.y, f, params.sigma, model.least_prediction, self.weights
+                    )
                 if self.weights is None:
                     return np.log(rows.y) - np.log(f)
                 return (rows.y - f) * self.weights
@@ -138,7 +146,7 @@ class PooledRegression:
         if not np.isfinite(terms).all():
             return np.inf
         with np.errstate(over="ignore"):
-            total = -terms.sum() if self.model.error is None else terms @ terms
+            total = -terms.sum() if self.has_densities else terms @ terms
         return float(total) if np.isfinite(total) else np.inf
 
     def slopes(self, vector, reach):
@@ -163,10 +171,10 @@ class PooledRegression:
         value = self.value(terms)
         reach = np.where(self.plain & (vector != 0), np.abs(vector), 1.0)
         damping = 0.0
-        sign = 1.0 if self.model.error is None else -1.0
+        sign = 1.0 if self.has_densities else -1.0
         for _ in range(MOST_STEPS if np.isfinite(value) and chosen.any() else 0):
             J = self.slopes(vector, reach)[:, chosen]
-            slope = sign * (J.sum(axis=0) if self.model.error is None else J.T @ terms)
+            slope = sign * (J.sum(axis=0) if self.has_densities else J.T @ terms)
             with np.errstate(over="ignore"):
                 size = np.sqrt((J**2).sum(axis=0))
             size = np.where((size > 0) & np.isfinite(size), size, np.inf)
@@ -187,7 +195,7 @@ class PooledRegression:
                     break
                 damping = max(damping, 1e-4) * 10
             gain = before - value
-            least = LEAST_GAIN * (1.0 if self.model.error is None else before)
+            least = LEAST_LOG_GAIN if self.has_densities else LEAST_GAIN * before
             if not gain > least:
                 break
         return Optimum(vector, value)
@@ -214,7 +222,7 @@ class PooledRegression:
         kinds = [design.transforms[p] for p in design.latents]
         sizes = np.sqrt((means**2).mean(axis=0))
         size = 1.0
-        if self.model.error is not None:
+        if not self.has_densities:
             size = np.sqrt(np.mean(terms**2))
         random = np.full(len(kinds), np.nan)
         of_random = np.empty((len(kinds), len(terms)))
@@ -264,7 +272,11 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     values = np.array([problem.value(problem.terms(place)) for place in places])
     most, enough = (int(problem.effort * n) for n in (MOST_DESCENTS, N_DESCENTS))
     for k in np.argsort(values)[:most]:
-        if not np.isfinite(values[k]) or len(found) > enough and _is_twice(found):
+        if (
+            not np.isfinite(values[k])
+            or len(found) > enough
+            and _is_twice(problem, found)
+        ):
             break
         found.append(problem.descend(places[k], intercepts))
     different: list[Optimum] = []
@@ -282,8 +294,8 @@ def _is_linear(problem, optimum):
 
     Each one is looked at by itself too, lest one without effect at this place passes.
     """
-    model, vector = problem.model, optimum.vector
-    if model.error is None or problem.weights is None or not problem.plain.all():
+    vector = optimum.vector
+    if problem.has_densities or problem.weights is None or not problem.plain.all():
         return False
     reach = np.where(vector != 0, np.abs(vector), 1.0)
     slopes, terms = problem.slopes(vector, reach), problem.terms(vector)
@@ -300,10 +312,12 @@ def _is_linear(problem, optimum):
     return True
 
 
-def _is_twice(found):
+def _is_twice(problem, found):
     """Return whether two descents have ended at the lowest value."""
     first, second = sorted(one.value for one in found)[:2]
-    return second <= first + TWICE * abs(first)
+    return second <= first + (
+        TWICE_LOG if problem.has_densities else TWICE * abs(first)
+    )
 
 
 def _same(problem, one, other):

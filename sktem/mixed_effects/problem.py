@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.compartments.models import CompartmentModel
+from sktem.mixed_effects.endpoints import residual_error_of
 from sktem.mixed_effects.layout import (
     Columns,
     Layout,
@@ -19,7 +20,7 @@ from sktem.mixed_effects.layout import (
 from sktem.mixed_effects.m_step import Annealing
 from sktem.mixed_effects.model import NO_ANNEALING, NonlinearMixedEffectsModel
 from sktem.mixed_effects.occasions import numbered
-from sktem.mixed_effects.residual_errors import least_prediction, residual_error_of
+from sktem.mixed_effects.residual_errors import least_prediction
 from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.start import (
     PassedOver,

@@ -7,26 +7,25 @@ knows it by that.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from sktem.choices import check_choice
-
 __all__ = [
+    "ALIASES",
     "RESIDUAL_ERRORS",
-    "EndpointError",
     "PositiveError",
     "ResidualError",
     "least_prediction",
-    "residual_error_of",
 ]
 
 #: Predictions nearer to zero than this have the scatter of one of this size, so that a
 #: proportional error does not make them exact; a share of the median size of y.
 LEAST_PREDICTION = 1e-8
+#: Error at the start, in units of the weights of observations, beside outcomes that are
+#: no measurements.
+ROUGH_ERROR = 0.3
 
 
 def least_prediction(y: np.ndarray) -> float:
@@ -57,6 +56,11 @@ class ResidualError(ABC):
         Whether errors grow with the prediction.
     on_logarithms : bool
         Whether the errors are those of the logarithm of the observations.
+    regresses : bool
+        Whether predictions are looked for by least squares at the start; by the density
+        of observations otherwise.
+    needs : str
+        The observations and predictions that it is for.
     """
 
     code: ClassVar[int | None] = None
@@ -65,6 +69,8 @@ class ResidualError(ABC):
     closed_form: ClassVar[int | None] = None
     relative: ClassVar[bool] = True
     on_logarithms: bool | np.ndarray = False
+    regresses: bool = True
+    needs = "positive y and a positive model function"
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -158,9 +164,18 @@ class ResidualError(ABC):
         """Return whether such observations and predictions are possible."""
         return True
 
-    def draw(self, f, g, normal):
-        """Return observations for predictions, g(f) and normal variables."""
-        return f + g * normal
+    def draw(self, f, sigma, least, normal):
+        """Return observations for predictions and normal variables."""
+        return f + self.standard_deviation(f, sigma, least) * normal
+
+    def rough_log_density(self, y, f, sigma, least, weights):
+        """Return the log-density up to a constant, before errors are known.
+
+        Errors of a usual size stand for those of a measurement.
+        """
+        if self.regresses:
+            return -0.5 * (weights * (y - f) / ROUGH_ERROR) ** 2
+        return self.log_density(y, f, sigma, least)
 
 
 class ConstantError(ResidualError):
@@ -285,9 +300,9 @@ class ExponentialError(ResidualError):
         """Return whether both have logarithms."""
         return bool((y > 0).all() and (f > 0).all())
 
-    def draw(self, f, g, normal):
+    def draw(self, f, sigma, least, normal):
         """Return log-normal observations."""
-        return f * np.exp(g * normal)
+        return f * np.exp(self.standard_deviation(f, sigma, least) * normal)
 
 
 def _least_size(y):
@@ -382,149 +397,8 @@ class PositiveError(ResidualError):
         """Return whether all observations are positive."""
         return bool((y > 0).all())
 
-    def draw(self, f, g, normal):
+    def draw(self, f, sigma, least, normal):
         """Return positive observations, by the quantile function."""
+        g = self.standard_deviation(f, sigma, least)
         log_above = log_ndtr(-normal) + log_ndtr(f / g)
         return f - g * ndtri_exp(log_above)
-
-
-class EndpointError(ResidualError):
-    """An error for each kind of observation.
-
-    Parameters
-    ----------
-    errors : dict of ResidualError
-        Errors by the number of their kind.
-    kinds : ndarray of int of shape (n_rows,) or None, default=None
-        Kind of each row; None before there are rows.
-    """
-
-    def __init__(self, errors, kinds=None):
-        self.errors, self.kinds = dict(errors), kinds
-        if kinds is not None:
-            self.on_logarithms = np.isin(
-                kinds, [kind for kind, one in self.errors.items() if one.on_logarithms]
-            )
-        self.slots = tuple(
-            f"{slot}_{kind}" for kind, one in self.errors.items() for slot in one.slots
-        )
-        self.names = tuple(
-            f"{name}_{kind}" for kind, one in self.errors.items() for name in one.names
-        )
-
-    def on(self, rows):
-        """Return the error of some rows."""
-        return EndpointError(self.errors, rows.kinds)
-
-    def check(self, rows):
-        """Raise an error if a row has another kind."""
-        if rows.kinds is None:
-            raise ValueError(
-                "residual_error by CMT is for records of a compartment model"
-            )
-        if unknown := sorted(set(rows.kinds.tolist()) - set(self.errors)):
-            raise ValueError(
-                f"residual_error must have the kinds of all observations: CMT is "
-                f"{unknown[0]} in some, and the dict has {list(self.errors)}"
-            )
-
-    def _parts(self):
-        """Yield the error, the rows and the entries of ``sigma`` of each kind."""
-        start = 0
-        for kind, one in self.errors.items():
-            stop = start + len(one.slots)
-            yield one, np.flatnonzero(self.kinds == kind), slice(start, stop)
-            start = stop
-
-    def _each(self, method, arrays, sigma, *others):
-        """Return what the errors make of their rows of arrays."""
-        found = np.full(np.shape(arrays[0]), np.nan)
-        for one, rows, own in self._parts():
-            if len(rows):
-                parts = [None if a is None else a[rows] for a in arrays]
-                entries = [v[rows] if np.ndim(v) else v for v in sigma[own]]
-                found[rows] = getattr(one, method)(*parts, entries, *others)
-        return found
-
-    def standard_deviation(self, f, sigma, least):
-        """Return the standard deviations, of logarithms for errors of these."""
-        return self._each("standard_deviation", [f], sigma, least)
-
-    def log_density(self, y, f, sigma, least):
-        """Return log-densities."""
-        return self._each("log_density", [y, f], sigma, least)
-
-    def log_probability(self, y, f, sigma, least, side):
-        """Return log-probabilities of bounds."""
-        found = np.full(len(y), np.nan)
-        for one, rows, own in self._parts():
-            entries = [v[rows] if np.ndim(v) else v for v in sigma[own]]
-            found[rows] = one.log_probability(
-                y[rows], f[rows], entries, least, side[rows]
-            )
-        return found
-
-    def start(self, y, f):
-        """Return starting values of all."""
-        return np.concatenate([
-            one.start(y[rows], f[rows]) if len(rows) else np.ones(len(one.slots))
-            for one, rows, _ in self._parts()
-        ])  # fmt: skip
-
-    def weights(self, y, positive):
-        """Return weights by which kinds of other sizes count alike."""
-        found = np.ones(len(y))
-        for one, rows, _ in self._parts():
-            if len(rows):
-                spread = float(np.std(y[rows])) or 1.0
-                own = one.weights(y[rows], False) if one.relative else 1 / spread
-                found[rows] = own
-        return found
-
-    def floors(self, y):
-        """Return least values of all."""
-        return np.concatenate([
-            one.floors(y[rows]) if len(rows) else np.full(len(one.slots), 1e-6)
-            for one, rows, _ in self._parts()
-        ])  # fmt: skip
-
-    def allows(self, y, f):
-        """Return whether such observations and predictions are possible."""
-        return all(one.allows(y[rows], f[rows]) for one, rows, _ in self._parts())
-
-    def draw(self, f, g, normal):
-        """Return observations, NaN for kinds that have no error."""
-        found = np.full(len(f), np.nan)
-        for one, rows, _ in self._parts():
-            found[rows] = one.draw(f[rows], g[rows], normal[rows])
-        return found
-
-
-def residual_error_of(given) -> ResidualError:
-    """Return the residual error of a name, with a condition, or of a dict by kind."""
-    if isinstance(given, dict):
-        if not given or not all(isinstance(kind, Integral) for kind in given):
-            raise ValueError(
-                "residual_error must have a name for each CMT of an observation, such "
-                f'as {{1: "proportional", 2: "constant"}}, got {given!r}'
-            )
-        return EndpointError(
-            {int(kind): residual_error_of(name) for kind, name in given.items()}
-        )
-    if isinstance(given, tuple):
-        if len(given) != 2 or given[1] != "positive":
-            raise ValueError(
-                'residual_error with a condition must be (name, "positive"), such as '
-                f'("constant", "positive"), got {given!r}'
-            )
-        error = residual_error_of(given[0])
-        if isinstance(error, (EndpointError, PositiveError)) or error.on_logarithms:
-            raise ValueError(
-                f"residual_error {given[0]!r} cannot have the condition that y is "
-                "positive: give it to the error of each CMT, and not to errors of the "
-                "logarithm, which have it"
-            )
-        return PositiveError(error)
-    known = [*RESIDUAL_ERRORS, *ALIASES]
-    check_choice("residual_error", given, known)
-    return RESIDUAL_ERRORS[ALIASES.get(given, given)]

@@ -9,12 +9,12 @@ import numpy as np
 
 from sktem.mixed_effects.ascent import ascend, can_climb
 from sktem.mixed_effects.design import MixedEffectsParams
+from sktem.mixed_effects.endpoints import EndpointError, residual_error_of
 from sktem.mixed_effects.pooled import (
     PooledRegression,
     is_near,
     optima,
 )
-from sktem.mixed_effects.residual_errors import EndpointError, residual_error_of
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
 
@@ -165,10 +165,7 @@ def _starting_error(estimator, starts, design, rows, structure):
             "model is not finite at the start values: change parameters, or the model"
         )
     if not error.allows(rows.y, f):
-        raise ValueError(
-            f"the {estimator.residual_error} error needs positive y and a positive "
-            "model function"
-        )
+        raise ValueError(f"the {estimator.residual_error} error needs {error.needs}")
     return error.start(rows.y, f)
 
 
@@ -209,7 +206,7 @@ def start_from_data(estimator, model, rows) -> Start:
 def _candidates(model, problem, found):
     """Return optima that are worth a look, and whether the first is the user's."""
     best = min(one.value for one in found)
-    if model.error is None:
+    if problem.has_densities:
         as_good, worth = best + np.log(AS_GOOD), best + WORTH_LOG
     else:
         as_good, worth = best * AS_GOOD, best * WORTH

@@ -58,7 +58,8 @@ def _epsilon_shrinkage(fitted):
     if fitted.model.error is None or not fitted.rows.in_memory:
         return np.nan
     residuals = individual_weighted_residuals(fitted)
-    return float(1 - np.nanstd(residuals))
+    known = residuals[~np.isnan(residuals)]
+    return float(1 - known.std()) if len(known) else np.nan
 
 
 def individual_weighted_residuals(fitted):

@@ -106,7 +106,9 @@ class ParameterVector:
         The likelihood has no maximum then.
         """
         error, at_floor = self.model.error, self.residual_at_floor(params)
-        return error is not None and bool(at_floor.sum() == len(error.indices))
+        if error is None or not error.indices:
+            return False
+        return bool(at_floor.sum() == len(error.indices))
 
     @property
     def names(self) -> list[str]:

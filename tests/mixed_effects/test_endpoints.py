@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, Reparametrized, read_nonmem
-from sktem.mixed_effects.residual_errors import residual_error_of
+from sktem.mixed_effects.endpoints import residual_error_of
 
 
 def effect(**settings):

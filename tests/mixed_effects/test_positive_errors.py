@@ -8,7 +8,7 @@ from scipy.stats import kstest, norm, truncnorm
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
-from sktem.mixed_effects.residual_errors import residual_error_of
+from sktem.mixed_effects.endpoints import residual_error_of
 
 TIMES, LIMIT = np.array([0.0, 1.0, 3.0, 6.0, 9.0, 12.0, 16.0]), 0.6
 
@@ -109,16 +109,16 @@ def test_draws_have_the_distribution():
     rng = np.random.default_rng(0)
     error = residual_error_of({1: ("constant", "positive"), 2: "constant"})
     kinds = np.repeat([1, 2], 4000)
-    f, g = np.full(8000, 0.3), np.full(8000, 0.7)
+    f, sigma = np.full(8000, 0.3), np.array([0.7, 0.0, 0.7, 0.0])
     on = type(error)(error.errors, kinds)
-    drawn = on.draw(f, g, rng.standard_normal(8000))
+    drawn = on.draw(f, sigma, 1e-9, rng.standard_normal(8000))
     truth = truncnorm(-0.3 / 0.7, np.inf, 0.3, 0.7)
     assert drawn[:4000].min() > 0 > drawn[4000:].min()
     assert kstest(drawn[:4000], truth.cdf).pvalue > 1e-3
     assert kstest(drawn[4000:], truth.cdf).pvalue < 1e-6
     # Predictions far below zero leave positive values too.
     far = residual_error_of(("constant", "positive")).draw(
-        np.array(-40.0), np.array(1.0), np.array([-1.0, 0.0, 1.0])
+        np.array(-40.0), (1.0, 0.0), 1e-9, np.array([-1.0, 0.0, 1.0])
     )
     assert (np.diff(far) > 0).all() and far.min() > 0
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem.mixed_effects.endpoints import EndpointError
 from sktem.mixed_effects.inference.marginal_likelihood import (
     linearized_log_likelihood,
     quadrature_draws,
     single_point,
 )
 from sktem.mixed_effects.inference.node_numbers import log_likelihood_by_nodes
-from sktem.mixed_effects.residual_errors import EndpointError, PositiveError
+from sktem.mixed_effects.outcomes import Outcome
+from sktem.mixed_effects.residual_errors import PositiveError
 
 __all__ = ["LIKELIHOODS", "linearized", "log_likelihood"]
 
@@ -58,8 +60,10 @@ def linearized(fitted, params):
         raise ValueError("log_density has no residual error to linearize with")
     if isinstance(fitted.model.error, EndpointError):
         raise ValueError("several endpoints have no linearized likelihood")
-    if isinstance(fitted.model.error, PositiveError):
-        raise ValueError("errors of positive y have no linearized likelihood")
+    if isinstance(fitted.model.error, (Outcome, PositiveError)):
+        raise ValueError(
+            "outcomes and errors of positive y have no linearized likelihood"
+        )
     if getattr(fitted.rows, "censored", None) is not None:
         raise ValueError("censored observations have no linearized likelihood")
     return linearized_log_likelihood(

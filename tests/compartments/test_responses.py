@@ -1,0 +1,133 @@
+"""Outcomes and hazards that follow concentrations: integrals of SciPy."""
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from sktem.compartments import ODE, OneCompartment, Responses
+
+PSI = {"CL": 2.0, "V": 10.0, "H0": 0.05, "BETA": 0.3}
+
+
+def hazard(p, records, c):
+    return p.H0 * np.exp(p.BETA * c + 0.2 * (records["WT"] - 1))
+
+
+def joint(model=None, **settings):
+    model = OneCompartment() if model is None else model
+    return Responses(model, hazards={3: hazard}, parameters=["H0", "BETA"], **settings)
+
+
+def study():
+    """Return records of one subject: boluses, an infusion, and repeated events."""
+    return {
+        "ID": [1] * 7,
+        "TIME": [0.0, 5, 7.5, 11, 13, 14, 17],
+        "AMT": [40.0, 0, 0, 30, 0, 0, 0],
+        "RATE": [0.0, 0, 0, 15, 0, 0, 0],
+        "ADDL": [2.0, 0, 0, 0, 0, 0, 0],
+        "II": [3.0, 0, 0, 0, 0, 0, 0],
+        "EVID": [1.0, 0, 0, 1, 2, 0, 0],
+        "CMT": [1.0, 3, 1, 1, 1, 3, 3],
+        "DV": [np.nan, 1, 2.0, np.nan, np.nan, 1, 0],
+        "WT": [1.0, 1, 1, 1, 1, 2, 2],
+    }
+
+
+def concentration(t):
+    """Return the closed form by superposition."""
+    k, V = PSI["CL"] / PSI["V"], PSI["V"]
+    found = sum(4.0 * np.exp(-k * (t - s)) for s in (0, 3, 6) if t >= s)
+    if t >= 11:
+        found += 15 / (k * V) * (1 - np.exp(-k * min(t - 11, 2)))
+    return found if t < 13 else _after(t, k, V)
+
+
+def _after(t, k, V):
+    boluses = sum(4.0 * np.exp(-k * (t - s)) for s in (0, 3, 6))
+    end = 15 / (k * V) * (1 - np.exp(-2 * k))
+    return boluses + end * np.exp(-k * (t - 13))
+
+
+def test_hazards_are_integrated_between_doses():
+    def rate(t):
+        weight = 2 if t > 13 else 1
+        exponent = PSI["BETA"] * concentration(t) + 0.2 * (weight - 1)
+        return PSI["H0"] * np.exp(exponent)
+
+    def whole(start, stop):
+        points = [s for s in (3, 6, 11, 13) if start < s < stop]
+        return quad(rate, start, stop, points=points or None, epsabs=1e-12)[0]
+
+    found = joint().predict(study(), PSI)
+    wanted = [
+        rate(5) * np.exp(-whole(0, 5)),
+        rate(14) * np.exp(-whole(5, 14)),
+        np.exp(-whole(14, 17)),
+    ]
+    np.testing.assert_allclose(found[[1, 5, 6]], wanted, rtol=1e-7)
+    assert found[2] == pytest.approx(concentration(7.5))
+    # Fewer nodes are not enough.
+    rough = joint(n_nodes=1).predict(study(), PSI)
+    assert np.abs(rough[[1, 5, 6]] / wanted - 1).max() > 1e-4
+
+
+def test_hazard_of_an_ode_as_a_compartment():
+    def rhs(t, A, p):
+        return -p.CL / p.V * A[0], p.H0 * np.exp(p.BETA * A[0] / p.V)
+
+    ode = ODE(
+        rhs,
+        parameters=["CL", "V", "H0", "BETA"],
+        n_states=2,
+        output=lambda A, p: A[1],
+        rtol=1e-10,
+    )
+    records = {
+        "ID": [1, 1, 2, 2], "TIME": [0.0, 9, 0, 4], "AMT": [50.0, 0, 20, 0],
+        "DV": [0.0, 0, 0, 1], "CENS": [0, 0, 0, 1], "CMT": [1, 3, 1, 3],
+        "WT": [1.0] * 4,
+    }  # fmt: skip
+    psi = {**PSI, "CL": np.array([2.0, 1.0])}
+    whole = ode.predict(records, psi)
+    found = joint().predict(records, psi)
+    assert found[1] == pytest.approx(np.exp(-whole[1]), rel=1e-6)
+    # CENS 1: an event before this time.
+    assert found[3] == pytest.approx(-np.expm1(-whole[3]), rel=1e-6)
+    # One parameter for each record, and a model of concentrations by equations.
+    inner = ODE(
+        lambda t, A, p: (-p.CL / p.V * A[0],),
+        parameters=["CL", "V"],
+        n_states=1,
+        output={1: lambda A, p: A[0] / p.V},
+    )
+    by_record = {**psi, "CL": np.array([2.0, 2.0, 1.0, 1.0])}
+    same = joint(inner, driver=1).predict(records, by_record)
+    np.testing.assert_allclose(same, found, rtol=1e-6)
+
+
+def test_outcomes_without_a_model():
+    model = Responses(
+        None,
+        outcomes={1: lambda p, records, c: p.A + p.B * records["X"]},
+        hazards={2: lambda p, records, c: p.A},
+        parameters=["A", "B"],
+    )
+    records = {"ID": [1, 1, 2], "TIME": [1.0, 2, 3], "CMT": [1, 2, 2],
+               "X": [5.0, 0, 0], "DV": [0.0, 0, 1]}  # fmt: skip
+    found = model.predict(records, {"A": 0.5, "B": 2.0})
+    np.testing.assert_allclose(found, [10.5, np.exp(-1), 0.5 * np.exp(-1.5)])
+
+
+def test_wrong_use():
+    with pytest.raises(TypeError, match="dict of functions by CMT"):
+        Responses(None, hazards={"event": hazard})
+    with pytest.raises(ValueError, match="CMT 3 is both"):
+        Responses(None, hazards={3: hazard}, outcomes={3: hazard})
+    with pytest.raises(ValueError, match=r"needs the parameters \['BETA'\] too"):
+        joint().check_names(["CL", "V", "H0"])
+    with pytest.raises(ValueError, match="'KA'"):
+        joint().check_names([*PSI, "KA"])
+    wrong = Responses(None, hazards={3: lambda p, r, c: np.ones(2)}, parameters=["H0"])
+    with pytest.raises(ValueError, match="one value for each of"):
+        wrong.predict(study(), {"H0": 1.0})
