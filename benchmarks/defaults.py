@@ -9,7 +9,6 @@ Usage: ``python benchmarks/defaults.py``; ``--only mixture template`` for some f
 """
 
 import argparse
-import importlib
 import sys
 import time
 from collections import Counter
@@ -20,21 +19,7 @@ from machine import describe
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-from tests.defaults.harness import run_case  # noqa: E402
-
-FAMILIES = [
-    "mixture",
-    "mixed_effects",
-    "template",
-    "boltzmann",
-    "regression",
-    "own_models",
-]
-
-
-def cases_of(family, fast):
-    cases = importlib.import_module(f"tests.defaults.{family}_cases").CASES
-    return [case for case in cases if not (fast and case.slow)]
+from tests.defaults.harness import FAMILIES, cases_of, run_case  # noqa: E402
 
 
 def print_case(case, seeds):

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
+import sktem
 from sktem import (
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
@@ -213,3 +215,20 @@ def test_mixture_transforms_nothing():
 @pytest.mark.parametrize("mixture", MIXTURES, ids=repr)
 def test_mixture_is_a_density_estimator(mixture):
     assert mixture.__sklearn_tags__().estimator_type == "density_estimator"
+
+
+def test_every_public_estimator_is_checked():
+    """Each of them is in a list of checks: here, of supervised ones, or in its room."""
+    here = Path(__file__).parent
+    files = [*here.glob("test_common*.py"), here / "mixture" / "test_outliers.py",
+             here / "mixture" / "test_imputer.py",
+             here / "hidden_markov" / "test_estimator.py"]  # fmt: skip
+    checked = "".join(file.read_text() for file in files)
+    estimators = [
+        name
+        for name in sktem.__all__
+        if hasattr(getattr(sktem, name), "get_params")
+        and hasattr(getattr(sktem, name), "fit")
+    ]
+    assert len(estimators) > 10
+    assert not [name for name in estimators if f"{name}(" not in checked]

@@ -8,6 +8,7 @@ seeds), which prints the table of the documentation.
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sktem.exceptions import FitWarning
 
 RIGHT, WARNED, SILENT = "right", "warned", "SILENTLY WRONG"
+#: Modules of cases, ``tests/defaults/<family>_cases.py``.
+FAMILIES = (
+    "mixture", "hidden_markov", "mixed_effects", "pharmacometric", "template",
+    "boltzmann", "regression", "own_models", "run", "word",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,12 @@ class Outcome:
     def accepted(self):
         allowed = {RIGHT, WARNED} if self.case.may_warn else {RIGHT}
         return self.verdict in allowed
+
+
+def cases_of(family, fast):
+    """Return the cases of a family, the fast ones or all."""
+    cases = importlib.import_module(f"tests.defaults.{family}_cases").CASES
+    return [case for case in cases if not (fast and case.slow)]
 
 
 def run_case(case, seed):

@@ -232,6 +232,48 @@ def oral(seed=0, n=24):
 
 
 @cache
+def study(kind, seed):
+    """Simulated studies: many sparse subjects, or few whose rows say nearly all."""
+    rng = np.random.default_rng(seed)
+    if kind == "rich":
+        n, m, widths, error = 20, 50, [0.3, 0.3], 0.05
+        groups, time = np.repeat(np.arange(n), m), rng.uniform(0.1, 24, size=n * m)
+    else:
+        n = int(kind)
+        widths, error = [0.5, 0.3, 0.3], 0.2
+        groups = np.repeat(np.arange(n), rng.integers(1 if n < 500 else 3, 5, size=n))
+        time = rng.choice([0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0], size=len(groups))
+    X = np.column_stack([np.full(len(time), 320.0), time])
+    typical = [30.0, 2.5] if kind == "rich" else [1.5, 30.0, 2.5]
+    psi = typical * np.exp(widths * rng.normal(size=(n, len(widths))))
+    f = (elimination if kind == "rich" else absorption)(psi[groups], X)
+    return X, f * (1 + error * rng.normal(size=len(f))), groups
+
+
+def study_distance(kind, factors):
+    """Log-likelihood lost to the best of starts at the truth and elsewhere."""
+    truth = {"ka": 1.5, "V": 30.0, "CL": 2.5}
+    if kind == "rich":
+        del truth["ka"]
+    model = "one_compartment_iv" if kind == "rich" else "one_compartment_oral"
+
+    def distance(seed):
+        X, y, groups = study(kind, seed)
+        found = []
+        for start in (np.ones(3), factors):
+            pairs = zip(truth.items(), start, strict=False)
+            values = {name: value * scale for (name, value), scale in pairs}
+            fit = NonlinearMixedEffectsRegressor(
+                model, parameters=values, residual_error="proportional",
+                random_state=seed,
+            ).fit(X, y, groups=groups)  # fmt: skip
+            found.append(fit.log_likelihood() if fit.converged_ else -np.inf)
+        return max(found) - found[1] if np.isfinite(found[1]) else np.inf
+
+    return distance
+
+
+@cache
 def bolus(seed=0, n=40, scale=1.0):
     rng = np.random.default_rng(seed)
     groups = np.repeat(np.arange(n), 5)
@@ -481,6 +523,20 @@ CASES = [
     lost("bolus from 0.01", bolus_distance(bolus, (0.01, 0.01))),
     lost("bolus, y*1e6", bolus_distance(
         lambda: bolus(1, 40, 1e6), (1.0, 1.0), 1e6), slow=True),
+    *(
+        lost(f"{kind} subjects of a sparse study, start x{scales}",
+             study_distance(kind, scales), slow=True, may_warn=kind == "300")
+        for kind, scales in (
+            ("300", (0.1, 0.1, 0.1)), ("300", (6.0, 0.3, 2.0)),
+            ("1000", (1.0, 1.0, 1.0)), ("1000", (0.1, 0.1, 0.1)),
+            ("5000", (1.0, 1.0, 1.0)),
+        )
+    ),
+    *(
+        lost(f"20 subjects of 50 rows, start x{scales}",
+             study_distance("rich", scales), slow=True)
+        for scales in ((0.1, 0.1), (8.0, 0.2), (0.15, 7.0))
+    ),
     lost("toenail", discrete_distance(toenail, toenail_rows, 4),
          slow=True),
     lost("cbpp", discrete_distance(cbpp, binomial_rows, 4)),

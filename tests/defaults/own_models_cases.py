@@ -9,7 +9,12 @@ from sktem import HiddenMarkovModel, StochasticEM
 from sktem.models import RandomInterceptModel
 from tests.defaults.harness import Case
 from tests.estimators.test_kinds_of_rows import Ragged, WithHoles
-from tests.samplers.test_chains_that_stand import OnePoint, Tobit, tobit_data
+from tests.samplers.test_chains_that_stand import (
+    OnePoint,
+    Tobit,
+    off_the_second_moment,
+    tobit_data,
+)
 
 NAME = "StochasticEM"
 
@@ -166,6 +171,8 @@ CASES = [
         lost(f"chains from one point, {s}", one_point(s), 2e-3, may_warn=True)
         for s in ("rwm", "mala")
     ),
+    Case("light tail, mala", NAME, "a truncated normal law", "standard errors", 4.0,
+         lambda seed: abs(off_the_second_moment(seed)), slow=True),
     *(
         lost(f"missing values, {solver}", holes(solver, False), 1e-3)
         for solver in ("em", "isaem", "fittem")

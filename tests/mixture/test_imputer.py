@@ -2,9 +2,15 @@
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureImputer
 from sktem.emissions import Gaussian
+
+
+@parametrize_with_checks([MixtureImputer()])
+def test_estimator_check(estimator, check):
+    check(estimator)
 
 
 def test_conditional_means_and_draws():

@@ -12,7 +12,7 @@ from sktem import MixtureOutlierDetector
 from sktem.exceptions import FitWarning
 
 
-@parametrize_with_checks([MixtureOutlierDetector(), MixtureOutlierDetector(1)])
+@parametrize_with_checks([MixtureOutlierDetector(), MixtureOutlierDetector(2)])
 def test_estimator_check(estimator, check):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
