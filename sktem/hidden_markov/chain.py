@@ -72,10 +72,23 @@ class Chain(BaseEstimator):
         """Number of statistics."""
         return self.n_states * (1 + self.n_states)
 
-    @staticmethod
-    def params_of(start, transitions, durations=None) -> Any:
+    @property
+    def plain(self) -> Chain | None:
+        """A simpler chain whose fits this one begins with, None without any."""
+        return None
+
+    def from_plain(self, params, X) -> Any:
+        """Return parameters, given those of the simpler chain for some sequences."""
+        return params
+
+    def params_of(self, start, transitions, extra=None) -> Any:
         """Return parameters of fitted attributes."""
         return ChainParams(start, transitions)
+
+    def groups_of_tied(self) -> list[np.ndarray]:
+        """Return the states that share their transitions, by groups."""
+        tied = np.arange(self.n_states) if self.tied is None else np.asarray(self.tied)
+        return [np.flatnonzero(tied == group) for group in np.unique(tied)]
 
     def matrices(self, params, X) -> Any:
         """Return the probabilities for the rows of some sequences."""
@@ -106,6 +119,10 @@ class Chain(BaseEstimator):
         np.add.at(found, (sequence[1:][inner], pair), 1.0)
         return found
 
+    def of_draws(self, states, X, params) -> np.ndarray:
+        """Return mean statistics of each sequence over draws, (n_draws, n_rows)."""
+        return np.mean([self.of_states(one, X, params) for one in states], axis=0)
+
     def maximize(self, s, params) -> Any:
         """Return the shares of the statistics, with the prior."""
         K = self.n_states
@@ -114,11 +131,8 @@ class Chain(BaseEstimator):
             start = self._shares(s[None, :K], self.start_prior, start[None])[0]
         if "transitions" not in self.fixed:
             counts = np.maximum(s[K:].reshape(K, K), 0.0)
-            if self.tied is not None:
-                groups = np.unique(self.tied, return_inverse=True)[1]
-                sums = np.zeros((groups.max() + 1, K))
-                np.add.at(sums, groups, counts)
-                counts = sums[groups]
+            for members in self.groups_of_tied() if self.tied is not None else ():
+                counts[members] = counts[members].sum(axis=0)
             transitions = self._shares(counts, self.transitions_prior, transitions)
         return ChainParams(start, transitions)
 
@@ -139,9 +153,10 @@ class Chain(BaseEstimator):
             if name in self.fixed or not strength.any():
                 continue
             p = getattr(params, name)
-            with np.errstate(divide="ignore"):
-                logs = np.where(p > 0, np.log(p), 0.0)
-            total -= self.prior_share * float((strength * logs).sum())
+            logs = strength * np.log(np.where(p > 0, p, 1.0))
+            if name == "transitions":  # those of tied states are one
+                logs = logs[[group[0] for group in self.groups_of_tied()]]
+            total -= self.prior_share * float(logs.sum())
         return total
 
     def project(self, s):
@@ -155,13 +170,24 @@ class Chain(BaseEstimator):
         if "start" not in self.fixed:
             count += int((params.start > 0).sum()) - 1
         if "transitions" not in self.fixed:
-            rows = params.transitions
-            if self.tied is not None:
-                rows = rows[np.unique(self.tied, return_index=True)[1]]
+            rows = params.transitions[[group[0] for group in self.groups_of_tied()]]
             count += int(np.maximum((rows > 0).sum(axis=1) - 1, 0).sum())
         return count
 
-    def expanded(self, params):
+    def gradient(self, s, params) -> dict:
+        """Return derivatives of the log-likelihood by the entries of the fields.
+
+        They are those of the complete log-likelihood with these statistics (Fisher's
+        identity), up to what is the same for all probabilities of a distribution.
+        """
+        K = self.n_states
+        counts = {"start": s[:K], "transitions": s[K : K + K * K].reshape(K, K)}
+        values = {name: getattr(params, name) for name in counts}
+        return {
+            name: counts[name] / np.where(p > 0, p, 1.0) for name, p in values.items()
+        }
+
+    def expanded(self, params, covariates=None):
         """Return start and transitions of a chain without memory, and its states."""
         return params.start, params.transitions, np.arange(self.n_states)
 

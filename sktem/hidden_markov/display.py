@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sktem.choices import check_choice
+from sktem.hidden_markov.covariates import without_covariates
 from sktem.plotting.panels import load_pyplot, make_panels
 from sktem.sequences.given import given_rows, offsets_of
 
@@ -70,8 +71,8 @@ class HiddenStatesDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, *, groups=None, lengths=None, sequence=0, column=0,
-        names=None, panels=PANELS, ax=None,
+        cls, estimator, X, *, groups=None, lengths=None, covariates=None, sequence=0,
+        column=0, names=None, panels=PANELS, ax=None,
     ):  # fmt: skip
         """Decode a sequence and draw it.
 
@@ -85,6 +86,9 @@ class HiddenStatesDisplay:
             Labels of the sequences, as in ``predict``.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in ``predict``. The graph and the durations
+            are those at their means.
         sequence : int, default=0
             Which sequence is drawn.
         column : int, default=0
@@ -102,19 +106,23 @@ class HiddenStatesDisplay:
             The display, drawn.
         """
         check_is_fitted(estimator, "emission_params_")
+        X, covariates = without_covariates(X, covariates)
         given = given_rows(X, groups, lengths)
         rows = np.asarray(given.X, dtype=np.float64)
         offsets = given.offsets
         if offsets is None:
             offsets = offsets_of(len(rows), given.groups, lengths)
-        one = rows[offsets[sequence] : offsets[sequence + 1]]
+        place = slice(offsets[sequence], offsets[sequence + 1])
+        one = rows[place]
+        if covariates is not None:
+            covariates = np.asarray(covariates)[place]
         n_states = len(estimator.start_)
         names = [str(k) for k in range(n_states)] if names is None else list(names)
         if len(names) != n_states:
             raise ValueError(f"names must be of {n_states} states, got {len(names)}")
         display = cls(
             one[:, column],
-            estimator.predict(one),
+            estimator.predict(one, covariates=covariates),
             estimator.transitions_,
             estimator.state_durations(LONGEST),
             names,

@@ -31,8 +31,17 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.routing import warn_of_routing
+from sktem.hidden_markov.covariates import (
+    checked_covariates,
+    future_covariates_of,
+    without_covariates,
+)
 from sktem.hidden_markov.durations import durations_of, warn_of_cut
-from sktem.hidden_markov.fit_warnings import warn_of_search, warn_of_states
+from sktem.hidden_markov.fit_warnings import (
+    warn_of_covariates,
+    warn_of_search,
+    warn_of_states,
+)
 from sktem.hidden_markov.fitted import FittedSequences, StateDurations
 from sktem.hidden_markov.given import (
     chain_of,
@@ -44,6 +53,7 @@ from sktem.hidden_markov.given import (
     with_given_values,
 )
 from sktem.hidden_markov.information import standard_errors
+from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.start import best_start
 from sktem.hidden_markov.state_search import (
@@ -56,6 +66,9 @@ from sktem.loop.state import RunState
 from sktem.sequences.given import checked_sequence_weights, given_rows
 
 __all__ = ["HiddenMarkovModel"]
+
+#: Requests of scikit-learn's metadata routing.
+ROUTED = {"groups": True, "covariates": True}
 
 
 class HiddenMarkovModel(DensityMixin, LoopEstimator):
@@ -151,7 +164,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     start_ : ndarray of shape (n_states,)
         Probabilities of first states.
     transitions_ : ndarray of shape (n_states, n_states)
-        Probabilities of transitions; row i of the states that follow state i.
+        Probabilities of transitions; row i of the states that follow state i. With
+        covariates those where these are at their means.
+    transition_coefficients_ : ndarray of shape (n_states, n_states, n_covariates)
+        Slopes of the logarithms of the odds of going from state i to state j against
+        staying in it, or where state i cannot be kept against the first state that can
+        follow it.
+    covariates_mean_ : ndarray of shape (n_covariates,)
+        Means of the covariates of transitions.
     durations_ : ndarray of shape (n_states, longest)
         Probabilities of durations of 1, 2, ... rows; only with ``durations``.
     emission_params_ : NamedTuple
@@ -215,12 +235,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     (2,)
     """
 
-    # Labels of sequences go through pipelines and searches without further requests.
-    __metadata_request__fit: ClassVar[dict] = {"groups": True}
-    __metadata_request__partial_fit: ClassVar[dict] = {"groups": True}
-    __metadata_request__predict: ClassVar[dict] = {"groups": True}
-    __metadata_request__predict_proba: ClassVar[dict] = {"groups": True}
-    __metadata_request__score: ClassVar[dict] = {"groups": True}
+    # Labels and covariates go through pipelines and searches without requests.
+    __metadata_request__fit: ClassVar[dict] = ROUTED
+    __metadata_request__partial_fit: ClassVar[dict] = ROUTED
+    __metadata_request__predict: ClassVar[dict] = ROUTED
+    __metadata_request__predict_proba: ClassVar[dict] = ROUTED
+    __metadata_request__score: ClassVar[dict] = ROUTED
 
     def __init__(
         self,
@@ -293,8 +313,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     @unchanged_by_errors
     @with_callbacks
     def fit(
-        self, X, y=None, *, groups=None, lengths=None, states=None, sample_weight=None
-    ):
+        self, X, y=None, *, groups=None, lengths=None, covariates=None, states=None,
+        sample_weight=None,
+    ):  # fmt: skip
         """Learn the parameters.
 
         Parameters
@@ -310,6 +331,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             ``lengths`` all rows are one sequence.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of the transition to each row, of shape (n_samples,) or
+            (n_samples, n_covariates), or the names of their columns in a data frame.
+            With them the logarithms of the odds of transitions are linear in the
+            covariates of the row that is entered; those of the first row of a sequence
+            are not used.
         states : array-like of int of shape (n_samples,) or None, default=None
             States that are known, -1 for those that are not.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
@@ -328,14 +355,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             or a column has values that the emission cannot produce.
         """
         self._check_parameters()
-        given = {"X": X, "groups": groups, "lengths": lengths, "states": states,
+        X, covariates = without_covariates(X, covariates)
+        rows = {"states": states, "covariates": covariates}
+        given = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
         self._table = table_of(X, groups, lengths, self.emission)
-        X = observed_sequences(self, X, groups, lengths, states=states, reset=True)
+        X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
         warm = self.warm_start and hasattr(self, "emission_params_")
+        count = 0 if X.covariates is None else X.covariates.shape[1]
+        warm = warm and count == self._n_covariates
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(given, X, weights)
@@ -366,13 +397,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         warn_of_states(model, state.params, state)
         if self.durations is not None:
             warn_of_cut(state.params.chain, X.lengths.max(initial=0))
+        if X.covariates is not None:
+            warn_of_covariates(model, state)
         return self
 
     @undone_if_refused
     @with_callbacks
     def partial_fit(
-        self, X, y=None, *, groups=None, lengths=None, continues=False,
-        sample_weight=None,
+        self, X, y=None, *, groups=None, lengths=None, covariates=None,
+        continues=False, sample_weight=None,
     ):  # fmt: skip
         """Learn from sequences of a stream, or from a piece of an endless sequence.
 
@@ -389,6 +422,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
         continues : bool, default=False
             Whether the first sequence continues the last one of the call before. The
             probabilities of its states given all rows so far are carried over, so that
@@ -408,9 +443,12 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "partial_fit needs a number of states, which fit looks for; got "
                 f"n_states={self.n_states!r}"
             )
+        X, covariates = without_covariates(X, covariates)
         if first:
             self._table = table_of(X, groups, lengths, self.emission)
-        X = observed_sequences(self, X, groups, lengths, reset=first)
+        X = observed_sequences(
+            self, X, groups, lengths, covariates=covariates, reset=first
+        )
         X, weights = checked_sequence_weights(X, sample_weight)
         if continues and emission_of(self).order:
             raise ValueError(
@@ -446,10 +484,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         longest = None if durations is None else durations.rows(X)
         if durations is not None and begun is not None:
             longest = begun.chain.durations.shape[1]
+        scale = None
+        if X.covariates is not None:
+            centre = None if begun is None else self.covariates_mean_
+            scale = CovariateScale.of(X.covariates, centre)
         n_rows = float(X.n_rows if weights is None else weights @ X.lengths)
         mass = float(len(X) if weights is None else weights.sum())
         return SequenceModel(
-            chain_of(self, 1.0 / n_rows, longest),
+            chain_of(self, 1.0 / n_rows, longest, scale),
             emission_of(self),
             None,
             rows_per_sequence=n_rows / mass,
@@ -499,14 +541,31 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         }
         if self.durations is not None:
             found["durations_"] = params.chain.durations
+        centre, K = np.empty(0), len(params.chain.start)
+        coefficients = np.empty((K, K, 0))
+        if isinstance(model.chain, LogitChain):
+            centre, coefficients = model.chain.scale.centre, params.chain.slopes
+        found["transition_coefficients_"] = coefficients
+        found["covariates_mean_"] = centre
         return found
+
+    @property
+    def _n_covariates(self):
+        """Number of covariates of the fit."""
+        return len(getattr(self, "covariates_mean_", ()))
 
     def _fitted(self) -> FittedSequences:
         """Return the model with the fitted attributes."""
         check_is_fitted(self, "emission_params_")
-        table = None if self.durations is None else self.durations_
-        chain = chain_of(self, 0.0, None if table is None else table.shape[1])
-        probabilities = chain.params_of(self.start_, self.transitions_, table)
+        extra, longest, scale = None, None, None
+        if self.durations is not None:
+            extra = self.durations_
+            longest = extra.shape[1]
+        if self._n_covariates:
+            extra = self.transition_coefficients_
+            scale = CovariateScale.known(self.covariates_mean_)
+        chain = chain_of(self, 0.0, longest, scale)
+        probabilities = chain.params_of(self.start_, self.transitions_, extra)
         params = HiddenMarkovParams(probabilities, self.emission_params_)
         model = SequenceModel(
             chain,
@@ -518,14 +577,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
         return FittedSequences(model, params)
 
-    def _asked(self, X, groups, lengths, states=None):
+    def _asked(self, X, groups, lengths, covariates=None, states=None):
         """Return the fitted model and checked sequences."""
         fitted = self._fitted()
-        return fitted, observed_sequences(self, X, groups, lengths, states=states)
+        X, covariates = without_covariates(X, covariates)
+        given = {"states": states, "covariates": covariates}
+        return fitted, observed_sequences(self, X, groups, lengths, **given)
 
     # ------------------------------------------------------------------- answers
 
-    def predict(self, X, *, groups=None, lengths=None, method="viterbi"):
+    def predict(
+        self, X, *, groups=None, lengths=None, covariates=None, method="viterbi"
+    ):
         """Return the state of each row.
 
         Parameters
@@ -536,6 +599,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
         method : {"viterbi", "marginal"}, default="viterbi"
             The states that are most probable together, or each for itself.
 
@@ -545,10 +610,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             States.
         """
         check_choice("method", method, ("viterbi", "marginal"))
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return fitted.paths(X)[0] if method == "viterbi" else fitted.smooth(X).argmax(1)
 
-    def decode(self, X, *, groups=None, lengths=None):
+    def decode(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the most probable states and their joint log-density with the rows.
 
         Parameters
@@ -559,6 +624,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
@@ -567,11 +634,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         states : ndarray of int of shape (n_samples,)
             States.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         states, scores = fitted.paths(X)
         return scores, states
 
-    def predict_proba(self, X, *, groups=None, lengths=None):
+    def predict_proba(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the probability of each state given all rows of its sequence.
 
         Parameters
@@ -582,16 +649,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_states)
             Probabilities.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return fitted.smooth(X)
 
-    def smooth(self, X, *, groups=None, lengths=None):
+    def smooth(self, X, *, groups=None, lengths=None, covariates=None):
         """Return :meth:`predict_proba`, by its name in the field.
 
         Parameters
@@ -602,15 +671,19 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_samples, n_states)
             Probabilities.
         """
-        return self.predict_proba(X, groups=groups, lengths=lengths)
+        return self.predict_proba(
+            X, groups=groups, lengths=lengths, covariates=covariates
+        )
 
-    def filter(self, X, *, groups=None, lengths=None, previous=None):
+    def filter(self, X, *, groups=None, lengths=None, covariates=None, previous=None):
         """Return the probability of each state given the rows up to it.
 
         Parameters
@@ -621,6 +694,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
         previous : array-like of shape (n_states,) or None, default=None
             Filtered probabilities of the row before the first one, where the first
             sequence continues another one.
@@ -630,7 +705,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         ndarray of shape (n_samples, n_states)
             Probabilities.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         if previous is None:
             return fitted.filter(X)
         if self.durations is not None:
@@ -641,7 +716,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         previous = probabilities_of("previous", previous, (self.n_states_,))
         return fitted.filter(X.continued(previous))[1:]
 
-    def forecast(self, X, steps=1, *, n_draws=100, groups=None, lengths=None):
+    def forecast(
+        self, X, steps=1, *, n_draws=100, groups=None, lengths=None, covariates=None,
+        future_covariates=None,
+    ):  # fmt: skip
         """Return the states and rows that follow each sequence.
 
         Parameters
@@ -656,6 +734,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
+        future_covariates : array-like or None, default=None
+            Covariates of the rows to come, of shape (n_sequences, steps,
+            n_covariates), or (steps, n_covariates) for all sequences.
 
         Returns
         -------
@@ -665,10 +748,13 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """
         if steps < 1 or n_draws < 0:
             raise ValueError(f"steps must be at least 1, got {steps!r}")
-        fitted, X = self._asked(X, groups, lengths)
-        return fitted.forecast(X, steps, n_draws, self._rng())
+        fitted, X = self._asked(X, groups, lengths, covariates)
+        future = future_covariates_of(
+            future_covariates, len(X), steps, self._n_covariates
+        )
+        return fitted.forecast(X, steps, n_draws, self._rng(), future)
 
-    def impute(self, X, *, method="mean", groups=None, lengths=None):
+    def impute(self, X, *, method="mean", groups=None, lengths=None, covariates=None):
         """Return the rows with values in place of what is not observed.
 
         Parameters
@@ -682,6 +768,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
@@ -689,8 +777,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Rows without NaN.
         """
         check_choice("method", method, ("mean", "mode", "draw"))
-        given = given_rows(X, groups, lengths).X
-        fitted, X = self._asked(X, groups, lengths)
+        given = given_rows(without_covariates(X, covariates)[0], groups, lengths).X
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return self._as_given(fitted.impute(X, method, self._rng()), given)
 
     def _as_given(self, rows, like=None):
@@ -700,7 +788,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         names = getattr(self, "feature_names_in_", None)
         return self._table.decode(rows, None if is_frame(like) else names, like)
 
-    def score_samples(self, X, *, groups=None, lengths=None):
+    def score_samples(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the log-likelihood of each sequence.
 
         Parameters
@@ -711,16 +799,27 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         ndarray of shape (n_sequences,)
             Log-likelihoods.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return fitted.model.log_likelihood_of_sequences(X, fitted.params)
 
-    def score(self, X, y=None, *, groups=None, lengths=None, sample_weight=None):
+    def score(
+        self,
+        X,
+        y=None,
+        *,
+        groups=None,
+        lengths=None,
+        covariates=None,
+        sample_weight=None,
+    ):
         """Return the log-likelihood per row.
 
         Parameters
@@ -733,6 +832,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -741,13 +842,13 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         float
             Log-likelihood of all sequences over the number of rows.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         X, weights = checked_sequence_weights(X, sample_weight)
         values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
         weights = np.ones(len(X)) if weights is None else weights
         return float(weights @ values / (weights @ X.lengths))
 
-    def bic(self, X, *, groups=None, lengths=None):
+    def bic(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the Bayesian information criterion; lower is better.
 
         Parameters
@@ -758,16 +859,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         float
             The criterion, with the number of rows as sample size.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return criterion(fitted, X, "bic")
 
-    def aic(self, X, *, groups=None, lengths=None):
+    def aic(self, X, *, groups=None, lengths=None, covariates=None):
         """Return Akaike's information criterion; lower is better.
 
         Parameters
@@ -778,16 +881,18 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         float
             The criterion.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return criterion(fitted, X, "aic")
 
-    def icl(self, X, *, groups=None, lengths=None):
+    def icl(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the integrated completed likelihood criterion; lower is better.
 
         Parameters
@@ -798,16 +903,20 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
 
         Returns
         -------
         float
             BIC, with the joint likelihood of the rows and the most probable states.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         return criterion(fitted, X, "icl")
 
-    def standard_errors(self, X, *, groups=None, lengths=None, sample_weight=None):
+    def standard_errors(
+        self, X, *, groups=None, lengths=None, covariates=None, sample_weight=None
+    ):
         """Return standard errors by the observed information, at the optimum of X.
 
         Parameters
@@ -818,6 +927,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Labels of the sequences, see :meth:`fit`.
         lengths : array-like of int or None, default=None
             Numbers of rows of the sequences.
+        covariates : array-like, str, list of str or None, default=None
+            Covariates of transitions, as in :meth:`fit`.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -828,11 +939,11 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             fields of ``emission_params_``; NaN of what is fixed or at a bound, such as
             probabilities of 0. Priors do not count.
         """
-        fitted, X = self._asked(X, groups, lengths)
+        fitted, X = self._asked(X, groups, lengths, covariates)
         X, weights = checked_sequence_weights(X, sample_weight)
         return standard_errors(fitted, X, weights)
 
-    def sample(self, n_samples=1, *, lengths=None):
+    def sample(self, n_samples=1, *, lengths=None, covariates=None):
         """Draw rows and their states from the fitted model.
 
         Parameters
@@ -841,6 +952,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Number of rows of one sequence.
         lengths : array-like of int or None, default=None
             Numbers of rows of several sequences, in place of ``n_samples``.
+        covariates : array-like of shape (n_samples, n_covariates), default=None
+            Covariates of the transitions to all these rows, as in :meth:`fit`.
 
         Returns
         -------
@@ -855,7 +968,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             raise ValueError(
                 f"sequences must have at least one row, got lengths {lengths!r}"
             )
-        rows, states = fitted.sample(np.asarray(lengths), self._rng())
+        lengths = np.asarray(lengths)
+        covariates = checked_covariates(covariates, lengths.sum(), self._n_covariates)
+        rows, states = fitted.sample(lengths, self._rng(), covariates)
         return self._as_given(rows), states
 
     def state_durations(self, longest=100) -> StateDurations:

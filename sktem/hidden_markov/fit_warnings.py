@@ -15,6 +15,7 @@ __all__ = [
     "StateWarning",
     "Suspicion",
     "short_of_rows",
+    "warn_of_covariates",
     "warn_of_search",
     "warn_of_states",
 ]
@@ -33,10 +34,14 @@ class Suspicion(NamedTuple):
         Rows that a state should account for.
     likeness : float
         Difference of parameters over their size, up to which states are copies.
+    least_curvature : float
+        Curvature of the log-likelihood by a coefficient of a covariate, on the scale of
+        the covariate, below which its optimum is infinite.
     """
 
     least_rows: float = 1.0
     likeness: float = 1e-3
+    least_curvature: float = 0.1
 
 
 SUSPICION = Suspicion()
@@ -105,6 +110,27 @@ def warn_of_states(model, params, state) -> None:
         )
 
 
+def warn_of_covariates(model, state) -> None:
+    """Warn of covariates that say with certainty when a state is left or entered."""
+    s = state.returned
+    if s is None or "transitions" in model.chain.fixed:
+        return
+    K = model.chain.n_states
+    total = model.rows_per_sequence * state.n_rows
+    happens = total * s[K : K + K * K].reshape(K, K) > SUSPICION.least_rows
+    flat = total * model.chain.curvatures(s) < SUSPICION.least_curvature
+    flat &= happens[:, :, None] & (happens.sum(axis=1) > 1)[:, None, None]
+    flat &= model.chain.scale.reach > 0
+    if flat.any():
+        i, j, c = np.argwhere(flat)[0].tolist()
+        warn_user(
+            f"Covariate {c} nearly says with certainty whether state {i} is followed "
+            f"by state {j}: the coefficient has no finite optimum, and grows with the "
+            "passes. Leave the covariate out, or read only its sign.",
+            StateWarning,
+        )
+
+
 def _doubt_of_covariances(model, params, s, n_sequences):
     """Return why covariances of states cannot be trusted, or None."""
     rows = rows_of_states(model, s, n_sequences)
@@ -129,8 +155,8 @@ def _copies(model, params, likeness):
     ]
     if model.emission_of_state is not None or not fields:
         return []
-    if len(params.chain) > 2:  # states with durations may differ in these
-        fields.append(params.chain.durations)
+    # States may differ in durations or coefficients.
+    fields += [extra.reshape(K, -1) for extra in params.chain[2:]]
     fields.append(np.array(params.chain.transitions))
     found = []
     for i in range(K):

@@ -92,12 +92,18 @@ class FittedSequences(NamedTuple):
             found[place] = filtered(L, rows.offsets, matrices)[0]
         return found
 
-    def forecast(self, X, steps, n_draws, rng) -> Forecast:
-        """Return probabilities of the states to come, and draws of rows."""
+    def forecast(self, X, steps, n_draws, rng, covariates=None) -> Forecast:
+        """Return probabilities of the states to come, and draws of rows.
+
+        Covariates have the shape (steps, n_sequences, n_covariates).
+        """
         if (X.lengths == 0).any():
             raise ValueError("forecast needs sequences with at least one row")
         chain = self.model.chain
-        _, A, state = chain.expanded(self.params.chain)
+        given = [None] if covariates is None else covariates
+        expanded = [chain.expanded(self.params.chain, one) for one in given]
+        state, A = expanded[0][2], [one[1] for one in expanded]
+        A = A * steps if covariates is None else A
         last = np.concatenate(
             [
                 chain.last_rows(L, rows.offsets, matrices)
@@ -108,7 +114,7 @@ class FittedSequences(NamedTuple):
         probabilities = np.empty((len(X), steps, chain.n_states))
         now = last
         for k in range(steps):
-            now = now @ A
+            now = now @ A[k] if A[k].ndim == 2 else np.einsum("si,sij->sj", now, A[k])
             probabilities[:, k] = now @ of_state
         emission = self.model.emission
         last_rows = X.X[X.offsets[1:] - 1]
@@ -116,8 +122,9 @@ class FittedSequences(NamedTuple):
         draws = []
         for _ in range(n_draws):
             states, past, rows = chosen(last, rng), before, []
-            for _ in range(steps):
-                states = chosen(A[states], rng)
+            for k in range(steps):
+                rest = () if A[k].ndim == 2 else (np.arange(len(X)),)
+                states = chosen(A[k][(*rest, states)], rng)
                 rows.append(self.rows_of(state[states], rng, past))
                 past = _moved_on(past, rows[-1])
             draws.append(np.stack(rows, axis=1))
@@ -152,13 +159,14 @@ class FittedSequences(NamedTuple):
             return emission.sample_after(self.params.emission, states, before, rng)
         return self.model.emission.sample(self.params.emission, states, rng)
 
-    def sample(self, lengths, rng):
+    def sample(self, lengths, rng, covariates=None):
         """Draw sequences of some lengths: rows and states."""
-        start, A, state = self.model.chain.expanded(self.params.chain)
+        chain = self.model.chain
+        start, A, state = chain.expanded(self.params.chain, covariates)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         states = np.empty(offsets[-1], np.int64)
-        limits = A.cumsum(axis=1)
-        limits /= limits[:, -1:]
+        limits = A.cumsum(axis=-1)
+        limits /= limits[..., -1:]
         uniforms = rng.random(len(states))
         for first, stop in zip(offsets[:-1], offsets[1:], strict=True):
             now = 0
@@ -166,7 +174,8 @@ class FittedSequences(NamedTuple):
                 if t == first:
                     now = int(chosen(start[None], rng)[0])
                 else:
-                    now = int(np.searchsorted(limits[now], uniforms[t], side="right"))
+                    own = (limits if limits.ndim == 2 else limits[t])[now]
+                    now = int(np.searchsorted(own, uniforms[t], side="right"))
                 states[t] = now
         states = state[states]
         if not self.model.emission.order:

@@ -9,7 +9,9 @@ from sktem.choices import check_choice, check_names
 from sktem.emissions import Columns, Emission
 from sktem.emissions.tables import EMISSIONS, Table, is_frame, label_columns
 from sktem.hidden_markov.chain import Chain
+from sktem.hidden_markov.covariates import checked_covariates
 from sktem.hidden_markov.durations import durations_of
+from sktem.hidden_markov.logit_chain import LogitChain
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.hidden_markov.segment_chain import SegmentChain, SegmentParams, staying
@@ -75,7 +77,14 @@ def _rows_of_numbers(estimator, X, reset):
 
 
 def observed_sequences(
-    estimator, X, groups=None, lengths=None, *, states=None, reset=False
+    estimator,
+    X,
+    groups=None,
+    lengths=None,
+    *,
+    states=None,
+    covariates=None,
+    reset=False,
 ) -> ObservedSequences:
     """Return checked sequences of what users give.
 
@@ -91,6 +100,8 @@ def observed_sequences(
         Numbers of rows of the sequences.
     states : array-like of shape (n_rows,) or None, default=None
         Known states, -1 where they are not.
+    covariates : array-like of shape (n_rows, n_covariates) or None, default=None
+        Covariates of the transitions.
     reset : bool, default=False
         Whether columns are set.
 
@@ -108,7 +119,13 @@ def observed_sequences(
     emission.check(rows)
     if emission.order:
         rows = emission.with_lags(rows, offsets)
-    return ObservedSequences(offsets, rows, _known_states(states, len(rows), estimator))
+    count = None if reset else estimator._n_covariates
+    return ObservedSequences(
+        offsets,
+        rows,
+        _known_states(states, len(rows), estimator),
+        checked_covariates(covariates, len(rows), count),
+    )
 
 
 def states_of(estimator) -> int:
@@ -139,10 +156,11 @@ def _known_states(states, n_rows, estimator):
     return values if (values >= 0).any() else None
 
 
-def chain_of(estimator, prior_share, longest=None) -> Chain:
+def chain_of(estimator, prior_share, longest=None, scale=None) -> Chain:
     """Return the chain that the parameters of an estimator describe.
 
-    ``longest`` is the longest duration, None of states without explicit durations.
+    ``longest`` is the longest duration, None of states without explicit durations, and
+    ``scale`` that of covariates, None without any.
     """
     K = states_of(estimator)
     fixed = (estimator.fixed,) if isinstance(estimator.fixed, str) else estimator.fixed
@@ -171,7 +189,13 @@ def chain_of(estimator, prior_share, longest=None) -> Chain:
     if durations is None:
         if "durations" in fixed:
             raise ValueError("fixed has 'durations', of which durations=None has none")
+        if scale is not None:
+            return LogitChain(K, **options, scale=scale)
         return Chain(K, **options)
+    if scale is not None:
+        raise ValueError(
+            "covariates need durations=None: they say which state follows in each row"
+        )
     if tied is not None:
         raise ValueError(
             "tied_transitions needs durations=None: states with durations do not "

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain, reference
 from sktem.hidden_markov.rows import each_part
 from sktem.hidden_markov.segment_chain import SegmentChain
 
@@ -38,11 +40,14 @@ class StandardErrors(NamedTuple):
         Of ``transitions_``.
     emission : dict of str to ndarray
         Of the fields of ``emission_params_``, by name.
+    coefficients : ndarray of shape (n_states, n_states, n_covariates) or None
+        Of ``transition_coefficients_``, where there are covariates.
     """
 
     start: np.ndarray
     transitions: np.ndarray
     emission: dict
+    coefficients: np.ndarray | None = None
 
 
 class Direction(NamedTuple):
@@ -84,18 +89,26 @@ def _shares(name, p, following, rows, slot=None, state=None):
         yield Direction(name, tuple(entries), p[j], own, state)
 
 
-def _of_chain(chain, params, following, n_sequences):
+def _of_chain(chain, params, following, X):
     """Yield the directions of a chain; the start of one sequence is always certain."""
+    n_sequences = int(X.begins.sum())
+    if isinstance(chain, LogitChain):
+        scale = CovariateScale.of(X.covariates, chain.scale.centre)
+        columns = np.flatnonzero(scale.reach > 0)
     if "start" not in chain.fixed and n_sequences > 1:
         yield from _shares("start", params.start, following.start, [()])
     if "transitions" in chain.fixed:
         return
-    K = chain.n_states
-    tied = np.arange(K) if chain.tied is None else np.asarray(chain.tied)
-    for group in np.unique(tied):
-        rows = [(i,) for i in np.flatnonzero(tied == group)]
+    for members in chain.groups_of_tied():
+        rows = [(i,) for i in members]
         p, then = (one.transitions[rows[0]] for one in (params, following))
         yield from _shares("transitions", p, then, rows)
+        if isinstance(chain, LogitChain):
+            others = np.flatnonzero(p > LEAST)
+            others = others[others != reference(p, members[0])]
+            for j, c in product(others, columns):
+                entries = tuple(((i, j, c), 1.0) for i in members)
+                yield Direction("slopes", entries, 1.0 / scale.spread[c])
 
 
 def _of_emission(emission, params, following, X):
@@ -214,12 +227,10 @@ def score(model, X, params, directions, weights=None) -> np.ndarray:
             for number in numbers:
                 state = directions[number].state
                 found[number] += values.sum() if state is None else values[state]
-    K = model.chain.n_states
-    sums = {"start": counts[:K], "transitions": counts[K:].reshape(K, K)}
+    slopes = model.chain.gradient(counts, params.chain)
     for number, one in enumerate(directions):
         if one.slot is None:
-            p, count = getattr(params.chain, one.name), sums[one.name]
-            parts = [sign * count[index] / p[index] for index, sign in one.entries]
+            parts = [sign * slopes[one.name][index] for index, sign in one.entries]
             found[number] = one.scale * sum(parts)
     return found
 
@@ -247,9 +258,7 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
     model, params = fitted.model, fitted.params
     _check(model)
     following = model.maximize(model.expected_statistics(X, params, weights)[0], params)
-    n_sequences = int(X.begins.sum())
-    chain = _of_chain(model.chain, params.chain, following.chain, n_sequences)
-    directions = list(chain)
+    directions = list(_of_chain(model.chain, params.chain, following.chain, X))
     if not model.fixed_emission:
         emission = (model.emission, params.emission, following.emission)
         directions += list(_of_emission(*emission, X.X))
@@ -317,6 +326,11 @@ def _errors(params, directions, inverse) -> StandardErrors:
         for index, sign in one.entries:
             slopes[one.name][(*index, number)] += sign * one.scale
     errors = {}
+    if "slopes" in slopes:  # against those of staying
+        J, p = slopes["slopes"], params.chain.transitions
+        slopes["slopes"] = np.stack(
+            [J[i] - J[i, reference(p[i], i)] for i in range(len(p))]
+        )
     for name, J in slopes.items():
         moves = (J != 0).any(axis=-1)
         variances = np.einsum("...i,ij,...j->...", J, inverse, J)
@@ -325,4 +339,5 @@ def _errors(params, directions, inverse) -> StandardErrors:
         errors.pop(name, np.full(np.shape(getattr(params.chain, name)), np.nan))
         for name in ("start", "transitions")
     )
-    return StandardErrors(start, transitions, errors)
+    coefficients = errors.pop("slopes", None)
+    return StandardErrors(start, transitions, errors, coefficients)

@@ -185,11 +185,10 @@ class SequenceModel(LatentModel):
                 keys[part],
                 n_draws,
             )
-            gamma, chain = np.zeros((rows.n_rows, K)), 0.0
-            places = np.arange(rows.n_rows)
+            gamma, places = np.zeros((rows.n_rows, K)), np.arange(rows.n_rows)
             for one in states:
                 gamma[places, one] += 1.0 / n_draws
-                chain = chain + self.chain.of_states(one, rows, params.chain) / n_draws
+            chain = self.chain.of_draws(states, rows, params.chain)
             self._visits(found[part], rows, gamma, chain, params)
         return found
 

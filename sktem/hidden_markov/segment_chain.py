@@ -92,25 +92,23 @@ class SegmentChain(Chain):
         """Number of statistics."""
         return super().n_statistics + self.n_states * self.longest
 
-    def choose_longest(self, X, params: ChainParams) -> None:
-        """Choose the longest duration by a start, if it is not known."""
-        if self.longest is None:
-            stays = np.diagonal(params.transitions)
-            self.longest = self._durations.rows(X, stays)
+    def from_plain(self, params: ChainParams, X) -> SegmentParams:
+        """Return parameters with the durations that a chain without them has.
 
-    def from_plain(self, params: ChainParams) -> SegmentParams:
-        """Return parameters with the durations that a chain without them has."""
+        Choose the longest duration, if it is not known.
+        """
         stay = np.diagonal(params.transitions)
+        if self.longest is None:
+            self.longest = self._durations.rows(X, stay)
         rows = np.arange(self.longest)
         shares = np.maximum(stay[:, None], np.finfo(float).tiny) ** rows
         table = shares / shares.sum(axis=1, keepdims=True)
         table = self._durations.maximize(table, table)
         return self.params_of(params.start, left(params.transitions), table)
 
-    @staticmethod
-    def params_of(start, transitions, durations=None) -> SegmentParams:
+    def params_of(self, start, transitions, extra=None) -> SegmentParams:
         """Return parameters of fitted attributes."""
-        return SegmentParams(start, transitions, durations)
+        return SegmentParams(start, transitions, extra)
 
     def matrices(self, params, X) -> segments.Segments:
         """Return the logarithms of the probabilities."""
@@ -166,7 +164,7 @@ class SegmentChain(Chain):
         used = np.diagonal(params.transitions) < 1.0
         return count + self._durations.n_parameters(params.durations[used])
 
-    def expanded(self, params):
+    def expanded(self, params, covariates=None):
         """Return start and transitions of states with rows left, and their states."""
         K, D = params.durations.shape
         enters = params.durations.ravel()

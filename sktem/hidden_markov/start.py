@@ -13,7 +13,6 @@ from sktem.hidden_markov.chain import ChainParams
 from sktem.hidden_markov.fit_warnings import short_of_rows
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
-from sktem.hidden_markov.segment_chain import SegmentChain
 
 __all__ = ["Search", "best_start", "plain_chain"]
 
@@ -125,12 +124,12 @@ def best_start(model, X, given, rng, search=None, complete=False):
         The start, and how sure it is.
     """
     search = Search() if search is None else search
-    if isinstance(model.chain, SegmentChain):
-        # States are looked for as if durations were geometric, which takes less time.
-        settings = {**model.get_params(deep=False), "chain": model.chain.plain}
+    plain = model.chain.plain
+    if plain is not None:
+        # States are looked for without durations or covariates, which takes less time.
+        settings = {**model.get_params(deep=False), "chain": plain}
         found = best_start(type(model)(**settings), X, given, rng, search, complete)
-        model.chain.choose_longest(X, found.params.chain)
-        chain = model.chain.from_plain(found.params.chain)
+        chain = model.chain.from_plain(found.params.chain, X)
         params = found.params._replace(chain=chain)
         return found._replace(params=given(params))
     if complete:

@@ -47,7 +47,7 @@ def test_differences_of_the_likelihood(name):
     hmm, X = fitted(name)
     one, rows = hmm._asked(X, None, LENGTHS)
     model, params = one.model, one.params
-    directions = list(information._of_chain(model.chain, *[params.chain] * 2, 20))
+    directions = list(information._of_chain(model.chain, *[params.chain] * 2, rows))
     both = [params.emission] * 2
     directions += list(information._of_emission(model.emission, *both, rows.X))
     assert len(directions) == model.n_parameters(params, rows.shape[1])
