@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -233,6 +234,9 @@ def _is_counts(column):
     any are measurements.
     """
     kind = getattr(getattr(column, "dtype", None), "kind", "")
+    if kind == "O":  # numbers, as others are labels
+        seen = np.asarray(column)[~_missing(np.asarray(column))]
+        return all(isinstance(v, Integral) and int(v) >= 0 for v in seen)
     if kind not in ("i", "u", "f"):
         return False
     values = _as_numbers(column)
@@ -293,13 +297,13 @@ def _name(X, index):
 
 def _as_numbers(column):
     """Return a column as float64, with NaN for what is missing."""
+    if getattr(getattr(column, "dtype", None), "kind", "") in ("m", "M"):
+        raise ValueError("dates and durations: pass numbers, such as days")
     if hasattr(column, "to_numpy") and hasattr(column, "isna"):
         return column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = np.asarray(column)
     if values.dtype.kind == "O":
         values = np.array([np.nan if v is None else v for v in values], dtype=object)
-    if values.dtype.kind in "mM":
-        raise ValueError("dates and durations: pass numbers, such as days")
     return values.astype(np.float64)
 
 

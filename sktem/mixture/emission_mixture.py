@@ -331,8 +331,8 @@ class StochasticEMMixture(MixtureEstimator):
         if not seen.all():
             names = getattr(self, "feature_names_in_", np.arange(len(seen)))
             raise ValueError(
-                f"nothing has been observed of the columns {list(names[~seen])}: leave "
-                "them out"
+                f"nothing has been observed of the columns {names[~seen].tolist()}: "
+                "leave them out"
             )
 
     # The parts of a fit ---------------------------------------------------------

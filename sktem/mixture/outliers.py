@@ -13,7 +13,11 @@ from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
 from sktem.links import DocumentationLinkMixin
-from sktem.mixture.scaled import ScaledMixture, possible_components
+from sktem.mixture.scaled import (
+    ScaledMixture,
+    possible_components,
+    warn_of_few_rows,
+)
 from sktem.validation import validate_data
 
 __all__ = ["MixtureOutlierDetector"]
@@ -158,7 +162,15 @@ class MixtureOutlierDetector(
             The fitted estimator.
         """
         X = self._rows(X, reset=True, ensure_min_samples=2)
-        self._scaled = self._new_mixture(possible_components(self.n_components, X))
+        K = possible_components(self.n_components, X)
+        if K == self.n_components:
+            warn_of_few_rows(
+                len(X),
+                (K, X.shape[1]),
+                "columns: too many new rows will look like outliers",
+                "shrinkage",
+            )
+        self._scaled = self._new_mixture(K)
         self._scaled.fit(X)
         learner = self._scaled.learner
         self.converged_, self.n_iter_ = learner.converged_, learner.n_iter_

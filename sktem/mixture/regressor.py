@@ -15,20 +15,20 @@ from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.base import bisected
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import Pattern, grouped
-from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
-from sktem.exceptions import FitWarning
 from sktem.links import DocumentationLinkMixin
 from sktem.mixture.emission_model import drawing_generator, drawn_states
-from sktem.mixture.scaled import PRIOR_ROWS, ScaledMixture, possible_components
+from sktem.mixture.scaled import (
+    PRIOR_ROWS,
+    ScaledMixture,
+    possible_components,
+    warn_of_few_rows,
+)
 from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
 
-#: Rows for each component and column below which intervals are told to be narrow: with
-#: as many, four fifths of new outputs lie in intervals of nine tenths.
-ENOUGH_ROWS = 5
 #: Numbers of a temporary array of a block of rows.
 VALUES_PER_BLOCK = 1 << 18
 
@@ -287,12 +287,13 @@ class GaussianMixtureRegressor(
         if rows is not None:
             total = len(rows) if weights is None else weights.sum()
             K = possible_components(K, rows)
-            if K == self.n_components and total < ENOUGH_ROWS * K * (p + 1):
-                warn_user(
-                    f"{total:g} rows are few for {K} components of {p} columns and "
-                    "outputs: standard deviations and intervals of predictions will be "
-                    "too narrow. Take fewer components, or a larger prior_rows.",
-                    FitWarning,
+            if K == self.n_components:
+                warn_of_few_rows(
+                    total,
+                    (K, p),
+                    "columns and outputs: standard deviations and intervals of "
+                    "predictions will be too narrow",
+                    "prior_rows",
                 )
         settings = {
             "n_components": K,

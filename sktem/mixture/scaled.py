@@ -16,7 +16,13 @@ from sktem.mixture.estimator import StochasticEMGaussianMixture
 from sktem.mixture.prior import GaussianMixturePrior
 from sktem.mixture.stream import FIRST_ROWS
 
-__all__ = ["PRIOR_ROWS", "ROUNDING", "ScaledMixture", "possible_components"]
+__all__ = [
+    "PRIOR_ROWS",
+    "ROUNDING",
+    "ScaledMixture",
+    "possible_components",
+    "warn_of_few_rows",
+]
 
 
 class PooledFit(NamedTuple):
@@ -79,6 +85,34 @@ def possible_components(n_components, rows):
         FitWarning,
     )
     return distinct
+
+
+class EnoughRows(NamedTuple):
+    """How many rows a mixture needs whose quantiles are to hold for new rows.
+
+    Attributes
+    ----------
+    per_column : int
+        Rows for each component and column. With as many, four fifths of new outputs lie
+        in intervals of nine tenths, and two to five times as many new rows as are meant
+        to lie below a low quantile of the density.
+    """
+
+    per_column: int = 5
+
+
+ENOUGH_ROWS = EnoughRows()
+
+
+def warn_of_few_rows(n_rows, shape, consequence, prior) -> None:
+    """Warn if rows are few for components and columns; name the prior that helps."""
+    K, d = shape
+    if n_rows < ENOUGH_ROWS.per_column * K * (d + 1):
+        warn_user(
+            f"{n_rows:g} rows are few for {K} component(s) of {d} {consequence}. Take "
+            f"fewer components or columns, or a larger {prior}.",
+            FitWarning,
+        )
 
 
 class ScaledMixture:

@@ -439,3 +439,30 @@ def test_integers_that_holes_have_made_floats_are_counts():
         ]  # fmt: skip
     whole = StochasticEMMixture(1, emission="auto").fit(table.astype(float))
     assert isinstance(whole.emission_, Gaussian)  # measurements, as far as one sees
+
+
+def test_dates_are_an_error_with_the_remedy():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": np.arange(30.0), "day": np.arange(30.0)})
+    StochasticEMMixture(1, emission="auto").fit(frame)
+    for dates in [
+        pd.date_range("2020-01-01", periods=30),
+        pd.to_timedelta(np.arange(30), "D"),
+    ]:
+        with pytest.raises(ValueError, match="'day'.*numbers.* days"):
+            StochasticEMMixture(1, emission="auto").fit(frame.assign(day=dates))
+        with pytest.raises(ValueError, match="'day'.*numbers.* days"):
+            labelled = frame.assign(day=dates, label=list("ab") * 15)
+            StochasticEMMixture(1, emission="auto").fit(labelled)
+
+
+def test_integers_among_objects_are_counts():
+    pd = pytest.importorskip("pandas")
+    counts = np.random.default_rng(0).poisson(3, 60).astype(object)
+    counts[::7] = None
+    frame = pd.DataFrame({"n": counts, "x": np.arange(60.0)})
+    mixture = StochasticEMMixture(1, emission="auto").fit(frame)
+    assert [name for name, *_ in mixture.emission_.emissions] == ["counts", "numbers"]
+    frame["n"] = [None if n is None else n + 0.5 for n in counts]
+    mixture = StochasticEMMixture(1, emission="auto").fit(frame.astype(object))
+    assert isinstance(mixture.emission_, Gaussian)

@@ -110,3 +110,15 @@ def test_errors():
         MixtureOutlierDetector(contamination=0).fit(groups())
     with pytest.raises(AttributeError):
         MixtureOutlierDetector().offset_  # noqa: B018
+
+
+def test_few_rows_for_the_columns_are_told():
+    rng = np.random.default_rng(0)
+    new = rng.normal(size=(500, 20))
+    with pytest.warns(FitWarning, match="100 rows are few for 3 component"):
+        few = MixtureOutlierDetector(random_state=0).fit(rng.normal(size=(100, 20)))
+    assert (few.predict(new) == -1).mean() > 0.1  # all of them are ordinary
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        many = MixtureOutlierDetector(random_state=0).fit(rng.normal(size=(1000, 20)))
+    assert (many.predict(new) == -1).mean() < 0.1
