@@ -30,6 +30,7 @@ from sktem import (
     ContrastiveSolver,
     DeformableTemplateClassifier,
     DeformableTemplateEstimator,
+    DeformedCopiesClassifier,
     GaussianMixturePrior,
     LatentBoltzmannMachine,
     NonlinearMixedEffectsRegressor,
@@ -351,19 +352,45 @@ def _():
     return em, {}
 
 
-def template(name, X=None, shape=(8, 8), **options):
+def stacks(shape, n=8, seed=0):
+    """Return noisy blobs whose places vary, of some shape."""
+    rng = np.random.default_rng(seed)
+    axes = np.meshgrid(*(np.linspace(-1, 1, side) for side in shape), indexing="ij")
+    places = 0.15 * rng.normal(size=(n, len(shape)))
+    gaps = [np.subtract.outer(-p, -axis) for p, axis in zip(places.T, axes)]
+    images = np.exp(-2 * sum(gap**2 for gap in gaps))
+    return images + 0.05 * rng.normal(size=images.shape)
+
+
+def template(name, X=None, shape=(8, 8), weight=None, landmarks=(7, 4), **options):
     def fit():
         data = digits()[0] if X is None else X()
         defaults = {
             "max_iter": 3,
             "random_state": 0,
-            "template_landmarks": 7,
-            "deformation_landmarks": 4,
+            "template_landmarks": landmarks[0],
+            "deformation_landmarks": landmarks[1],
         }
-        template = DeformableTemplateEstimator(shape, **(defaults | options)).fit(data)
-        return template, answers(template, data[:4], "transform", "score_samples")
+        template = DeformableTemplateEstimator(shape, **(defaults | options))
+        template.fit(data, sample_weight=None if weight is None else weight())
+        Z = template.transform(data[:2])
+        more = {"images": template.inverse_transform(Z)}
+        more["modes"] = template.modes_of(data[:4])
+        more["registered"] = template.register(data[:2])
+        more["sample"] = template.sample(3)
+        more["principal"] = template.principal_deformations(2)
+        if not {"gain", "offset"} & set(options.get("nuisances", ())):
+            more["likelihoods"] = template.likelihood_estimates(data[:2], n_draws=20)
+        names = ("transform", "score_samples", "predict_proba", "min_jacobians")
+        return template, answers(template, data[:4], *names) | more
 
     case(f"template {name}")(fit)
+
+
+def holed():
+    X = digits()[0].copy()
+    X[::3, 10:20] = np.nan
+    return X
 
 
 for sampler in ("mala", "ula", "rwm", "gibbs"):
@@ -375,6 +402,17 @@ for kind in ("shared", "isotropic"):
 template("components", X=lambda: digits(10, (1, 5))[0], n_components=2)
 template("signals", X=signals, shape=(24,))
 template("seed", random_state=1)
+template("missing", X=holed)
+template("weights", weight=lambda: np.linspace(0.5, 2, 16))
+template("starts", n_init=2)
+template("flows", deformation="diffeomorphic")
+template("given start", initial_template=digits()[0][3])
+template("channels", X=lambda: stacks((3, 8, 8)), channel_axis=1)
+template("volumes", X=lambda: stacks((6, 6, 6)), shape=None, landmarks=(5, 3))
+template("blocks", X=lambda: stacks((64, 64)), shape=None, landmarks=("auto", "auto"))
+template("places", nuisances=("translation", "rotation", "scale"))
+template("light", nuisances=("translation", "gain", "offset"))
+template("mixed light", nuisances=("gain",), X=holed)
 
 
 @case("template stream")
@@ -388,19 +426,46 @@ def _():
     return template, answers(template, X[:3], "transform")
 
 
-@case("template classifier")
-def _():
-    X, y = digits(8, (0, 1))
-    classifier = DeformableTemplateClassifier(
-        (8, 8),
-        template_landmarks=7,
-        deformation_landmarks=4,
-        max_iter=3,
-        temperature=1.0,
-        random_state=0,
-    ).fit(X, y)
-    inside = {name: of_fit(part) for name, part in nested(classifier)}
-    return classifier, answers(classifier, X[:2], "predict_proba") | inside
+def template_classifier(name, n=8, **options):
+    def fit():
+        X, y = digits(n, (0, 1))
+        classifier = DeformableTemplateClassifier(
+            (8, 8),
+            template_landmarks=7,
+            deformation_landmarks=4,
+            max_iter=3,
+            random_state=0,
+            **options,
+        ).fit(X, y)
+        inside = {name: of_fit(part) for name, part in nested(classifier)}
+        names = "predict_proba", "outlier_proba", "predict_joint_log_proba"
+        return classifier, answers(classifier, X[:3], *names) | inside
+
+    case(f"template {name}")(fit)
+
+
+template_classifier("classifier", temperature=1.0)
+template_classifier("classifier left out", n=6)
+template_classifier("classifier mixture", n_components=2, temperature=1.0)
+
+
+def copies(name, X, y, **options):
+    def fit():
+        classifier = DeformedCopiesClassifier(
+            max_rows=120, random_state=0, **options
+        ).fit(X, y)
+        names = "predict_proba", "outlier_proba", "predict", "deform"
+        return classifier, answers(classifier, X[:3], *names)
+
+    case(f"deformed_copies {name}")(fit)
+
+
+copies("digits", *digits(5, (0, 1)))
+copies("one a class", *digits(1, (0, 1, 2)))
+copies("signals", np.concatenate([signals(6), signals(6) ** 2]), np.repeat([0, 1], 6),
+       image_shape=(24,))  # fmt: skip
+copies("channels", stacks((3, 8, 8)), np.arange(8) % 2, channel_axis=1)
+copies("missing", holed(), np.arange(16) % 2, image_shape=(8, 8))
 
 
 def nested(estimator):
