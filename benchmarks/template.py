@@ -11,10 +11,6 @@ alternate between the methods, with the range in brackets.
 - ``throughput``: images per second of five Langevin steps and their statistics.
 - ``statistics``: the mid-point form against a dense ``K'K`` in NumPy.
 - ``fits``: complete fits, and the compilation in fresh processes.
-- ``samplers``: effective draws per CPU second at a fitted template. All chains are
-  compiled. The walks of landmarks and the Gibbs sampler compute the displacement of
-  all pixels anew for each landmark or coordinate, so that CPU time tells more against
-  them than it must; the last column counts evaluations of the likelihood instead.
 
 Run: ``python benchmarks/template.py``; one part with ``--parts energy``.
 """
@@ -43,12 +39,11 @@ from threadpoolctl import threadpool_limits
 
 from sktem import DeformableTemplateEstimator
 from sktem.exceptions import FitWarning
-from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, steps_of
 from sktem.template.kernels.products import fetch, quadratic
 from sktem.template.model.statistics import split
 
-PARTS = ("energy", "throughput", "statistics", "fits", "samplers")
+PARTS = ("energy", "throughput", "statistics", "fits")
 
 
 def spread(values, scale=1.0, digits=1):
@@ -208,7 +203,7 @@ class Setting:
         self.grid = self.model.grid
         states = self.model.chain_states(len(self.Y))
         states, _, _ = self.model.move_chains(
-            self.Y, states, self.params, 0, "mala", 200, adapt=0.574, start=0.2
+            self.Y, states, self.params, 0, 200, adapt=0.574, first=0.2
         )
         self.states = states
         self.Z = np.ascontiguousarray(states[:, : self.grid.n_latents])
@@ -290,7 +285,7 @@ def throughput(report, options, setting):
     states = setting.states
 
     def move():
-        return model.move_chains(Y, states, params, 1, "mala", 5, adapt=0.574)[0]
+        return model.move_chains(Y, states, params, 1, 5, adapt=0.574)[0]
 
     functions = {
         "five steps": (move, 1),
@@ -429,148 +424,14 @@ def fits(report, options, setting):
             report(f"{title:28s}{seconds[0]:8.1f}{seconds[1]:12.1f}{seconds[2]:13.3f}")
 
 
-def autocorrelation_time(series):
-    """Return integrated autocorrelation times of columns (Geyer's initial sequence)."""
-    n = len(series)
-    centred = series - series.mean(axis=0)
-    size = 2 ** int(np.ceil(np.log2(2 * n)))
-    spectrum = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2
-    covariances = np.fft.irfft(spectrum, size, axis=0)[:n] / n
-    variance = np.where(covariances[0] > 0, covariances[0], 1.0)
-    correlations = covariances / variance
-    pairs = correlations[0 : n - n % 2 : 2] + correlations[1:n:2]
-    positive = np.cumprod(pairs > 0, axis=0)
-    pairs = np.minimum.accumulate(pairs * positive, axis=0)
-    return np.maximum(2 * pairs.sum(axis=0) - 1, 1 / np.log(n))
-
-
-def identity_mala(setting, Y, precondition):
-    """Return a function (states, seed, n_steps, adapt) with another preconditioner."""
-    part, dim = setting.part, setting.grid.n_latents
-    factor = np.eye(dim) if precondition is None else precondition
-    target = Target(
-        part.table, factor, factor.T @ part.precision @ factor, part.noise_variance
-    )
-    numbers = np.arange(len(Y))
-
-    def move(states, seed, n_steps, adapt):
-        langevin_chains(
-            Y, states, numbers, np.uint64(seed), target, setting.grid.compiled, 2,
-            n_steps, True, adapt,
-        )  # fmt: skip
-        return states
-
-    return move
-
-
-def package_sampler(setting, Y, kind, goal):
-    """Return such a function for a sampler of the package."""
-
-    def move(states, seed, n_steps, adapt):
-        return setting.model.move_chains(
-            Y, states, setting.params, seed, kind, n_steps, adapt=goal if adapt else 0.0
-        )[0]
-
-    return move
-
-
-def run_chains(setting, Y, move, start, n_steps, n_draws):
-    """Return residual sums, deformations, CPU seconds and ``rss`` of chains."""
-    dim, grid = setting.grid.n_latents, setting.grid
-    states = setting.model.chain_states(len(Y))
-    states[:, :dim] = setting.model.modes_of(Y, setting.params, 0)[0]
-    states[:, dim] = np.log(start)
-    seconds = 0.0
-    draws = np.empty((n_draws, len(Y), dim))
-    for draw in range(-n_draws // 4, n_draws):
-        began = time.process_time()
-        states = move(states, draw + n_draws, n_steps, 0.574 if draw < 0 else 0.0)
-        if draw >= 0:
-            seconds += time.process_time() - began
-            draws[draw] = states[:, :dim]
-    part = setting.part
-    rss = np.empty((n_draws, len(Y)))
-    energy, gradient = np.empty(n_draws), np.empty((n_draws, dim))
-    for i in range(len(Y)):
-        Z = np.ascontiguousarray(draws[:, i])
-        copies = np.repeat(Y[i : i + 1], n_draws, axis=0)
-        energies(
-            copies, Z, part.table, part.precision, part.noise_variance, grid.compiled,
-            new_work(grid.compiled, 2), energy, gradient,
-        )  # fmt: skip
-        form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
-        rss[:, i] = 2 * energy - form
-    return rss, draws, seconds / len(Y)
-
-
-def samplers(report, options, setting):
-    """Print effective draws per CPU second."""
-    setting = Setting(20)
-    Y = setting.Y[: options.images]
-    cases = {
-        "mala": (package_sampler(setting, Y, "mala", 0.574), 0.2, 10),
-        "rwm, landmarks": (package_sampler(setting, Y, "rwm", 0.4), 0.5, 4),
-        "gibbs": (package_sampler(setting, Y, "gibbs", 0.0), 1.0, 3),
-        "mala, no preconditioner": (identity_mala(setting, Y, None), 1e-4, 40),
-        "mala, by the prior": (
-            identity_mala(setting, Y, setting.part.factor),
-            0.02,
-            40,
-        ),
-    }
-    report(
-        f"Effective draws per CPU second and image, {len(Y)} of 20 images of digit 5, "
-        f"noise sd {np.sqrt(setting.part.noise_variance):.3f} of the pixels'"
-    )
-    report(
-        'median over images [range]; "gibbs" is the hybrid Gibbs sampler of the papers'
-    )
-    report()
-    report(
-        "                          residual sum            z, median coordinate    z, "
-        "worst coordinate  z per 1,000 evaluations"
-    )
-    evaluations = {
-        "rwm, landmarks": setting.grid.n_places,
-        "gibbs": setting.grid.n_latents,
-    }
-    medians = {}
-    for name, (move, start, n_steps) in cases.items():
-        rss, draws, seconds = run_chains(
-            setting, Y, move, start, n_steps, options.draws
-        )
-        n = len(rss)
-        of_rss = n / autocorrelation_time(rss) / seconds
-        times = np.stack([autocorrelation_time(draws[:, i]) for i in range(len(Y))])
-        of_z = n / np.median(times, axis=1) / seconds
-        worst = n / times.max(axis=1) / seconds
-        short = "" if (n / times.max(axis=1)).min() > 20 else "   few effective draws"
-        medians[name] = np.median(of_rss), np.median(of_z)
-        calls = n * n_steps * evaluations.get(name, 1)
-        per_calls = 1e3 * np.median(of_z) * seconds / calls
-        report(
-            f"{name:24s}{spread(of_rss, digits=0):24s}{spread(of_z, digits=0):24s}"
-            f"{spread(worst, digits=0):22s}{per_calls:10.2f}{short}"
-        )
-    report()
-    for name in list(medians)[1:]:
-        rss, z = (a / b for a, b in zip(medians["mala"], medians[name], strict=True))
-        report(
-            f"mala over {name:24s}{rss:6.1f} times (residual sum), {z:.1f} times (z)"
-        )
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--images", type=int, default=20, help="of the samplers")
-    parser.add_argument("--draws", type=int, default=1500, help="of each sampler")
     parser.add_argument("--dry-run", action="store_true", help="write no table")
     options = parser.parse_args()
-    functions = dict(
-        zip(PARTS, (energy, throughput, statistics_part, fits, samplers), strict=True)
-    )
+    parts = energy, throughput, statistics_part, fits
+    functions = dict(zip(PARTS, parts, strict=True))
     report = Report(None if options.dry_run else "template_speed")
     with threadpool_limits(1):
         report(describe() + ", one thread")

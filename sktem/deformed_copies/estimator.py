@@ -6,20 +6,16 @@ from numbers import Integral, Real
 from typing import Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.utils.validation import check_is_fitted
 
-from sktem.choices import KnownParametersMixin, check_choice, check_number
+from sktem.choices import check_choice, check_number
 from sktem.deformed_copies.deformations import Deformations, Sizes
 from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
 from sktem.e_step.random import seed_sequence
-from sktem.estimators.by_blocks import (
-    needed_in_memory,
-)
+from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import Auto, Seed
 from sktem.estimators.runs import unchanged_by_errors
@@ -27,19 +23,17 @@ from sktem.exceptions import FitWarning
 from sktem.images.classes import (
     Typical,
     best_temperature,
-    class_log_proba,
     given_temperature,
+    log_of,
     resolved_prior,
 )
-from sktem.images.rows import answer, found_images
+from sktem.images.classifier import ImageClassifier
+from sktem.images.rows import found_images
 from sktem.images.units import (
-    checked_images,
     labelled_images,
     units_of,
     warn_of_outshining,
 )
-from sktem.links import DocumentationLinkMixin
-from sktem.rows.answers import in_memory
 
 __all__ = ["DeformedCopiesClassifier"]
 
@@ -59,9 +53,7 @@ NOT_FOR_SIGNALS = ("stretch", "rotation", "shear")
 LARGEST = 1e12
 
 
-class DeformedCopiesClassifier(
-    KnownParametersMixin, DocumentationLinkMixin, ClassifierMixin, BaseEstimator
-):
+class DeformedCopiesClassifier(ImageClassifier):
     """Classify images by a kernel machine on deformed copies of the training images.
 
     For few labelled images, signals or volumes of one kind of object. Every image gets
@@ -154,6 +146,10 @@ class DeformedCopiesClassifier(
 
     Notes
     -----
+    The distance of an image, by which :meth:`outlier_proba` goes, is the squared one
+    between its features and those of the nearest image or copy; images are left out
+    with their copies, where no class has a single one.
+
     Equal images of a class count as one with their weights together. Missing pixels are
     filled from those around; where a hole is larger, of which a warning tells,
     :class:`DeformableTemplateClassifier` goes by the pixels that were seen. Pixels that
@@ -214,12 +210,6 @@ class DeformedCopiesClassifier(
         self.class_prior = class_prior
         self.temperature = temperature
         self.random_state = random_state
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags
 
     def _sizes(self, shape, fields):
         """Return the sizes to begin with, and which of them are free."""
@@ -300,7 +290,7 @@ class DeformedCopiesClassifier(
         n_classes = len(self.classes_)
         masses = np.bincount(data.labels, data.weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
-        log_prior = _log(self.class_prior_)
+        log_prior = log_of(self.class_prior_)
         seed = int(seed_sequence(self.random_state).generate_state(1)[0])
         rng = np.random.default_rng(seed)
 
@@ -377,9 +367,6 @@ class DeformedCopiesClassifier(
         with np.errstate(over="ignore"):
             return np.clip((X - self._units[0]) / self._units[1], -LARGEST, LARGEST)
 
-    def _checked(self, X):
-        return checked_images(self, X, self._layout)
-
     def deform(self, X, n_copies=1, *, random_state=None):
         """Return copies of images under the deformations that are learned with.
 
@@ -406,135 +393,7 @@ class DeformedCopiesClassifier(
         copies = self._deformations.copies(np.repeat(Y, n_copies, 0), self._noise, rng)
         return self._layout.stack_of(self._units[0] + self._units[1] * copies, flat)
 
-    def predict_joint_log_proba(self, X, *, out=None):
-        """Return tempered scores plus the logarithms of the priors.
-
-        These are of images as the classes have them: without :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Unnormalised log-probabilities of the classes.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, self._joint_logs, out)
-
-    def predict_log_proba(self, X, *, out=None):
-        """Return log-probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Log-probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, self._logs, out)
-
-    def predict_proba(self, X, *, out=None):
-        """Return probabilities of the classes.
-
-        Images that are like none of the training images have the prior probabilities:
-        see :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, lambda X: np.exp(self._logs(X)), out)
-
-    def predict(self, X, *, out=None):
-        """Return the most probable class of each image.
-
-        Images that are like none of the training images are labelled as if they were of
-        one of the classes; see :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Labels.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-
-        def labels(X):
-            return self.classes_[self._joint_logs(X).argmax(axis=1)]
-
-        return answer(self, X, labels, out)
-
-    def outlier_proba(self, X, *, out=None):
-        """Return probabilities that images are like none of the training images.
-
-        One in a thousand images is taken to be an outlier. The others have squared
-        distances between their features and those of the nearest image or copy that are
-        normally distributed, as those of the training images that are left out with
-        their copies. Zero where a class has one image.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Probabilities.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, lambda X: self._judged(X)[1], out)
-
-    def score(self, X, y, sample_weight=None):
-        """Return the share of images whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            Mean accuracy.
-        """
-        predicted = in_memory(self.predict(X))
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-
-    def _judged(self, X):
-        """Return tempered scores plus log-priors, and probabilities of outliers."""
+    def _scores(self, X):
         holes = int(self._filler.holes(X).sum())
         if holes:
             warn_user(
@@ -544,18 +403,7 @@ class DeformedCopiesClassifier(
                 FitWarning,
             )
         Y = self._filler.fill(self._standardised(X))
-        scores, distances = self._regression.judge(Y)
-        odd = np.zeros(len(X))
-        if self._typical is not None:
-            odd = self._typical.outlier_proba(distances)
-        return scores / self.temperature_ + _log(self.class_prior_), odd
-
-    def _joint_logs(self, X):
-        return self._judged(X)[0]
-
-    def _logs(self, X):
-        joint_logs, odd = self._judged(X)
-        return class_log_proba(joint_logs, odd, self.class_prior_)
+        return self._regression.judge(Y)
 
 
 def _merged(data):
@@ -567,8 +415,3 @@ def _merged(data):
     ]
     _, first = np.unique(keys, return_index=True)
     return data.X[first], data.labels[first], np.bincount(keys, data.weights)
-
-
-def _log(probabilities):
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities)

@@ -17,6 +17,7 @@ __all__ = [
     "class_log_proba",
     "given_temperature",
     "log_losses",
+    "log_of",
     "resolved_prior",
 ]
 
@@ -47,6 +48,12 @@ class Typical(NamedTuple):
         """Return probabilities of being none of them: far beyond a normal tail."""
         excess = np.maximum((distances - self.mean) / self.sd, 0.0)
         return self.rare / (self.rare + np.exp(-0.5 * np.minimum(excess, 30.0) ** 2))
+
+
+def log_of(probabilities) -> np.ndarray:
+    """Return logarithms, minus infinity for zero."""
+    with np.errstate(divide="ignore"):
+        return np.log(probabilities)
 
 
 def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
@@ -107,8 +114,9 @@ def class_log_proba(joint_logs, outlier_proba, class_prior) -> np.ndarray:
     """Return log-probabilities of classes: those of the prior for outliers."""
     logs = joint_logs - logsumexp(joint_logs, axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
-        shares = np.log1p(-outlier_proba)[:, None], np.log(outlier_proba)[:, None]
-        return np.logaddexp(logs + shares[0], np.log(class_prior) + shares[1])
+        usual = np.log1p(-outlier_proba)
+    odd = log_of(outlier_proba)[:, None]
+    return np.logaddexp(logs + usual[:, None], log_of(class_prior) + odd)
 
 
 def resolved_prior(class_prior, masses) -> np.ndarray:

@@ -14,9 +14,7 @@ from sktem.samplers.random_walk import RandomWalk
 #: Samplers of families, imported on first use: the core imports no family.
 _OF_FAMILIES = {
     "DEFORMATION_SAMPLERS": "sktem.template.model.samplers",
-    "DeformationGibbs": "sktem.template.model.samplers",
     "DeformationMALA": "sktem.template.model.samplers",
-    "DeformationRandomWalk": "sktem.template.model.samplers",
     "DeformationULA": "sktem.template.model.samplers",
 }
 
@@ -24,9 +22,7 @@ __all__ = [
     "ChainState",
     "ComponentWalk",
     "DEFORMATION_SAMPLERS",
-    "DeformationGibbs",
     "DeformationMALA",
-    "DeformationRandomWalk",
     "DeformationULA",
     "ExactDraws",
     "ExactExpectation",
@@ -56,11 +52,7 @@ if TYPE_CHECKING:
     from sktem.template.model.samplers import (
         DEFORMATION_SAMPLERS as DEFORMATION_SAMPLERS,
     )
-    from sktem.template.model.samplers import DeformationGibbs as DeformationGibbs
     from sktem.template.model.samplers import DeformationMALA as DeformationMALA
-    from sktem.template.model.samplers import (
-        DeformationRandomWalk as DeformationRandomWalk,
-    )
     from sktem.template.model.samplers import DeformationULA as DeformationULA
 else:
     __getattr__, __dir__ = lazy(__name__, _OF_FAMILIES)

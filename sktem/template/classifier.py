@@ -7,36 +7,29 @@ from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
-from sktem.choices import KnownParametersMixin
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.base import (
     CallbackSupportMixin,
     unchanged_by_errors,
     with_callbacks,
 )
-from sktem.estimators.by_blocks import (
-    needed_in_memory,
-)
+from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.parameters import Auto, BatchSize, Seed, SolverLike
 from sktem.images.classes import (
     Typical,
     best_temperature,
-    class_log_proba,
     given_temperature,
+    log_of,
     resolved_prior,
 )
-from sktem.images.rows import answer, found_images
+from sktem.images.classifier import ImageClassifier
+from sktem.images.rows import found_images
 from sktem.images.units import (
-    checked_images,
     labelled_images,
     units_of,
 )
-from sktem.links import DocumentationLinkMixin
-from sktem.rows.answers import in_memory
 from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
@@ -60,13 +53,7 @@ STRENGTH, LEAST_STRENGTH, NOISE_SCALE = 20.0, 400.0, 0.3
 TEMPERATURES, LEAST_SD = (0.0, 7.0), 0.1
 
 
-class DeformableTemplateClassifier(
-    KnownParametersMixin,
-    DocumentationLinkMixin,
-    CallbackSupportMixin,
-    ClassifierMixin,
-    BaseEstimator,
-):
+class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
     """Classify images by their likelihoods under a deformable template of each class.
 
     A model of each class and Bayes' rule: it answers with likelihoods, says by how much
@@ -145,6 +132,13 @@ class DeformableTemplateClassifier(
     DeformedCopiesClassifier : Kernel machine on deformed copies of the images.
     DeformableTemplateEstimator : The model of a class.
 
+    Notes
+    -----
+    The distance of an image, by which :meth:`outlier_proba` goes, is minus the largest
+    log-likelihood per pixel; images are left out to find the temperature, so that there
+    are no outliers where a class has fewer than three images or the temperature is
+    given.
+
     References
     ----------
     S. Allassonniere, Y. Amit and A. Trouve, Towards a coherent statistical framework
@@ -178,7 +172,7 @@ class DeformableTemplateClassifier(
         nuisances=None,
         covariance_type: Literal["full", "isotropic", "shared"] = "full",
         solver: SolverLike = "isaem",
-        sampler: Literal["auto", "mala", "ula", "rwm", "gibbs"] | Sampler = "auto",
+        sampler: Literal["auto", "mala", "ula"] | Sampler = "auto",
         batch_size: BatchSize = "auto",
         max_iter: int = 40,
         class_prior="empirical",
@@ -210,12 +204,6 @@ class DeformableTemplateClassifier(
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.verbose_interval = verbose_interval
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.three_d_array = True
-        return tags
 
     def _model(self):
         own = self.get_params(deep=False)
@@ -336,161 +324,12 @@ class DeformableTemplateClassifier(
             fits = [model._template for model in models]
             logs[left_out], distances[left_out] = Likelihoods(fits).judge(X[left_out])
         temperature = best_temperature(
-            logs, _log(self.class_prior_), labels, weights, TEMPERATURES
+            logs, log_of(self.class_prior_), labels, weights, TEMPERATURES
         )
         return temperature, Typical.of(distances, weights, LEAST_SD)
 
-    def predict_joint_log_proba(self, X, *, out=None):
-        """Return tempered log-likelihoods plus the logarithms of the priors.
-
-        These are of images as the classes have them: without :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Unnormalised log-probabilities of the classes.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, self._joint_logs, out)
-
-    def predict_log_proba(self, X, *, out=None):
-        """Return log-probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Log-probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, self._logs, out)
-
-    def predict_proba(self, X, *, out=None):
-        """Return probabilities of the classes.
-
-        Images that are like none of the training images have the prior probabilities:
-        see :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples, n_classes) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes) or iterator
-            Probabilities in the order of ``classes_``.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, lambda X: np.exp(self._logs(X)), out)
-
-    def predict(self, X, *, out=None):
-        """Return the most probable class of each image.
-
-        Images that are like none of the training images are labelled as if they were of
-        one of the classes; see :meth:`outlier_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Labels.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-
-        def labels(X):
-            return self.classes_[self._joint_logs(X).argmax(axis=1)]
-
-        return answer(self, X, labels, out)
-
-    def outlier_proba(self, X, *, out=None):
-        """Return probabilities that images are like none of the training images.
-
-        One in a thousand images is taken to be an outlier. The others have distances,
-        minus the largest log-likelihood per pixel, that are normally distributed, as
-        those of the training images that are left out to find the temperature. Zero
-        where nothing was left out: where a class has fewer than three images or the
-        temperature is given.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        out : array of shape (n_samples,) or None, default=None
-            Where the result is written, such as a memory map.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or iterator
-            Probabilities.
-            An iterator of them if X is read by blocks and ``out`` is not given.
-        """
-        return answer(self, X, lambda X: self._judged(X)[1], out)
-
-    def score(self, X, y, sample_weight=None):
-        """Return the share of images whose class is predicted.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
-            Images, or what :ref:`can be read by blocks <rows-estimators>`.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,) or None, default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            Mean accuracy.
-        """
-        predicted = in_memory(self.predict(X))
-        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
-
-    def _checked(self, X):
-        return checked_images(self, X, self._layout)
-
-    def _judged(self, X):
-        """Return tempered scores plus log-priors, and probabilities of outliers."""
-        logs, distances = self._predictor.judge(X)
-        logs = logs / self.temperature_
-        odd = np.zeros(len(X))
-        if self._typical is not None:
-            odd = self._typical.outlier_proba(distances)
-        return logs + _log(self.class_prior_), odd
-
-    def _joint_logs(self, X):
-        return self._judged(X)[0]
-
-    def _logs(self, X):
-        logs, odd = self._judged(X)
-        return class_log_proba(logs, odd, self.class_prior_)
-
-
-def _log(probabilities):
-    with np.errstate(divide="ignore"):
-        return np.log(probabilities)
+    def _scores(self, X):
+        return self._predictor.judge(X)
 
 
 def _integer_seed(random_state):

@@ -34,7 +34,7 @@ from sktem.loop.state import RunState
 from sktem.rows.answers import in_memory
 from sktem.samplers import Sampler
 from sktem.template.coarse import BlockStarts, pixels_of_blocks
-from sktem.template.fitted import FittedTemplate, attributes_of
+from sktem.template.fitted import FittedTemplate
 from sktem.template.geometry.registration import Registration
 from sktem.template.judged import (
     BOUNDS,
@@ -44,7 +44,7 @@ from sktem.template.judged import (
     mean_log_likelihood,
     warn_of_images,
 )
-from sktem.template.model.samplers import DEFORMATION_SAMPLERS
+from sktem.template.model.samplers import DEFORMATION_SAMPLERS, DeformationSampler
 from sktem.template.prior import DeformableTemplatePrior
 from sktem.template.setup import (
     Frame,
@@ -174,11 +174,10 @@ class DeformableTemplateEstimator(
         "isaem" over more than some dozen images it makes two or more.
     sampler : str or Sampler, default="auto"
         How deformations are drawn: "mala" (Langevin, preconditioned by the curvature
-        of the population), "ula" (the same without accept test), "rwm" (random walk of
-        landmarks), "gibbs" (coordinates from their prior given the others), or an
-        instance of a class of :mod:`sktem.samplers`. Chains persist between visits.
-        "auto" is what the solver's name implies, else "mala". By name they make five
-        transitions a visit of an image (one sweep with "gibbs").
+        of the population), "ula" (the same without accept test), or an instance of a
+        class of :mod:`sktem.samplers`. Chains persist between visits. "auto" is what
+        the solver's name implies, else "mala". By name they make five transitions a
+        visit of an image.
     batch_size : int or "auto", default="auto"
         Images per iteration; "auto" is a tenth of the images, at least 20.
     sampling : {"fixed", "shuffle", "inclusion"}, default="shuffle"
@@ -286,6 +285,7 @@ class DeformableTemplateEstimator(
         **MOVED,
     }
     _stream: TemplateStream | None = None
+    _fitted: FittedTemplate
 
     def __init__(
         self,
@@ -305,7 +305,7 @@ class DeformableTemplateEstimator(
         n_init: int = 1,
         covariance_type: Literal["full", "isotropic", "shared"] = "full",
         solver: SolverLike = "saem",
-        sampler: Literal["auto", "mala", "ula", "rwm", "gibbs"] | Sampler = "auto",
+        sampler: Literal["auto", "mala", "ula"] | Sampler = "auto",
         batch_size: BatchSize = "auto",
         sampling: Sampling = "shuffle",
         step_size: StepSize = "auto",
@@ -357,7 +357,7 @@ class DeformableTemplateEstimator(
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
         own = self.n_components > 1 or model.light is not None
-        if own and not hasattr(settings.sampler, "kind"):
+        if own and not isinstance(settings.sampler, DeformationSampler):
             raise ValueError(
                 "a mixture of templates needs a sampler that moves labels, and gain "
                 "and offset need one that draws them: one of "
@@ -456,7 +456,7 @@ class DeformableTemplateEstimator(
     def _check_continues(self):
         """Raise if the parameters do not fit the templates to be continued."""
         self._template_settings().check_continues(
-            self.grid_, self._nuisance_names, len(self.weights_)
+            self.grid_, self._fitted.nuisance_names, len(self.weights_)
         )
 
     def _validated(self, X, sample_weight=None, *, reset):
@@ -576,16 +576,17 @@ class DeformableTemplateEstimator(
 
     @property
     def _template(self) -> FittedTemplate:
-        """The fitted template, of the attributes as they are."""
+        """The fitted template, with the threads of the estimator."""
         check_is_fitted(self, "coefficients_")
-        return FittedTemplate.of(vars(self), self.n_jobs)
+        return replace(self._fitted, n_jobs=self.n_jobs)
 
     def _fitted_attributes(self, fit, state, X):
         settings, frame = fit
         Y = frame.standardised(X[np.arange(min(JUDGED, len(X)))])
         folds = folds_of(settings.model, state.params, Y, state.chains)
+        fitted = FittedTemplate.of(frame, self._layout, settings.model, state.params)
         return {
-            **attributes_of(frame, self._layout, settings.model, state.params),
+            **fitted.attributes(),
             "fold_rate_": folds[0],
             "folded_pixels_": folds[1],
             "converged_": has_settled(settings, state),
@@ -594,12 +595,7 @@ class DeformableTemplateEstimator(
             "image_shape_": self.image_shape_,
             "_layout": self._layout,
             "_flat": self._flat,
-            "grid_": frame.grid,
-            "offset_": frame.offset,
-            "scale_": frame.scale,
             "_statistics": state.returned,
-            "_mass": settings.model.n_rows,
-            "_strength": settings.model.priors.strength,
             "n_features_in_": self.n_features_in_,
         }
 

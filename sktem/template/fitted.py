@@ -23,8 +23,6 @@ __all__ = [
     "FittedTemplate",
     "LikelihoodEstimate",
     "PosteriorMeans",
-    "attributes_of",
-    "params_of",
 ]
 
 #: Standardised pixels are kept from values whose squares overflow.
@@ -76,7 +74,7 @@ class FittedTemplate:
         How images are laid out.
     params : TemplateParams
         Parameters of the model.
-    nuisance_names : tuple of str
+    nuisances : Nuisances or None
         Nuisances of the images.
     mass, strength : float
         Weight of the training images, and of the prior on deformations.
@@ -87,25 +85,38 @@ class FittedTemplate:
     frame: Frame
     layout: Layout
     params: TemplateParams
-    nuisance_names: tuple[str, ...]
+    nuisances: Nuisances | None
     mass: float
     strength: float
     n_jobs: int | None = None
 
     @classmethod
-    def of(cls, found, n_jobs=None) -> FittedTemplate:
-        """Return the object of fitted attributes by their names."""
-        frame = Frame(found["grid_"], found["offset_"], found["scale_"])
+    def of(cls, frame, layout, model, params) -> FittedTemplate:
+        """Return the object of parameters that a model has learned."""
         return cls(
-            frame, found["_layout"], params_of(found), found["_nuisance_names"],
-            found["_mass"], found["_strength"], n_jobs,
+            frame, layout, replace(params, means=model.means_of(params)),
+            model.nuisances, model.n_rows, model.priors.strength,
         )  # fmt: skip
 
-    @cached_property
-    def nuisances(self) -> Nuisances | None:
-        """Nuisances of the images."""
-        names = self.nuisance_names
-        return Nuisances(self.frame.grid, names) if names else None
+    def attributes(self) -> dict:
+        """Return the fitted attributes of an estimator by their names."""
+        params = self.params
+        found = {
+            "_fitted": self,
+            "grid_": self.frame.grid,
+            "offset_": self.frame.offset,
+            "scale_": self.frame.scale,
+            "weights_": params.weights,
+            "coefficients_": params.coefficients,
+            "covariances_": params.covariances,
+            "mean_deformations_": self.means,
+            "noise_variances_": self.frame.noise_variances(params.noise_variances),
+            "templates_": self.layout.stack_of(self.templates(), False),
+        }
+        if params.nuisances is not None:
+            names = "nuisance_means_", "nuisance_covariances_"
+            found |= zip(names, params.nuisances, strict=True)
+        return found
 
     @cached_property
     def model(self) -> DeformableTemplateModel:
@@ -129,6 +140,11 @@ class FittedTemplate:
     def means(self) -> np.ndarray:
         """Mean deformations, at which templates are shown."""
         return np.asarray(self.params.means)
+
+    @property
+    def nuisance_names(self) -> tuple[str, ...]:
+        """Names of the nuisances."""
+        return () if self.nuisances is None else self.nuisances.names
 
     def standardised(self, X):
         """Return checked images in the units of the model."""
@@ -299,47 +315,3 @@ class FittedTemplate:
             np.sqrt(((shares * errors) ** 2).sum(axis=1)),
             np.where(shares > 0.01, sizes, np.inf).min(axis=1),
         )
-
-
-def params_of(found) -> TemplateParams:
-    """Return fitted attributes by their names as parameters of the model."""
-    nuisances = None
-    if "nuisance_means_" in found:
-        nuisances = found["nuisance_means_"], found["nuisance_covariances_"]
-    return TemplateParams(
-        np.asarray(found["weights_"], dtype=float),
-        np.asarray(found["coefficients_"], dtype=float),
-        np.asarray(found["covariances_"], dtype=float),
-        _first(found["noise_variances_"], 1) / _first(found["scale_"], 0) ** 2,
-        np.asarray(found["mean_deformations_"], dtype=float),
-        nuisances=nuisances,
-    )
-
-
-def attributes_of(frame, layout, model, params):
-    """Return the fitted attributes of parameters by their names."""
-    means, found = model.means_of(params), {"_nuisance_names": ()}
-    if model.nuisances is not None:
-        found = {
-            "_nuisance_names": model.nuisances.names,
-            "nuisance_means_": params.nuisances[0],
-            "nuisance_covariances_": params.nuisances[1],
-        }
-    params = replace(params, means=means)
-    fitted = FittedTemplate(
-        frame, layout, params, found["_nuisance_names"], model.n_rows, 0.0
-    )
-    return found | {
-        "weights_": params.weights,
-        "coefficients_": params.coefficients,
-        "covariances_": params.covariances,
-        "mean_deformations_": means,
-        "noise_variances_": frame.noise_variances(params.noise_variances),
-        "templates_": layout.stack_of(fitted.templates(), False),
-    }
-
-
-def _first(values, n_axes):
-    """Return values of the first channel, where there are several."""
-    values = np.asarray(values, dtype=float)
-    return values[..., 0] if values.ndim > n_axes else values

@@ -129,7 +129,7 @@ class Judged(NamedTuple):
         """Return what is said of fitted attributes by their names."""
         return cls(
             found["fold_rate_"], found["folded_pixels_"], found["grid_"],
-            len(found["weights_"]), found["_nuisance_names"],
+            len(found["weights_"]), found["_fitted"].nuisance_names,
         )  # fmt: skip
 
     def drift_advice(self) -> str:

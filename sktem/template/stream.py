@@ -12,9 +12,8 @@ from sktem.estimators.stream import StreamRunner
 from sktem.loop.iterates import IterateRule, check_average
 from sktem.loop.stream import Stream, StreamState
 from sktem.schedules import Polynomial
-from sktem.template.fitted import attributes_of, params_of
+from sktem.template.fitted import FittedTemplate
 from sktem.template.judged import folds_of
-from sktem.template.setup import Frame
 
 __all__ = ["TemplateStream"]
 
@@ -47,13 +46,13 @@ class TemplateStream(StreamRunner):
 
     def _continue(self, estimator, found):
         """Continue from fitted attributes."""
-        self.frame = Frame(found["grid_"], found["offset_"], found["scale_"])
+        self.frame, params = found["_fitted"].frame, found["_fitted"].params
         self.state = StreamState(
-            params=params_of(found),
+            params=params,
             s=found["_statistics"],
             generators=spawn_generators(estimator.random_state),
             iterates=IterateRule(check_average(estimator.average)),
-            mass=found["_mass"],
+            mass=found["_fitted"].mass,
         )
 
     def update(self, estimator, X, sample_weight, task):
@@ -96,8 +95,8 @@ class TemplateStream(StreamRunner):
         self.learn(stream, Y, sample_weight, task)
         model = stream.settings.model
         params, s = stream.published(self.state)
-        self.attributes |= attributes_of(self.frame, estimator._layout, model, params)
-        self.attributes |= {"_statistics": s, "_mass": self.state.mass}
+        fitted = FittedTemplate.of(self.frame, estimator._layout, model, params)
+        self.attributes |= {**fitted.attributes(), "_statistics": s}
         new = folds_of(model, params, Y[max(len(Y) - JUDGED, 0) :], None)
         share = min(len(Y) / JUDGED, 1.0)
         for name, value in zip(FOLDS, new, strict=True):

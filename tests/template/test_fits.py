@@ -153,8 +153,8 @@ def test_full_batches_of_isaem_are_saem(images, sampling):
     "settings",
     [
         {},
-        {"solver": "saem", "sampler": "gibbs"},
-        {"sampler": "rwm", "sampling": "fixed"},
+        {"solver": "isaem", "sampler": "ula"},
+        {"solver": "isaem", "sampling": "fixed"},
         {"n_components": 2},
     ],
     ids=str,

@@ -13,14 +13,31 @@ from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.chains import Target, langevin_chains
 from sktem.template.kernels.field import new_work, pull_of, rss_of
 from sktem.template.kernels.modes import sum_curvatures
-from sktem.template.kernels.walks import walks
 from sktem.template.model.states import ChainStates, state_size
 from sktem.template.model.statistics import observed_counts
 
-__all__ = ["Chains", "Component", "over_images"]
+__all__ = ["Chains", "Component", "Moves", "over_images", "under_unit_light"]
 
 #: Images of a block of threads, and draws of the mean curvature.
 IMAGES_PER_BLOCK, CURVATURE_DRAWS = 16, 8
+
+
+class Moves(NamedTuple):
+    """Transitions of Langevin chains.
+
+    Attributes
+    ----------
+    n_steps : int
+        How many.
+    adjusted : bool
+        Whether proposals are tested (MALA) or not (ULA).
+    goal : float
+        Acceptance rate that steps are adapted to; 0 keeps them.
+    """
+
+    n_steps: int
+    adjusted: bool = True
+    goal: float = 0.574
 
 
 class Component(NamedTuple):
@@ -83,6 +100,17 @@ def over_images(function, X, n_jobs):
     return found
 
 
+def under_unit_light(X, lights, part):
+    """Yield row, image and component or target of images with gains and offsets.
+
+    An image with gain and offset is one without, whose noise is divided by the gain.
+    """
+    for row, (gain, offset) in enumerate(lights):
+        rows = slice(row, row + 1)
+        own = part._replace(noise_variance=part.noise_variance / gain**2)
+        yield rows, (X[rows] - offset) / gain, own
+
+
 class Chains(NamedTuple):
     """Markov chains of the deformations of images under one component.
 
@@ -130,41 +158,26 @@ class Chains(NamedTuple):
             np.ascontiguousarray(lower.T[::-1, ::-1]),
         )
 
-    # ------------------------------------------------------------------- transitions
+    def move(self, target, X, states, numbers, seed, moves, lit=False):
+        """Move chains in place; with light, states end with gains and offsets.
 
-    def move(self, transition, X, states, numbers, seed):
-        """Move chains in place by a transition of this object."""
+        Returns the sum of the acceptance rates, and how many proposals were restored.
+        """
+        grid = self.grid.compiled
 
         def block(rows):
-            return transition(X[rows], states[rows], numbers[rows], np.uint64(seed))
+            Y, Z, own, total = X[rows], states[rows], numbers[rows], np.zeros(2)
+            images = [(slice(None), Y, target)]
+            if lit:
+                images = under_unit_light(Y, Z[:, -2:], target)
+            for one, unlit, part in images:
+                total += langevin_chains(
+                    unlit, Z[one], own[one], np.uint64(seed), part, grid, *moves
+                )
+            return total
 
-        accepted, restored = 0.0, 0
-        for result in over_images(block, X, self.n_jobs):
-            accepted += result[0]
-            restored += result[1]
-        return accepted, restored
-
-    def langevin(self, target, n_steps, adjusted=True, adapt=0.0):
-        """Return a function (Y, Z, numbers, seed) -> (accepted, restored)."""
-        grid = self.grid.compiled
-
-        def transition(Y, Z, numbers, seed):
-            return langevin_chains(
-                Y, Z, numbers, seed, target, grid, n_steps, adjusted, adapt
-            )
-
-        return transition
-
-    def walk(self, part, n_steps, adapt=0.0, gibbs=False):
-        """Return the same for random walks and Gibbs sweeps."""
-        grid = self.grid.compiled
-
-        def transition(Y, Z, numbers, seed):
-            return walks(
-                Y, Z, numbers, seed, part, grid, n_steps, gibbs, adapt
-            ), 0  # fmt: skip
-
-        return transition
+        accepted, restored = sum(over_images(block, X, self.n_jobs), np.zeros(2))
+        return float(accepted), int(restored)
 
     def mean(self, X, target, Z, burn_in, n_averaged, spacing):
         """Return means of Langevin chains that start at given deformations.
@@ -179,10 +192,8 @@ class Chains(NamedTuple):
         numbers = np.zeros(len(X), dtype=np.int64)
         total = np.zeros((len(X), dim))
         for call in range(n_averaged + 1):
-            steps = spacing if call else burn_in
-            self.move(
-                self.langevin(target, steps, adapt=0.574), X, states, numbers, call
-            )
+            moves = Moves(spacing if call else burn_in)
+            self.move(target, X, states, numbers, call, moves)
             if call:
                 total += fields.position[:, 0]
         return total / n_averaged

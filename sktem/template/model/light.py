@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.template.model.chains import Chains, Component
+from sktem.template.model.chains import Chains, Component, under_unit_light
 from sktem.template.model.modes import ModeFinder
 from sktem.template.model.statistics import observed_counts
 
-__all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages", "in_own_light"]
+__all__ = ["LEAST_GAIN", "NO_VARIANCE", "Light", "LitImages"]
 
 #: Least gain; variance of what is no nuisance.
 LEAST_GAIN, NO_VARIANCE = 0.05, 1e-12
@@ -90,31 +90,6 @@ class Light(NamedTuple):
         gaps = (lights - [1.0, 0.0]) ** 2 / self.variances
         log_prior = gaps.sum(axis=1) + np.log(self.variances).sum()
         return 0.5 * (np.linalg.slogdet(covariances)[1] - log_prior)
-
-
-def under_unit_light(X, lights, part):
-    """Yield row, image and component or target of images with gains and offsets.
-
-    An image with gain and offset is one without, whose noise is divided by the gain.
-    """
-    for row, (gain, offset) in enumerate(lights):
-        rows = slice(row, row + 1)
-        own = part._replace(noise_variance=part.noise_variance / gain**2)
-        yield rows, (X[rows] - offset) / gain, own
-
-
-def in_own_light(start_of, part, n_steps, adapt):
-    """Return a transition of chains whose states end with gain and offset."""
-
-    def transition(Y, Z, numbers, seed):
-        accepted, restored = 0.0, 0
-        for rows, images, own in under_unit_light(Y, Z[:, -2:], part):
-            move = start_of(own, n_steps=n_steps, adapt=adapt)
-            found = move(images, Z[rows], numbers[rows], seed)
-            accepted, restored = accepted + found[0], restored + found[1]
-        return accepted, restored
-
-    return transition
 
 
 class LitImages(NamedTuple):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from sktem.models.base import LatentModel
 from sktem.template.kernels.chains import Target
-from sktem.template.model.chains import Chains, Component
-from sktem.template.model.light import LitImages, in_own_light
+from sktem.template.model.chains import Chains, Component, Moves
+from sktem.template.model.light import LitImages
 from sktem.template.model.modes import ModeFinder
 from sktem.template.model.params import TemplateParams
 from sktem.template.model.priors import posterior_template
@@ -343,9 +342,10 @@ class DeformableTemplateModel(LatentModel):
         return np.eye(self.n_components)[np.argmin(errors, axis=0)]
 
     def move_chains(
-        self, X, Z, params, seed, kernel, n_steps, adapt=0.0, start=None, numbers=None
-    ):
-        """Move the chains of all components of some images.
+        self, X, Z, params, seed, n_steps, *, first=None, adjusted=True, adapt=0.0,
+        numbers=None,
+    ):  # fmt: skip
+        """Move the Langevin chains of all components of some images.
 
         Parameters
         ----------
@@ -357,14 +357,14 @@ class DeformableTemplateModel(LatentModel):
             Parameters.
         seed : int
             Seed of the draws.
-        kernel : {"mala", "ula", "rwm", "gibbs"}
-            Which transitions.
         n_steps : int
-            How many.
+            Number of transitions.
+        first : float or None, default=None
+            Step of chains that have not moved yet.
+        adjusted : bool, default=True
+            Whether proposals are tested.
         adapt : float, default=0.0
             Acceptance rate to which steps are adapted; 0 keeps them.
-        start : float or None, default=None
-            Step of chains that have not moved yet, relative to the kernel's own scale.
         numbers : ndarray of int or None, default=None
             Indices of the images, which fix their draws; None counts them.
 
@@ -381,22 +381,16 @@ class DeformableTemplateModel(LatentModel):
         states = self.fields(Z)
         accepted, restored = 0.0, 0
         numbers = np.arange(len(X)) if numbers is None else numbers
-        chains = self.chains
+        moves = Moves(n_steps, adjusted, adapt)
         for t in range(T):
-            if start is not None:
+            if first is not None:
                 fresh = states.transitions[:, t] == 0
-                states.log_step[fresh, t] = np.log(start)
+                states.log_step[fresh, t] = np.log(first)
             own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
-            if kernel in ("mala", "ula"):
-                part: Any = self.target(params, t)
-                start_of: Any = partial(chains.langevin, adjusted=kernel == "mala")
-            else:
-                part = self.component(params, t)
-                start_of = partial(chains.walk, gibbs=kernel == "gibbs")
-            transition = start_of(part, n_steps=n_steps, adapt=adapt)
-            if self.light is not None:
-                transition = in_own_light(start_of, part, n_steps, adapt)
-            found = chains.move(transition, X, own, numbers + t * 2**32, seed)
+            found = self.chains.move(
+                self.target(params, t), X, own, numbers + t * 2**32, seed, moves,
+                self.light is not None,
+            )  # fmt: skip
             accepted, restored = accepted + found[0], restored + found[1]
             Z.reshape(len(Z), T, -1)[:, t] = own
         if self.light is not None:

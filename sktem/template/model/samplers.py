@@ -13,9 +13,7 @@ from sktem.samplers.markov import check_counts
 
 __all__ = [
     "DEFORMATION_SAMPLERS",
-    "DeformationGibbs",
     "DeformationMALA",
-    "DeformationRandomWalk",
     "DeformationSampler",
     "DeformationULA",
 ]
@@ -30,6 +28,9 @@ class DeformationSampler(Sampler):
 
     Parameters
     ----------
+    step : float or "auto", default="auto"
+        Langevin step eta in preconditioned coordinates; "auto" adapts it from a first
+        value, or keeps that.
     n_steps : int, default=5
         Transitions per draw.
     n_chains : int, default=1
@@ -40,11 +41,12 @@ class DeformationSampler(Sampler):
     markov = True
     accepts = False  # every chain sees to its own rate
 
-    #: What the model calls the transitions, and the acceptance rate aimed at.
-    kind: ClassVar[str] = ""
+    #: Acceptance rate aimed at, zero without an accept test, and the first step.
     goal: ClassVar[float] = 0.0
+    first: ClassVar[float] = 1.0
 
-    def __init__(self, n_steps=5, n_chains=1):
+    def __init__(self, step="auto", n_steps=5, n_chains=1):
+        self.step = step
         self.n_steps = n_steps
         self.n_chains = n_chains
 
@@ -57,54 +59,27 @@ class DeformationSampler(Sampler):
 
     def draw(self, model, X, Z, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
+        automatic = isinstance(self.step, str) and self.step == "auto"
+        if not automatic and (isinstance(self.step, str) or not self.step > 0):
+            raise ValueError(f'step must be "auto" or > 0, got {self.step!r}')
         Z_new = np.empty_like(Z)
         rates: list[float] = []
         events: Counter = Counter()
         for m in range(Z.shape[1]):
             seed, numbers = row_keys(generators.sampling, len(X))
             Z_new[:, m], rate, restored = model.move_chains(
-                X, Z[:, m], params, seed, self.kind, self.n_steps,
-                adapt=self._adapted_to(), start=self._first_step(), numbers=numbers,
+                X, Z[:, m], params, seed, self.n_steps,
+                first=self.first if automatic else float(self.step),
+                adjusted=self.goal > 0, adapt=self.goal if automatic else 0.0,
+                numbers=numbers,
             )  # fmt: skip
             rates.append(rate)
             if restored:
                 events["ula_restored"] += restored
         return Z_new, SamplerInfo(float(np.mean(rates)), events)
 
-    def _adapted_to(self):
-        return self.goal
 
-    def _first_step(self):
-        return None
-
-
-class _Stepping(DeformationSampler):
-    """Base of those with a step: adapted from a first value, or a constant."""
-
-    #: First step, in units of the kernel's own scale.
-    first: ClassVar[float] = 1.0
-
-    def __init__(self, step="auto", n_steps=5, n_chains=1):
-        super().__init__(n_steps=n_steps, n_chains=n_chains)
-        self.step = step
-
-    def _automatic(self):
-        if isinstance(self.step, str):
-            if self.step != "auto":
-                raise ValueError(f'step must be "auto" or > 0, got {self.step!r}')
-            return True
-        if not self.step > 0:
-            raise ValueError(f'step must be "auto" or > 0, got {self.step!r}')
-        return False
-
-    def _adapted_to(self):
-        return self.goal if self._automatic() else 0.0
-
-    def _first_step(self):
-        return self.first if self._automatic() else float(self.step)
-
-
-class DeformationMALA(_Stepping):
+class DeformationMALA(DeformationSampler):
     """Metropolis-adjusted Langevin, preconditioned by the population's curvature.
 
     The preconditioner is the inverse of the Gauss-Newton matrix of the log-density,
@@ -127,12 +102,11 @@ class DeformationMALA(_Stepping):
     DeformationMALA(n_steps=10)
     """
 
-    kind = "mala"
     goal = 0.574
     first = 0.2
 
 
-class DeformationULA(_Stepping):
+class DeformationULA(DeformationSampler):
     """Unadjusted Langevin with the preconditioner of :class:`DeformationMALA`.
 
     Its stationary distribution is biased by an amount that shrinks with the step. A
@@ -154,55 +128,11 @@ class DeformationULA(_Stepping):
     MCMC for Expectation Maximization, AISTATS 2024, equation (11).
     """
 
-    kind = "ula"
     first = 0.05
-
-
-class DeformationRandomWalk(_Stepping):
-    """Random walk of one landmark after the other, along all axes.
-
-    A sweep over the landmarks is one transition.
-
-    Parameters
-    ----------
-    step : float or "auto", default="auto"
-        Standard deviation of the proposal, relative to that of the landmark given all
-        others under the prior. "auto" adapts it to an acceptance rate of 0.4.
-    n_steps : int, default=5
-        Transitions per draw.
-    n_chains : int, default=1
-        Parallel chains per image.
-    """
-
-    kind = "rwm"
-    goal = 0.4
-    first = 0.5
-
-
-class DeformationGibbs(DeformationSampler):
-    """Gibbs sampler that proposes each coordinate from its prior given the others.
-
-    Proposals are accepted by the ratio of likelihoods: the hybrid Gibbs sampler of
-    Allassonniere, Kuhn and Trouve (2010).
-
-    Parameters
-    ----------
-    n_steps : int, default=1
-        Sweeps over all coordinates per draw.
-    n_chains : int, default=1
-        Parallel chains per image.
-    """
-
-    kind = "gibbs"
-
-    def __init__(self, n_steps=1, n_chains=1):
-        super().__init__(n_steps=n_steps, n_chains=n_chains)
 
 
 #: Samplers of deformations by name. A sampler is added by one line.
 DEFORMATION_SAMPLERS = {
     "mala": DeformationMALA,
     "ula": DeformationULA,
-    "rwm": DeformationRandomWalk,
-    "gibbs": DeformationGibbs,
 }

@@ -13,9 +13,7 @@ from sktem.models import TemplateParams
 from sktem.samplers import (
     DEFORMATION_SAMPLERS,
     MALA,
-    DeformationGibbs,
     DeformationMALA,
-    DeformationRandomWalk,
     DeformationULA,
     RandomWalk,
 )
@@ -27,9 +25,6 @@ SAMPLERS = {
     "mala": DeformationMALA(n_steps=3),
     "mala-fixed": DeformationMALA(step=0.7, n_steps=3),
     "ula": DeformationULA(step=0.01, n_steps=30),
-    "landmark": DeformationRandomWalk(n_steps=3),
-    "landmark-fixed": DeformationRandomWalk(step=0.4, n_steps=3),
-    "gibbs": DeformationGibbs(n_steps=3),
     "generic MALA": MALA(step=0.12, n_steps=4),
     "generic walk": RandomWalk(scale=0.5, n_steps=6),
 }
@@ -88,7 +83,7 @@ class TooLittleNoise(DeformationMALA):
         return super().draw(model, X, Z, wrong, generators, iteration)
 
 
-class WrongPrior(DeformationGibbs):
+class WrongPrior(DeformationMALA):
     def draw(self, model, X, Z, params, generators, iteration=1):
         wrong = TemplateParams(
             params.weights,
@@ -145,16 +140,9 @@ def test_bias_of_unadjusted_langevin(step, target, global_random_seed):
         assert standard_errors(means[:, :5], unbiased).max() > LIMIT
 
 
-@pytest.mark.parametrize(
-    "sampler, goal",
-    [
-        (DeformationMALA(n_steps=20), 0.574),
-        (DeformationRandomWalk(n_steps=20), 0.4),
-    ],
-    ids=["mala", "landmark"],
-)
-def test_steps_are_adapted_to_an_acceptance_rate(sampler, goal, target):
+def test_steps_are_adapted_to_an_acceptance_rate(target):
     model, params, Y, _ = target
+    sampler, goal = DeformationMALA(n_steps=20), 0.574
     generators = spawn_generators(0)
     Z, steps, rates = sampler.start(model, Y, params, None), [], []
     for _ in range(40):
@@ -168,7 +156,7 @@ def test_steps_are_adapted_to_an_acceptance_rate(sampler, goal, target):
     assert moves[-10:].mean() < moves[:3].mean() / 4
 
 
-@pytest.mark.parametrize("name", ["mala-fixed", "ula", "landmark-fixed"])
+@pytest.mark.parametrize("name", ["mala-fixed", "ula"])
 def test_given_steps_are_kept(name, target):
     model, params, Y, _ = target
     sampler = SAMPLERS[name]
@@ -204,7 +192,7 @@ def test_wrong_counts(name, parameter, target):
 
 
 @pytest.mark.parametrize("step", [0, -1.0, "automatic", float("nan")])
-@pytest.mark.parametrize("name", ["mala", "ula", "rwm"])
+@pytest.mark.parametrize("name", ["mala", "ula"])
 def test_wrong_steps(name, step, target):
     model, params, Y, _ = target
     sampler = DEFORMATION_SAMPLERS[name](step=step)

@@ -1,0 +1,185 @@
+"""Common base of the classifiers of images: answers from scores and distances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
+
+from sktem.choices import KnownParametersMixin
+from sktem.images.classes import class_log_proba, log_of
+from sktem.images.rows import answer
+from sktem.images.units import checked_images
+from sktem.links import DocumentationLinkMixin
+from sktem.rows.answers import in_memory
+
+__all__ = ["ImageClassifier"]
+
+
+class ImageClassifier(
+    KnownParametersMixin, DocumentationLinkMixin, ClassifierMixin, BaseEstimator
+):
+    """Base of classifiers that score images for each class, and judge how odd they are.
+
+    They have ``_scores(X)``, which returns scores of shape (n, n_classes) and distances
+    of checked images, and are fitted with ``_layout`` and ``_typical``, the distances
+    of images that were left out.
+    """
+
+    _layout: Any
+    _typical: Any
+    classes_: np.ndarray
+    class_prior_: np.ndarray
+    temperature_: float
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def predict_joint_log_proba(self, X, *, out=None):
+        """Return tempered scores plus the logarithms of the priors.
+
+        These are of images as the classes have them: without :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Unnormalised log-probabilities of the classes.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: self._judged(X)[0], out)
+
+    def predict_log_proba(self, X, *, out=None):
+        """Return log-probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Log-probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, self._logs, out)
+
+    def predict_proba(self, X, *, out=None):
+        """Return probabilities of the classes.
+
+        Images that are like none of the training images have the prior probabilities:
+        see :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples, n_classes) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes) or iterator
+            Probabilities in the order of ``classes_``.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: np.exp(self._logs(X)), out)
+
+    def predict(self, X, *, out=None):
+        """Return the most probable class of each image.
+
+        Images that are like none of the training images are labelled as if they were of
+        one of the classes; see :meth:`outlier_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Labels.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+
+        def labels(X):
+            return self.classes_[self._judged(X)[0].argmax(axis=1)]
+
+        return answer(self, X, labels, out)
+
+    def outlier_proba(self, X, *, out=None):
+        """Return probabilities that images are like none of the training images.
+
+        One in a thousand images is taken to be an outlier. The others have distances
+        from what was learned (see the notes on the class) that are normally
+        distributed, as those of the training images that were left out. Zero where
+        nothing was left out.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        out : array of shape (n_samples,) or None, default=None
+            Where the result is written, such as a memory map.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or iterator
+            Probabilities.
+            An iterator of them if X is read by blocks and ``out`` is not given.
+        """
+        return answer(self, X, lambda X: self._judged(X)[1], out)
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of images whose class is predicted.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_pixels) or (n_samples, ...)
+            Images, or what :ref:`can be read by blocks <rows-estimators>`.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Mean accuracy.
+        """
+        predicted = in_memory(self.predict(X))
+        return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+
+    def _checked(self, X):
+        return checked_images(self, X, self._layout)
+
+    def _scores(self, X):
+        raise NotImplementedError
+
+    def _judged(self, X):
+        """Return tempered scores plus log-priors, and probabilities of outliers."""
+        scores, distances = self._scores(X)
+        odd = np.zeros(len(X))
+        if self._typical is not None:
+            odd = self._typical.outlier_proba(distances)
+        return scores / self.temperature_ + log_of(self.class_prior_), odd
+
+    def _logs(self, X):
+        return class_log_proba(*self._judged(X), self.class_prior_)
