@@ -63,14 +63,14 @@ def simulate(model, n_rows):
     grid, rng = model.grid, np.random.default_rng(0)
     radius = np.sqrt((grid.pixels**2).sum(axis=0))
     ring = np.exp(-((radius - 2.2) ** 2) / 1.5)
-    design = grid.design(grid.pixels)
+    design = np.stack([grid.template_at(one) for one in np.eye(grid.n_template)], 1)
     gram = design.T @ design + 1e-3 * np.eye(grid.n_template)
     beta = np.linalg.solve(gram, design.T @ ring)
     covariance = model.priors.deformation_covariance(grid)
     factor = np.linalg.cholesky(covariance)
     Z = rng.standard_normal((n_rows, grid.n_latents)) @ factor.T
     fields = grid.field(Z).reshape(n_rows, 2, -1)
-    X = np.stack([grid.design(grid.pixels - field) @ beta for field in fields])
+    X = np.stack([grid.template_at(beta, grid.pixels - field) for field in fields])
     X += NOISE * rng.standard_normal(X.shape)
     params = TemplateParams(
         np.ones(1), beta[None], covariance[None], np.array([NOISE**2])
@@ -80,10 +80,9 @@ def simulate(model, n_rows):
 
 def summary(model, params):
     """Return what is estimated: pixels, log-noise and log-variances."""
-    design = model.grid.design(model.grid.pixels)
     return np.concatenate(
         [
-            design @ params.coefficients[0],
+            model.grid.template_at(params.coefficients[0]),
             np.log(params.noise_variances),
             np.log(np.diag(params.covariances[0])),
         ]

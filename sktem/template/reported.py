@@ -112,7 +112,7 @@ def principal(grid, factor, k):
 
     Columns of the factor are independent deformations of unit variance.
     """
-    fields = grid.expanded(factor.T).reshape(grid.n_latents, -1)
+    fields = grid.expanded_at(factor.T, grid.points).reshape(grid.n_latents, -1)
     left, values, _ = np.linalg.svd(fields, full_matrices=False)
     squares = values**2
     Z = (factor @ left[:, :k]).T

@@ -20,6 +20,7 @@ from sktem.schedules import Constant
 from sktem.template.judged import Judged, mean_log_likelihood
 from tests.template.oracles import (
     SMALL,
+    Dense,
     blobs,
     random_params,
     simulate,
@@ -65,7 +66,7 @@ def test_recovers_what_simulated_the_images(solver):
     rng = np.random.default_rng(0)
     params = random_params(grid, rng, noise_variance=0.03**2, spread=0.5)
     image = np.exp(-(grid.pixels**2).sum(axis=0) / 8) * np.cos(grid.pixels[0] / 1.5)
-    K = grid.design(grid.pixels)
+    K = Dense(grid).design()
     params.coefficients[0] = np.linalg.solve(K.T @ K + 1e-3 * np.eye(36), K.T @ image)
     X, Z = simulate(grid, params, 200, rng)
     fitted = template(**{**settings, "solver": solver, "max_iter": 30}).fit(X)

@@ -42,14 +42,6 @@ class FlowGrid(ImageGrid):
             bool(longest <= CHAINED * self.deformation_width),
         )
 
-    def field(self, Z, points=None) -> np.ndarray:
-        """Return displacement fields, as :meth:`ImageGrid.field` does."""
-        axes = self.pixel_axes if points is None else points
-        mesh = np.stack([a.ravel() for a in np.meshgrid(*axes, indexing="ij")])
-        fields = [self.field_at(z, mesh) for z in np.asarray(Z, dtype=float)]
-        shape = [len(axis) for axis in axes]
-        return np.reshape(fields, (len(fields), self.n_axes, *shape))
-
     def _steps(self, z, positions):
         """Yield positions before every step and after the last."""
         yield positions

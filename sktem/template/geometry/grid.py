@@ -235,16 +235,10 @@ class ImageGrid:
         ndarray of shape (n, n_axes, ...)
             Displacements in pixels along each axis, on the grid of the points.
         """
-        return self.expanded(Z, points)
-
-    def expanded(self, Z, points=None) -> np.ndarray:
-        """Return sums of kernels: what ``field`` is where displacements are linear."""
-        values = np.reshape(Z, (len(Z), self.n_axes, *self.deformation_landmarks))
-        for axis in range(self.n_axes):
-            at = self.pixel_axes[axis] if points is None else points[axis]
-            kernel = gaussian(at, self.deformation_axes[axis], self.deformation_width)
-            values = np.tensordot(values, kernel, axes=(2, 1))
-        return values
+        mesh = self.points if points is None else _mesh(points)
+        fields = [self.field_at(z, mesh) for z in np.asarray(Z, dtype=float)]
+        shape = self.image_shape if points is None else tuple(map(len, points))
+        return np.reshape(fields, (len(fields), self.n_axes, *shape))
 
     def field_at(self, z, positions) -> np.ndarray:
         """Return the displacement at any positions.
@@ -263,28 +257,30 @@ class ImageGrid:
         """
         return self.expanded_at(z, positions)
 
+    def _kernels_at(self, positions):
+        """Return the kernels of the displacements along each axis, (n, landmarks)."""
+        return _gaussians(positions, self.deformation_axes, self.deformation_width)
+
     def expanded_at(self, z, positions) -> np.ndarray:
-        """Return sums of kernels at any positions, (n_axes, n)."""
-        design = _product_design(
-            positions, self.deformation_axes, self.deformation_width
-        )
-        return z.reshape(self.n_axes, -1) @ design.T
+        """Return sums of kernels at any positions, (n_axes, n) of one deformation.
+
+        Those of several deformations follow each other.
+        """
+        values = np.reshape(z, (-1, *self.deformation_landmarks))
+        return _sums(values, self._kernels_at(positions))
 
     def slopes_at(self, z, positions) -> np.ndarray:
         """Return their derivatives, (n_axes of the sum, n_axes of the position, n)."""
-        values = z.reshape(self.n_axes, *self.deformation_landmarks)
-        kernels, slopes = [], []
-        for along, nodes in zip(positions, self.deformation_axes, strict=True):
-            kernels.append(gaussian(along, nodes, self.deformation_width))
-            gaps = np.subtract.outer(along, nodes) / self.deformation_width**2
-            slopes.append(-gaps * kernels[-1])
+        values, kernels = (
+            z.reshape(self.n_axes, *self.deformation_landmarks),
+            self._kernels_at(positions),
+        )
         found = []
-        for axis in range(self.n_axes):
-            own = [*kernels[:axis], slopes[axis], *kernels[axis + 1 :]]
-            part = np.tensordot(values, own[0], axes=(1, 1))
-            for kernel in own[1:]:
-                part = np.einsum("xb...u,ub->x...u", part, kernel)
-            found.append(part)
+        for axis, nodes in enumerate(self.deformation_axes):
+            gaps = np.subtract.outer(positions[axis], nodes)
+            slope = -gaps / self.deformation_width**2 * kernels[axis]
+            own = [*kernels[:axis], slope, *kernels[axis + 1 :]]
+            found.append(_sums(values, own))
         return np.stack(found, axis=1)
 
     def moved_at(self, z, positions) -> np.ndarray:
@@ -317,23 +313,8 @@ class ImageGrid:
         found = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
         return np.reshape(found, (len(found), points.shape[1]))
 
-    def design(self, positions) -> np.ndarray:
-        """Return the template's kernels at given positions.
-
-        Parameters
-        ----------
-        positions : ndarray of shape (n_axes, n)
-            Positions in pixels.
-
-        Returns
-        -------
-        ndarray of shape (n, n_template)
-            ``K_p(x, p_k)``.
-        """
-        return _product_design(positions, self.template_axes, self.template_scale)
-
     def template_at(self, coefficients, positions=None) -> np.ndarray:
-        """Return the values of a template, without the matrix of its kernels.
+        """Return the values of a template.
 
         Parameters
         ----------
@@ -347,20 +328,9 @@ class ImageGrid:
         ndarray of shape (n,)
             ``I(x)``.
         """
-        values = coefficients.reshape(self.template_landmarks)
-        at = self.plane_axes if positions is None else positions
-        kernels = [
-            gaussian(along, nodes, self.template_scale)
-            for along, nodes in zip(at, self.template_axes, strict=True)
-        ]
-        if positions is None:
-            for kernel in kernels:
-                values = np.tensordot(values, kernel, axes=(0, 1))
-            return values.ravel()
-        values = np.tensordot(kernels[0], values, axes=(1, 0))
-        for kernel in kernels[1:]:
-            values = np.einsum("ua,ua...->u...", kernel, values)
-        return values
+        at = self.pixels if positions is None else positions
+        values = coefficients.reshape(1, *self.template_landmarks)
+        return _sums(values, _gaussians(at, self.template_axes, self.template_scale))[0]
 
     def deformed(self, coefficients, z) -> np.ndarray:
         """Return a deformed template, ``I(x - Phi(x))``, at the pixels."""
@@ -368,7 +338,7 @@ class ImageGrid:
 
     def moved(self, z) -> np.ndarray:
         """Return ``x - Phi(x)`` at the pixels, of shape (n_axes, n_pixels)."""
-        field = self.field(z[None])[0].reshape(self.n_axes, -1)
+        field = self.field_at(z, self.points)
         return self.pixels - np.tile(field, self.n_channels)
 
     def smoothed(self, coefficients) -> np.ndarray:
@@ -384,11 +354,6 @@ class ImageGrid:
         return BandedGrams(self)
 
     @cached_property
-    def deformation_gram(self) -> np.ndarray:
-        """Kernel of the displacements between landmarks, (n_places, n_places)."""
-        return product_gram(self.deformation_axes, self.deformation_width)
-
-    @cached_property
     def template_nodes(self) -> np.ndarray:
         """First node, spacing and number of nodes per axis, padded to three axes."""
         nodes = np.tile([0.0, 1.0, 1.0], (3, 1))
@@ -402,7 +367,9 @@ class ImageGrid:
 
         ``K_g^-1`` along each axis, of shape (n_latents, n_latents).
         """
-        gram = self.deformation_gram
+        gram = np.ones((1, 1))
+        for nodes in self.deformation_axes:
+            gram = np.kron(gram, gaussian(nodes, nodes, self.deformation_width))
         covariance = np.linalg.inv(gram + JITTER * np.eye(len(gram)))
         return np.kron(np.eye(self.n_axes), (covariance + covariance.T) / 2)
 
@@ -422,14 +389,6 @@ def gaussian(x, nodes, scale):
     return np.exp(-0.5 * (np.subtract.outer(x, nodes) / scale) ** 2)
 
 
-def product_gram(axes, scale):
-    """Return the Gram matrix of Gaussian kernels on a product grid."""
-    gram = np.ones((1, 1))
-    for nodes in axes:
-        gram = np.kron(gram, gaussian(nodes, nodes, scale))
-    return gram
-
-
 def _mesh(axes):
     mesh = np.meshgrid(*axes, indexing="ij")
     return np.stack([axis.ravel() for axis in mesh])
@@ -439,12 +398,18 @@ def _nodes(half, count):
     return np.linspace(-half, half, count) if count > 1 else np.zeros(1)
 
 
-def _product_design(positions, axes, scale):
-    """Return kernels between positions and a product grid, (n, n_nodes)."""
-    design = np.ones((positions.shape[1], 1))
-    for along, nodes in zip(positions, axes, strict=True):
-        kernel = gaussian(along, nodes, scale)
-        design = (design[:, :, None] * kernel[:, None, :]).reshape(
-            len(kernel), design.shape[1] * kernel.shape[1]
-        )
-    return design
+def _gaussians(positions, axes, scale):
+    """Return kernels between positions and the nodes along each axis, (n, n_nodes)."""
+    pairs = zip(positions, axes, strict=True)
+    return [gaussian(along, nodes, scale) for along, nodes in pairs]
+
+
+def _sums(values, kernels):
+    """Return sums of products of kernels along the axes, (n_sums, n).
+
+    Values have the shape (n_sums, nodes along the first axis, ...).
+    """
+    total = np.tensordot(values, kernels[0], axes=(1, 1))
+    for kernel in kernels[1:]:
+        total = np.einsum("xb...u,ub->x...u", total, kernel)
+    return total

@@ -10,9 +10,7 @@ from functools import lru_cache
 from math import ceil, comb, factorial
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 from scipy.linalg import solve_toeplitz
 
 from sktem.kernels.options import INNER, OUTER
@@ -179,37 +177,6 @@ def _at_nodes(values, low, kernels, counts):
     return values
 
 
-@intrinsic
-def _add_scaled(typing, out, to, weight, splines, start):
-    """Add ``weight * splines[start : start + WIDTH]`` to ``out[to : to + WIDTH]``.
-
-    As one operation on vectors: loops as short as that are left scalar.
-    """
-
-    def generate(context, builder, signature, values):
-        kind, flags = ir.VectorType(ir.DoubleType(), WIDTH), ("contract",)
-        unknown = ir.Constant(kind, ir.Undefined)
-
-        def pointer(i):
-            array = context.make_array(signature.args[i])(context, builder, values[i])
-            place = builder.gep(array.data, [values[i + 1]])
-            return builder.bitcast(place, kind.as_pointer())
-
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
-        first = builder.insert_element(unknown, values[2], ir.IntType(32)(0))
-        scaled = builder.fmul(
-            builder.load(pointer(3), align=8),
-            builder.shuffle_vector(first, unknown, lanes),
-            flags=flags,
-        )
-        target = pointer(0)
-        total = builder.fadd(builder.load(target, align=8), scaled, flags=flags)
-        builder.store(total, target, align=8)
-        return context.get_dummy_value()
-
-    return types.void(out, to, weight, splines, start), generate
-
-
 @njit(**INNER, fastmath=FAST)
 def _splines(work, place, to, count):
     """Fill B-splines at pixels' distances from the middles of their cells."""
@@ -272,7 +239,9 @@ def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, 
                         weight = work[weights + u] * work[i * _CHUNK + u]
                         weight *= work[room + j * _CHUNK + u]
                         at = corners[u] + (i * n1 + j) * n2
-                        _add_scaled(lattice, at, weight, work, own)
-                        _add_scaled(lattice, at + size, weight * value, work, own)
+                        for k in range(_WIDTH):
+                            spline = work[own + k]
+                            lattice[at + k] += weight * spline
+                            lattice[at + size + k] += weight * value * spline
     head[0] += square
     head[1] += observed

@@ -178,7 +178,8 @@ class ModeFinder(NamedTuple):
 
     def principal(self, part) -> np.ndarray:
         """Return the deformations of one standard deviation that displace most."""
-        fields = self.grid.expanded(part.factor.T).reshape(len(part.factor), -1)
+        fields = self.grid.expanded_at(part.factor.T, self.grid.points)
+        fields = fields.reshape(len(part.factor), -1)
         _, vectors = np.linalg.eigh(fields @ fields.T)
         return (part.factor @ vectors[:, ::-1][:, : self.how.n_principal]).T
 

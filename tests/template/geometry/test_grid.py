@@ -39,15 +39,14 @@ def test_kernels_are_those_of_dense_matrices(shape):
     np.testing.assert_allclose(grid.field(Z), fields, rtol=1e-12, atol=1e-13)
     positions = rng.normal(size=(grid.n_axes, 11))
     K = kernel(positions.T, dense.nodes, grid.template_scale)
-    np.testing.assert_allclose(grid.design(positions), K, rtol=1e-12, atol=1e-15)
+    beta = rng.normal(size=grid.n_template)
+    found = grid.template_at(beta, positions)
+    np.testing.assert_allclose(found, K @ beta, rtol=1e-12, atol=1e-13)
     K = kernel(positions.T, dense.places, grid.deformation_width)
     expected = Z[0].reshape(grid.n_axes, -1) @ K.T
     np.testing.assert_allclose(grid.field_at(Z[0], positions), expected, rtol=1e-11)
-    for gram, points, scale in (
-        (square(grid.grams.of_landmarks), dense.nodes, grid.template_scale),
-        (grid.deformation_gram, dense.places, grid.deformation_width),
-    ):
-        np.testing.assert_allclose(gram, kernel(points, points, scale), atol=1e-12)
+    gram = kernel(dense.nodes, dense.nodes, grid.template_scale)
+    np.testing.assert_allclose(square(grid.grams.of_landmarks), gram, atol=1e-12)
 
 
 @OF_SHAPE
@@ -102,16 +101,16 @@ def test_gram_of_mid_points_counts_no_pair_twice(shape):
     mesh = np.stack([a.ravel() for a in np.meshgrid(*middles, indexing="ij")], axis=1)
     middle = np.exp(-((mesh - x) ** 2).sum(axis=1) / grid.template_scale**2)
     assert middle.shape == (grid.n_middle,)
-    row = grid.design(x[:, None])[0]
+    row = kernel(x[None], Dense(grid).nodes, grid.template_scale)[0]
     found = gram_of(grid, middle)
     np.testing.assert_allclose(found, np.outer(row, row), rtol=1e-12, atol=1e-13)
 
 
 def test_pickles():
     grid = grid_of((7, 4))
-    before = grid.compiled, grid.pairs, grid.deformation_gram
+    before = grid.compiled, grid.pairs, grid.smooth_covariance
     again = pickle.loads(pickle.dumps(grid))
-    after = again.compiled, again.pairs, again.deformation_gram
+    after = again.compiled, again.pairs, again.smooth_covariance
     for one, two in zip(before[0], after[0], strict=True):
         np.testing.assert_array_equal(one, two)
     assert type(after[0]).__name__ == "Grid"

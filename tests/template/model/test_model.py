@@ -401,7 +401,7 @@ def test_labels_are_hard_at_first_and_then_free():
     model, params, Y = mixture_setting(3.0)
     Z = model.start_chains(Y, params, None)
     _, shares = model.parts(Z)
-    images = params.coefficients @ model.grid.design(model.grid.pixels).T
+    images = params.coefficients @ Dense(model.grid).design().T
     nearest = np.nansum((Y[:, None] - images) ** 2, axis=2).argmin(axis=1)
     np.testing.assert_array_equal(shares, np.eye(2)[nearest])
     moved, *_ = model.move_chains(Y, Z, params, 0, 1, first=0.1)
@@ -437,7 +437,7 @@ def test_params_of_images():
     Y = np.random.default_rng(0).normal(size=(6, 28))
     model = DeformableTemplateModel(grid, TemplatePriors(0.3, 4.0), n_rows=6)
     params = model.params_of(Y, np.ones((6, 1)))
-    K = grid.design(grid.pixels)
+    K = Dense(grid).design()
     fitted = K @ np.linalg.lstsq(K, Y.mean(axis=0), rcond=None)[0]
     np.testing.assert_allclose(K @ params.coefficients[0], fitted, atol=1e-4)
     variance = ((Y - fitted) ** 2).mean()

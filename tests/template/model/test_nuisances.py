@@ -305,7 +305,9 @@ def test_deformations_do_not_explain_nuisances(lit):
     plain = DeformableTemplateEstimator((16, 16), max_iter=10, random_state=0).fit(X)
     grid = fitted.grid_
     unit = np.eye(grid.n_latents)
-    means = grid.expanded(unit).reshape(grid.n_latents, 2, -1).mean(axis=2)
+    means = (
+        grid.expanded_at(unit, grid.points).reshape(grid.n_latents, 2, -1).mean(axis=2)
+    )
 
     def shift_variance(covariance):
         return np.trace(means.T @ covariance @ means)

@@ -10,7 +10,7 @@ from sktem.models import (
     TemplateParams,
     TemplatePriors,
 )
-from tests.template.oracles import Dense, random_params, simulate
+from tests.template.oracles import Dense, kernel, random_params, simulate
 
 GRIDS = {
     "signal": ImageGrid((7,), (4,), (2,), 1.7, 3.0),
@@ -144,7 +144,7 @@ def test_m_step_is_that_of_an_optimiser(name, priors, kind):
     best = minimize(loss, found + 0.3 * rng.normal(size=found.shape), method="BFGS")
     assert loss(found) < best.fun + 1e-5
     beta = best.x[:n_beta] - found[:n_beta]
-    image = grid.design(grid.pixels) @ beta
+    image = Dense(grid).design() @ beta
     assert np.abs(image).max() < 5e-3
     np.testing.assert_allclose(best.x[n_beta:], found[n_beta:], atol=5e-3)
     # Elsewhere it is worse, and the slope is far from zero.
@@ -211,7 +211,8 @@ def test_prior_of_displacements():
     """Displacements at landmarks have the stated deviation, and are smooth."""
     grid = GRIDS["image"]
     gamma = TemplatePriors(0.4, 1.0).deformation_covariance(grid)
-    K = np.kron(np.eye(2), grid.deformation_gram)
+    places = Dense(grid).places
+    K = np.kron(np.eye(2), kernel(places, places, grid.deformation_width))
     np.testing.assert_allclose(K @ gamma @ K.T, 0.16 * K, atol=1e-6)
 
 

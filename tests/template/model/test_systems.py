@@ -16,7 +16,13 @@ from sktem.template.model.systems import (
     solver_of,
     systems_of,
 )
-from tests.template.oracles import gram_of, kernel_of_landmarks, square
+from tests.template.oracles import (
+    Dense,
+    gram_of,
+    kernel,
+    kernel_of_landmarks,
+    square,
+)
 
 GRIDS = {
     "signal": ImageGrid((60,), (45,), (5,), 1.5, 12.0),
@@ -89,11 +95,10 @@ def test_template_is_drawn_without_its_design(name):
     beta = rng.normal(size=grid.n_template)
     at = grid.pixels + 0.4 * rng.normal(size=grid.pixels.shape)
     np.testing.assert_allclose(
-        grid.template_at(beta), grid.design(grid.pixels) @ beta, atol=1e-12
+        grid.template_at(beta), Dense(grid).design() @ beta, atol=1e-12
     )
-    np.testing.assert_allclose(
-        grid.template_at(beta, at), grid.design(at) @ beta, atol=1e-12
-    )
+    design = kernel(at.T, Dense(grid).nodes, grid.template_scale)
+    np.testing.assert_allclose(grid.template_at(beta, at), design @ beta, atol=1e-12)
 
 
 @OF_GRID
