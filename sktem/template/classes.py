@@ -16,7 +16,6 @@ from sktem.template.judged import Judged
 __all__ = [
     "learn_all",
     "shared_noise",
-    "shared_noise_of",
     "warn_of_classes",
     "warn_of_copies",
 ]
@@ -53,7 +52,7 @@ def learn_all(models, parts, n_jobs, context=None, share=None):
         model._finish(one)
 
 
-def shared_noise(variances, weights, masses, expected):
+def shared_noise(runs, masses, expected):
     """Return noise variances of few images, shrunk towards those of all classes.
 
     A template takes up one image: n images of a class determine its noise as well as n
@@ -62,35 +61,35 @@ def shared_noise(variances, weights, masses, expected):
 
     Parameters
     ----------
-    variances, weights : list of ndarray of shape (n_components,)
-        Noise variances and weights of the components of each class.
+    runs : list of tuple
+        State and settings of the fit of each class.
     masses : ndarray of shape (n_classes,)
         Weights of the images of each class.
     expected : float
-        Noise variance of the prior.
+        Noise of the prior, in standard deviations of the pixels of a class.
+
+    Returns
+    -------
+    list of ndarray of shape (n_components,)
+        Variances of the components of each class, in the units of its images.
     """
-    counts = [
-        np.maximum(mass * weight - 1.0, 0.0)
-        for mass, weight in zip(masses, weights, strict=True)
-    ]
-    total = sum(n @ v for n, v in zip(counts, variances, strict=True))
-    pooled = (total + expected) / (sum(n.sum() for n in counts) + 1.0)
-    pairs = zip(counts, variances, strict=True)
-    return [(n * v + pooled) / (n + 1.0) for n, v in pairs]
-
-
-def shared_noise_of(runs, masses, expected):
-    """Return such noise variances of runs, each in the units of its images."""
     # Channels have the units of all classes: the first one will do.
-    squares = [np.ravel(fit.frame.scale)[0] ** 2 for _, fit, _ in runs]
+    squares = np.array([np.ravel(fit.frame.scale)[0] ** 2 for _, fit, *_ in runs])
     params = [state.params for state, *_ in runs]
-    found = shared_noise(
-        [one.noise_variances * unit for one, unit in zip(params, squares, strict=True)],
-        [one.weights for one in params],
-        masses,
-        expected**2 * np.mean(squares),
-    )
-    return [new / unit for new, unit in zip(found, squares, strict=True)]
+    counts = [
+        np.maximum(mass * one.weights - 1.0, 0.0)
+        for mass, one in zip(masses, params, strict=True)
+    ]
+    own = [
+        one.noise_variances * unit for one, unit in zip(params, squares, strict=True)
+    ]
+    total = sum(n @ v for n, v in zip(counts, own, strict=True))
+    total += expected**2 * np.mean(squares)
+    pooled = total / (sum(n.sum() for n in counts) + 1.0)
+    return [
+        (n * v + pooled) / (n + 1.0) / unit
+        for n, v, unit in zip(counts, own, squares, strict=True)
+    ]
 
 
 def warn_of_classes(classes, models, pooled):

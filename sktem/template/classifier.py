@@ -33,7 +33,7 @@ from sktem.images.units import (
 from sktem.samplers import Sampler
 from sktem.template.classes import (
     learn_all,
-    shared_noise_of,
+    shared_noise,
     warn_of_classes,
     warn_of_copies,
 )
@@ -299,7 +299,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         def share(runs):
             expected = self._prior(1.0).noise_prior_scale
             for (state, *_), new in zip(
-                runs, shared_noise_of(runs, masses, expected), strict=True
+                runs, shared_noise(runs, masses, expected), strict=True
             ):
                 state.params = replace(state.params, noise_variances=new)
 

@@ -141,21 +141,15 @@ def averaged(images, size):
     ndarray of shape (n, n_channels, ...)
         Means of the observed pixels of each block; NaN where there are none.
     """
-    observed = ~np.isnan(images)
-    sums, counts = np.where(observed, images, 0.0), observed.astype(float)
-    for axis in range(2, images.ndim):
-        sums, counts = (_added(part, axis, size) for part in (sums, counts))
-    return np.where(counts > 0, sums / np.maximum(counts, 1.0), np.nan)
-
-
-def _added(values, axis, size):
-    """Return sums of the blocks along an axis, padded with zeros on both sides."""
-    lack = -values.shape[axis] % size
-    pads = [(0, 0)] * values.ndim
-    pads[axis] = lack // 2, lack - lack // 2
-    values = np.pad(values, pads)
-    blocks = *values.shape[:axis], -1, size, *values.shape[axis + 1 :]
-    return values.reshape(blocks).sum(axis=axis + 1)
+    lacks = [-side % size for side in images.shape[2:]]
+    pads = [(0, 0), (0, 0), *((lack // 2, lack - lack // 2) for lack in lacks)]
+    padded = np.pad(images, pads, constant_values=np.nan)
+    blocks = [part for side in padded.shape[2:] for part in (side // size, size)]
+    padded = padded.reshape(*images.shape[:2], *blocks)
+    within = tuple(range(3, padded.ndim, 2))
+    counts = (~np.isnan(padded)).sum(axis=within)
+    means = np.nansum(padded, axis=within) / np.maximum(counts, 1)
+    return np.where(counts > 0, means, np.nan)
 
 
 def _averaged_rows(grid, X):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +42,7 @@ class Canvas(NamedTuple):
     cmap: Any
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TemplateDisplay:
     """Pictures of fitted deformable templates.
 
@@ -110,34 +112,18 @@ class TemplateDisplay:
     (10,)
     """
 
-    def __init__(
-        self,
-        *,
-        templates,
-        names,
-        deviations,
-        mode_images,
-        mode_fields,
-        mode_shares,
-        samples,
-        sample_labels,
-        images=None,
-        fits=None,
-        fields=None,
-        labels=None,
-    ):
-        self.templates = templates
-        self.names = names
-        self.deviations = deviations
-        self.mode_images = mode_images
-        self.mode_fields = mode_fields
-        self.mode_shares = mode_shares
-        self.samples = samples
-        self.sample_labels = sample_labels
-        self.images = images
-        self.fits = fits
-        self.fields = fields
-        self.labels = labels
+    templates: Any
+    names: list
+    deviations: Any
+    mode_images: Any
+    mode_fields: Any
+    mode_shares: Any
+    samples: Any
+    sample_labels: Any
+    images: Any = None
+    fits: Any = None
+    fields: Any = None
+    labels: Any = None
 
     @classmethod
     def from_estimator(

@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 
 from sktem.images.shapes import Layout
 from sktem.template.geometry.registration import Registration
-from sktem.template.judged import modes_under
 from sktem.template.model.model import DeformableTemplateModel
 from sktem.template.model.nuisances import Nuisances
 from sktem.template.model.params import TemplateParams
@@ -155,7 +154,7 @@ class FittedTemplate:
 
     def modes_under(self, Y):
         """Return modes under the most probable component, and the components."""
-        return modes_under(self.model, self.params, Y)
+        return self.model.modes_under(Y, self.params)
 
     def _lights(self, Y, Z):
         """Return gains and offsets given deformations, or None if there are none."""
@@ -272,17 +271,12 @@ class FittedTemplate:
 
     def in_units_of_images(self, logs, Y):
         """Return log-densities of images from those of standardised ones."""
-        logs = np.where(np.isnan(logs), -np.inf, logs)
         return logs - self.frame.log_scales(Y)[:, None]
 
     def joint_logs(self, X):
         """Return Laplace log-likelihoods with each component, in units of X."""
-        Y, params = self.standardised(X), self.params
-        logs = [
-            self.model.search_modes(Y, params, t)[1] for t in range(len(params.weights))
-        ]
-        logs = self.in_units_of_images(np.stack(logs, axis=1), Y)
-        return logs + np.log(params.weights)
+        Y = self.standardised(X)
+        return self.in_units_of_images(self.model.searched(Y, self.params)[1], Y)
 
     def log_likelihoods(self, X):
         """Return log-likelihoods of images by Laplace's approximation."""

@@ -22,7 +22,6 @@ __all__ = [
     "folds_of",
     "has_settled",
     "mean_log_likelihood",
-    "modes_under",
     "warn_of_images",
 ]
 
@@ -62,31 +61,20 @@ class Bounds(NamedTuple):
 BOUNDS = Bounds()
 
 
-def modes_under(model, params, Y):
-    """Return modes under the most probable component, and the components."""
-    found = [model.search_modes(Y, params, t) for t in range(len(params.weights))]
-    logs = np.stack([log for _, log in found], axis=1) + np.log(params.weights)
-    labels = np.where(np.isnan(logs), -np.inf, logs).argmax(axis=1)
-    Z = np.stack([modes for modes, _ in found], axis=1)
-    return Z[np.arange(len(Y)), labels], labels
-
-
 def folds_of(model, params, Y, chains):
     """Return the share of images whose deformation folds, and of pixels that do."""
     if chains is not None and chains.values is not None:
         deformations, shares = model.parts(chains.values[:, 0])
         chosen = deformations[np.arange(len(deformations)), shares.argmax(axis=1)]
     else:
-        chosen = modes_under(model, params, Y)[0]
+        chosen = model.modes_under(Y, params)[0]
     folded = model.grid.jacobians(chosen) <= 0
     return float(folded.any(axis=1).mean()), float(folded.mean())
 
 
 def mean_log_likelihood(model, params, Y) -> float:
     """Return the mean log-likelihood of images by Laplace's approximation."""
-    logs = [model.search_modes(Y, params, t)[1] for t in range(len(params.weights))]
-    logs = np.nan_to_num(np.stack(logs, axis=1), nan=-np.inf)
-    return float(logsumexp(logs + np.log(params.weights), axis=1).mean())
+    return float(logsumexp(model.searched(Y, params)[1], axis=1).mean())
 
 
 def warn_of_images(X, layout):

@@ -159,6 +159,7 @@ class _Search:
     def log_likelihoods(self, rows=slice(None)):
         """Return log-likelihoods of images."""
         logs = np.stack([logs[rows] for _, logs, *_ in self.found], axis=1)
+        logs = np.where(np.isnan(logs), -np.inf, logs)
         logs = self.fitted.in_units_of_images(logs, self.Y[rows])
         return logsumexp(logs + np.log(self.params.weights), axis=1)
 

@@ -95,9 +95,9 @@ class Dense:
         z = np.asarray(z)[: self.grid.n_latents]
         return self.pixels - self.Kg @ z.reshape(self.grid.n_axes, -1).T
 
-    def design(self, z=0.0):
+    def design(self, z=None):
         """Return the template's kernels at the pixels, displaced by a deformation."""
-        z = np.broadcast_to(z, self.grid.n_latents)
+        z = np.zeros(self.grid.n_latents) if z is None else z
         return kernel(self.moved(z), self.nodes, self.grid.template_scale)
 
     def slopes(self, z, beta):

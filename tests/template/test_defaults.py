@@ -1,6 +1,7 @@
 """What a fit says of itself, thorough searches for modes, and noise that is shared."""
 
 import warnings
+from types import SimpleNamespace as Named
 
 import numpy as np
 import pytest
@@ -165,9 +166,21 @@ def test_warnings_of_threads_do_not_leak():
 
 def test_noise_of_few_images_is_shared():
     def shared(masses, variances=(0.01, 0.03)):
-        own = [np.array([variance]) for variance in variances]
-        found = shared_noise(own, [np.ones(1)] * 2, np.asarray(masses, float), 0.09)
-        return [float(one[0]) for one in found]
+        # The units of the classes are 1 and 2.
+        runs = [
+            (
+                Named(
+                    params=Named(
+                        noise_variances=np.ones(1) * v / u**2, weights=np.ones(1)
+                    )
+                ),
+                Named(frame=Named(scale=u)),
+            )
+            for v, u in zip(variances, (1.0, 2.0), strict=True)
+        ]
+        expected = np.sqrt(0.09 / 2.5)
+        found = shared_noise(runs, np.asarray(masses, float), expected)
+        return [float(found[0][0]), float(found[1][0] * 4)]
 
     # One image each: nothing is known but the prior.
     np.testing.assert_allclose(shared([1, 1]), 0.09)

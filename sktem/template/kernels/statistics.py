@@ -5,12 +5,12 @@ So a pixel is spread over the few places of the lattice where a B-spline reaches
 what all pixels leave there is brought to the nodes, axis by axis.
 """
 
-from fractions import Fraction
 from functools import lru_cache
-from math import ceil, comb, factorial
+from math import ceil, factorial
 
 import numpy as np
 from numba import njit
+from scipy.interpolate import BSpline
 from scipy.linalg import solve_toeplitz
 
 from sktem.kernels.options import INNER, OUTER
@@ -40,16 +40,10 @@ def _pieces():
 
     The variable is the distance from the middle of the cell.
     """
-    degree, columns = WIDTH - 1, []
-    for place in range(WIDTH):
-        powers = [Fraction(0)] * WIDTH
-        for i in range(WIDTH - place):
-            shift = Fraction(2 * (degree - place - i) + 1, 2)
-            for power in range(WIDTH):
-                term = comb(WIDTH, i) * comb(degree, power) * shift ** (degree - power)
-                powers[degree - power] += (-1) ** i * term
-        columns.append([float(value / factorial(degree)) for value in powers])
-    return np.array(columns).T
+    spline = BSpline.basis_element(np.arange(WIDTH + 1.0))
+    middles = np.arange(WIDTH)[::-1] + 0.5
+    powers = range(WIDTH)
+    return np.array([spline(middles, p) / factorial(p) for p in powers])[::-1]
 
 
 _POLYNOMIALS = _pieces()

@@ -202,29 +202,25 @@ class Chains(NamedTuple):
 
     def images(self, Z, part) -> np.ndarray:
         """Return deformed templates at the pixels."""
-        grid = self.grid.compiled
-        work = new_work(grid)
-        found = np.empty((len(Z), self.grid.n_pixels))
-        for z, image in zip(Z, found, strict=True):
-            work.z[:] = z
-            rss_of(part.table, grid, work)
-            image[:] = -work.residual
-        return found
+        images = np.zeros((len(Z), self.grid.n_pixels))
+        for image, found in zip(images, self._slow(images, Z, part), strict=True):
+            image[:] = -found[1]
+        return images
 
     def log_joint(self, X, Z, part):
         """Return ``log f(y_i, z_i)`` under a component."""
-        rss = np.array([pair[0] for pair in self._slow(X, Z, part, False)])
+        rss = np.array([rss for rss, *_ in self._slow(X, Z, part)])
         form = np.einsum("ij,jk,ik->i", Z, part.precision, Z)
         constant = part.constant(X) - 0.5 * Z.shape[1] * np.log(2 * np.pi)
         return constant - 0.5 * (rss / part.noise_variance + form)
 
     def grad_log_joint(self, X, Z, part):
         """Return the gradient of ``log_joint`` in z."""
-        pulls = np.array([pair[1] for pair in self._slow(X, Z, part, True)])
+        pulls = np.array([pull for *_, pull in self._slow(X, Z, part, True)])
         return -pulls / part.noise_variance - Z @ part.precision
 
-    def _slow(self, X, Z, part, with_pull):
-        """Yield sums of squared residuals and pulls, image by image."""
+    def _slow(self, X, Z, part, with_pull=False):
+        """Yield sums of squared residuals, residuals and pulls, image by image."""
         grid = self.grid.compiled
         work = new_work(grid)
         for y, z in zip(X, Z, strict=True):
@@ -232,4 +228,4 @@ class Chains(NamedTuple):
             rss = rss_of(part.table, grid, work)
             if with_pull:
                 pull_of(grid, work)
-            yield rss, work.pull.copy()
+            yield rss, work.residual.copy(), work.pull.copy()

@@ -466,6 +466,23 @@ class DeformableTemplateModel(LatentModel):
         image = self.grid.template_at(params.coefficients[t])
         return self.lit(params).search(X, image, cached)
 
+    def searched(self, X, params):
+        """Return modes under all components, and log-likelihoods with the components.
+
+        Shapes are (n, n_components, n_latents) and (n, n_components); log-likelihoods
+        are minus infinity where no mode was found.
+        """
+        found = [self.search_modes(X, params, t) for t in range(self.n_components)]
+        modes, logs = (np.stack(both, axis=1) for both in zip(*found, strict=True))
+        logs = np.where(np.isnan(logs), -np.inf, logs)
+        return modes, logs + np.log(params.weights)
+
+    def modes_under(self, X, params):
+        """Return modes under the most probable component, and the components."""
+        modes, logs = self.searched(X, params)
+        labels = logs.argmax(axis=1)
+        return modes[np.arange(len(X)), labels], labels
+
     def posterior_means(self, X, params, t, modes, *counts):
         """Return means of Langevin chains from modes: see ``Chains.mean``."""
         means = self.chains.mean if self.light is None else self.lit(params).means

@@ -8,7 +8,8 @@ import numpy as np
 
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
-from sktem.template.model.priors import posterior_template, unexplained_square
+from sktem.template.model.priors import posterior_template
+from sktem.template.model.systems import FactoredSystem
 
 __all__ = [
     "ComponentStatistics",
@@ -164,9 +165,8 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         if not variance <= LEAST_NOISE * mean_square:
             break
         left = True
-        rest = unexplained_square(grid, part, priors.equations.jitter)
-        if not np.isfinite(rest):
-            rest = -part.square
+        system = FactoredSystem(grid, part.middle, part.cross, priors.equations)
+        rest = part.square - float(part.cross @ system.solve(0.0, None, 0.0))
         # So that the noise is just above the least share of the new square.
         share = 1.01 * LEAST_NOISE
         missing = (share * part.square - rest) / (1 - share)

@@ -6,7 +6,7 @@ as fast where there are many landmarks (``benchmarks/template_systems.py``).
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,8 +53,8 @@ class Equations(NamedTuple):
     large, longest : int
         Landmarks from which on equations are first solved without a factor, and most of
         them along an axis.
-    steps, steps_with_factor : int
-        Steps of conjugate gradients without and with a factor of a similar matrix.
+    steps : int
+        Steps of conjugate gradients, at most.
     """
 
     passes: int = 50
@@ -65,7 +65,6 @@ class Equations(NamedTuple):
     large: int = 1000
     longest: int = 300
     steps: int = 250
-    steps_with_factor: int = 50
 
 
 class BandedGrams:
@@ -136,7 +135,7 @@ class BandedGrams:
 
 
 class FactoredSystem:
-    """The systems ``(K' K + ratio * P) x = K' y`` by a factor of the first of them.
+    """The systems ``(K' K + ratio * P) x = K' y`` by factors.
 
     Parameters
     ----------
@@ -153,23 +152,13 @@ class FactoredSystem:
         diagonal = self.grams.diagonal(self.gram)
         self.ridge = equations.jitter * float(diagonal.mean())
         diagonal += self.ridge
-        self._precondition = None
 
     def solve(self, ratio, x, residual):
-        """Return the solution, starting from another one."""
+        """Return the solution, exactly."""
         matrix = self.gram
         if ratio > 0:
             matrix = matrix + ratio * self.grams.of_landmarks
-        found = None
-        if self._precondition is not None:
-            found = conjugate_gradients(
-                partial(self.grams.product, matrix), self.right, x,
-                self._precondition, residual, self.equations.steps_with_factor,
-            )  # fmt: skip
-        if found is None:
-            self._precondition = solver_of(self.grams, matrix, self.equations.jitter)
-            found = self._precondition(self.right)
-        return found
+        return solver_of(self.grams, matrix, self.equations.jitter)(self.right)
 
     def square(self, x):
         """Return ``|K x|^2``: the ridge is no part of the model."""
