@@ -182,4 +182,5 @@ class ImageClassifier(
         return scores / self.temperature_ + log_of(self.class_prior_), odd
 
     def _logs(self, X):
-        return class_log_proba(*self._judged(X), self.class_prior_)
+        logs, odd = self._judged(X)
+        return class_log_proba(logs, odd, self.class_prior_)
