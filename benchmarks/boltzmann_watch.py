@@ -1,6 +1,6 @@
 """The log-likelihood that fits of machines watch, against exact sums, on clusters.
 
-Default fits of 12 tables in clusters (patterns with bits turned over, one-hot columns
+Default fits of 31 tables in clusters (patterns with bits turned over, one-hot columns
 of latent classes, mixtures of Bernoulli columns), with 18 hidden units, so that log Z
 is exactly known. For each table: the temperatures that the chains ended with, the last
 exact log-likelihood of the rows and that under the distribution that they were drawn
@@ -64,11 +64,19 @@ def mixture(rng, n_columns, n_classes):
 
 
 KINDS = [
-    (patterns, (40, 6, 0.03)), (patterns, (60, 10, 0.05)),
-    (patterns, (30, 4, 0.02)), (patterns, (100, 10, 0.05)),
-    (one_hot, (8, 5, 6)), (one_hot, (12, 4, 5)), (one_hot, (6, 8, 8)),
-    (one_hot, (15, 6, 4)),
-    (mixture, (20, 8)), (mixture, (40, 5)), (mixture, (60, 12)), (mixture, (30, 20)),
+    *[(patterns, sizes) for sizes in (
+        (40, 6, 0.03), (60, 10, 0.05), (30, 4, 0.02), (100, 10, 0.05), (16, 3, 0.05),
+        (20, 2, 0.01), (24, 8, 0.02), (36, 12, 0.03), (50, 5, 0.1), (80, 4, 0.01),
+        (25, 20, 0.02),
+    )],
+    *[(one_hot, sizes) for sizes in (
+        (8, 5, 6), (12, 4, 5), (6, 8, 8), (15, 6, 4), (4, 10, 6), (5, 4, 3), (7, 6, 2),
+        (10, 3, 8), (20, 3, 5), (3, 12, 10),
+    )],
+    *[(mixture, sizes) for sizes in (
+        (20, 8), (40, 5), (60, 12), (30, 20), (12, 3), (16, 6), (25, 4), (35, 15),
+        (50, 10), (80, 6),
+    )],
 ]  # fmt: skip
 
 

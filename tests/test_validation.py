@@ -21,7 +21,7 @@ ESTIMATORS = [
     RobustPoissonRegressor(),
     ARDLogisticClassifier(),
     DeformableTemplateEstimator(),
-    LatentBoltzmannMachine(),
+    LatentBoltzmannMachine(visible="binary"),
     NonlinearMixedEffectsRegressor(lambda psi, X: psi["intercept"], **LINE),
 ]
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
 
 from sktem.arrays import arrays_of, input_arrays
+from sktem.boltzmann.kinds import is_auto, kind_of
 from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.tables import COLUMN_KINDS, Table, is_tabular
 from sktem.choices import check_choice, check_number
 from sktem.validation import validate_data
 
-__all__ = ["check_parameters", "check_rows", "table_of_fit"]
+__all__ = [
+    "ValueRule",
+    "check_parameters",
+    "check_rows",
+    "table_of_fit",
+    "visible_values",
+]
 
 E_STEPS = ("auto", "exact", "gibbs", "mean_field")
 VISIBLE = ("binary", "spin", "gaussian", "categorical", "auto")
@@ -68,7 +76,7 @@ def _check_visible(machine):
     visible = machine.visible
     if isinstance(visible, str):
         check_choice("visible", visible, VISIBLE)
-        if visible in ("binary", "spin"):
+        if visible in ("auto", "binary", "spin"):
             return
     else:
         if isinstance(visible, dict):
@@ -112,9 +120,9 @@ def _refuse_missing(X, method):
 
 def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
     """Return X, checked; float32 and float64 stay."""
-    if is_tabular(machine.visible):
+    rule = ValueRule.of(machine, reset)
+    if is_tabular(rule.kind):
         return _table_rows(machine, X, method, allow_nan)
-    binary = machine.visible == "binary"
     arrays = input_arrays(X)
     if not arrays.is_numpy and machine.graph is not None:
         raise ValueError(
@@ -126,7 +134,7 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
         machine,
         X,
         reset=reset,
-        accept_sparse="csr" if binary else False,
+        accept_sparse="csr" if rule.kind in ("auto", "binary") else False,
         dtype=[arrays.xp.float64, arrays.xp.float32],
         order="C" if arrays.is_numpy else None,
         ensure_all_finite="allow-nan",
@@ -135,20 +143,44 @@ def check_rows(machine, X, *, reset, method="fit", allow_nan=True):
         _refuse_missing(X, method)
     if not reset:
         _check_arrays(machine, X, method)
-    return visible_values(machine, X)
+    return visible_values(rule, X)
 
 
-def visible_values(machine, X):
+class ValueRule(NamedTuple):
+    """What values of the visible units may be.
+
+    Attributes
+    ----------
+    kind : str or list of str
+        Kind of the visible units; "auto" where rows are to say it.
+    binarize : float, "sample" or None
+        As of the machine.
+    was_found : bool
+        Whether the rows of the fit have said the kind.
+    """
+
+    kind: str | list
+    binarize: float | str | None
+    was_found: bool
+
+    @classmethod
+    def of(cls, machine, reset=False) -> ValueRule:
+        """Return the rule of a machine, whose fit may be about to begin."""
+        kind = machine.visible if reset else kind_of(machine)
+        return cls(kind, machine.binarize, is_auto(machine.visible) and not reset)
+
+
+def visible_values(rule, X):
     """Return the values of the visible units, checked to be in their range."""
-    if machine.visible == "gaussian":
+    if rule.kind in ("auto", "gaussian", "table"):
         return X
-    binary = machine.visible == "binary"
-    if isinstance(machine.binarize, Real):
-        above = _above(X, float(machine.binarize))
+    binary = rule.kind == "binary"
+    if isinstance(rule.binarize, Real):
+        above = _above(X, float(rule.binarize))
         return above if binary else 2.0 * above - 1.0
     if binary:
-        return _in_range(X)
-    return _are_spins(X, machine.binarize is not None)
+        return _in_range(X, rule.was_found)
+    return _are_spins(X, rule.binarize is not None)
 
 
 def _are_spins(X, between):
@@ -194,7 +226,7 @@ def _check_arrays(machine, X, method):
         )
 
 
-def _in_range(X):
+def _in_range(X, was_found):
     """Return values of binary units, checked to be in [0, 1]."""
     values = X.data if sparse.issparse(X) else X
     if sparse.issparse(X) and np.isnan(values).any():
@@ -206,6 +238,13 @@ def _in_range(X):
             # Where a value is not observed, one that is in range.
             seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
             low, high = float(xp.min(seen)), float(xp.max(seen))
+        if (low < 0 or high > 1) and was_found:
+            raise ValueError(
+                f"X has values from {low:g} to {high:g}, and visible='auto' has taken "
+                "its columns for binary units, as all values were in [0, 1] where the "
+                "fit began. Say visible='gaussian' before it, if they are real "
+                "numbers, or scale X, or set a threshold by binarize."
+            )
         if low < 0 or high > 1:
             raise ValueError(
                 "X must be in [0, 1] for visible='binary', got values from "

@@ -13,8 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sktem.arrays import arrays_of
 from sktem.boltzmann.calls import one_blas_thread, query
-from sktem.boltzmann.checks import check_parameters, check_rows, table_of_fit
+from sktem.boltzmann.checks import (
+    ValueRule,
+    check_parameters,
+    check_rows,
+    visible_values,
+)
 from sktem.boltzmann.fitted import FittedMachine
+from sktem.boltzmann.kinds import is_auto, kind_of
 from sktem.boltzmann.learning.row_weights import (
     check_weights,
     mass_of,
@@ -28,9 +34,16 @@ from sktem.boltzmann.machines.spins import spin_parameters
 from sktem.boltzmann.normalisation.ais import AISResult
 from sktem.boltzmann.normalisation.brackets import PartitionBracket
 from sktem.boltzmann.normalisation.partition import METHODS, LogPartition
-from sktem.boltzmann.rows import answer, each_checked, rows_of_fit
+from sktem.boltzmann.rows import (
+    answer,
+    each_checked,
+    found_kind,
+    rows_of_fit,
+    values_of_fit,
+)
 from sktem.boltzmann.run import (
     MachineFit,
+    warn_of_codes,
     warn_of_events,
     warn_of_fit,
     warn_of_one_hot,
@@ -38,7 +51,7 @@ from sktem.boltzmann.run import (
 )
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
-from sktem.boltzmann.tables import is_tabular
+from sktem.boltzmann.tables import holds_labels, is_tabular
 from sktem.boltzmann.units import VisibleUnits
 from sktem.choices import check_choice, check_number
 from sktem.e_step.random import seed_sequence, spawn_generators
@@ -78,13 +91,14 @@ class LatentBoltzmannMachine(
 ):
     """Pairwise model of binary units on any graph, some of them hidden.
 
-    ``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)`` over
-    the units i and the edges ij of a graph, x in {0, 1}. The visible units are the
-    columns of X. Learned by Adiabatic Persistent Contrastive Divergence (Jang et al.
-    2016), which moves Markov chains both for the posterior of the hidden units (E) and
-    for the model (M), or by one of its relatives. Where the hidden units can be summed
-    out at little cost, as in a restricted machine or when they fall into parts of small
-    treewidth, the E-step is exact.
+    ``p(x)`` is proportional to ``exp(sum theta_i x_i + sum theta_ij x_i x_j)`` over the
+    units i and the edges ij of a graph, x in {0, 1}. The visible units are the columns
+    of X, which in layers may also be real numbers or categories. Learned by Adiabatic
+    Persistent Contrastive Divergence (Jang et al. 2016), which moves Markov chains both
+    for the posterior of the hidden units (E) and for the model (M), or by one of its
+    relatives. Where the hidden units can be summed out at little cost, as in a
+    restricted machine or when they fall into parts of small treewidth, the E-step is
+    exact.
 
     Machines in layers take arrays of other namespaces under
     ``sklearn.config_context(array_api_dispatch=True)``, such as tensors of torch, and
@@ -107,15 +121,20 @@ class LatentBoltzmannMachine(
     hidden_layer_sizes : int or tuple of int, default=None
         Layers in place of a graph: one is a restricted machine, two or more a deep
         one. None means (100,) unless there is a graph.
-    visible : str or list of str, default="binary"
-        "binary", "spin", "gaussian", "categorical", "auto", or a kind for each column.
+    visible : str or list of str, default="auto"
+        "auto", "binary", "spin", "gaussian", "categorical", or a kind for each column.
         Binary units for X in [0, 1]; spins for X in {-1, 1}, and then all units are
         spins; Gaussian units (layers only) for real values, whose variances are
         learned. Columns are centred and scaled inside. "categorical" (layers only)
         takes the distinct values of each column for its categories, one unit for each,
         of which one is on. A list has the kind of each column of an array or data
         frame: "binary" (two values of any kind), "categorical", "gaussian" or "auto",
-        which looks at type and values; alone, it does so for all columns.
+        which looks at type and values.
+        "auto" for all columns looks at the rows of ``fit``, or the first ones of
+        ``partial_fit``: numbers that are all in [0, 1] are "binary", all in {-1, 1}
+        "spin". Otherwise columns of zeros and ones are "binary", other numbers
+        "gaussian", text and categorical types "categorical"; `visible_` has the kinds
+        found. Rows that contradict them later are an error.
     binarize : float, "sample" or None, default=None
         A threshold: values above it are 1 and others 0 (for spins, -1), in all methods.
         "sample" takes values in [0, 1] as probabilities (for spins, in [-1, 1] as
@@ -237,6 +256,8 @@ class LatentBoltzmannMachine(
         coefficient of the centred and scaled value.
     weights_ : csr_array of shape (n_units, n_units) or list of ndarray
         On a graph, the symmetric matrix; in layers, between each layer and the next.
+    visible_ : str or list of str
+        Kind of the visible units, or that of each column of a table, see `visible`.
     fields_, couplings_ : as `biases_` and `weights_`
         Fields h and couplings J of spins (spins only): p(s) is proportional to
         ``exp(sum h_i s_i + sum J_ij s_i s_j)``. `biases_` and `weights_` are those of
@@ -317,7 +338,7 @@ class LatentBoltzmannMachine(
         hidden=None,
         *,
         hidden_layer_sizes=None,
-        visible="binary",
+        visible="auto",
         binarize: float | Literal["sample"] | None = None,
         variance_floor: float = 0.01,
         solver: Literal["apcd", "hapcd", "mfpcd", "pcd", "cd"]
@@ -372,10 +393,12 @@ class LatentBoltzmannMachine(
     def __sklearn_tags__(self):
         """Return scikit-learn's tags: sparse and missing values are welcome."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.visible == "binary"
+        auto = is_auto(self.visible)
+        tags.input_tags.sparse = auto or self.visible == "binary"
         tags.input_tags.allow_nan = True
         tabular = is_tabular(self.visible)
-        tags.input_tags.string = tags.input_tags.categorical = tabular
+        labels = tabular or (auto and self.graph is None and self.binarize is None)
+        tags.input_tags.string = tags.input_tags.categorical = labels
         tags.array_api_support = self.graph is None and not tabular
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
@@ -417,11 +440,10 @@ class LatentBoltzmannMachine(
         """
         check_parameters(self)
         warm = self.warm_start and hasattr(self, "params_")
-        table = None
-        if is_tabular(self.visible) and not warm:
-            table, X = table_of_fit(self, X)
+        if warm:
+            (X, kind), table = rows_of_fit(self, X, reset=False), None
         else:
-            X = rows_of_fit(self, X, reset=not warm)
+            X, kind, table = values_of_fit(self, X)
         mass = mass_of(sample_weight, X.shape[0])
         X, weights = weighted_rows(X, sample_weight)
         if warm:
@@ -429,11 +451,11 @@ class LatentBoltzmannMachine(
         elif table is not None:
             units = VisibleUnits.of_table(X, table, weights)
         else:
-            units = VisibleUnits.of(X, self.visible, weights)
+            units = VisibleUnits.of(X, kind, weights)
         shares = shares_of(weights)
         arrays = arrays_of(units.scale)
         inputs = units.inputs(X, arrays.xp.float32)
-        model = new_model(self, X.shape[1], arrays, units.table)
+        model = new_model(self, X.shape[1], arrays, units.table, kind)
         settings = new_settings(self, model, carrier_of(X).has_nan, X.shape[0], mass)
         if warm and model.n_parameters != self.params_.shape[0]:
             raise ValueError(
@@ -468,8 +490,10 @@ class LatentBoltzmannMachine(
         warn_of_fit(settings, state, mass)
         if self.weight_decay == "auto":
             warn_of_small_weights(X.shape[0], mass)
-        if self.visible == "binary" and self.graph is None:
+        if kind == "binary" and self.graph is None:
             warn_of_one_hot(X)
+        if is_auto(self.visible) and not warm:
+            warn_of_codes(X, units)
         return self
 
     def _run_epochs(self, fit, X, state, sample_weight, on_epoch):
@@ -522,7 +546,9 @@ class LatentBoltzmannMachine(
         def is_fresh():
             return getattr(self, "_stream", None) is None
 
-        if is_fresh() and is_tabular(self.visible):
+        auto = is_auto(self.visible)
+        labels = auto and not (is_stream(X) or found_rows(X)) and holds_labels(X)
+        if is_fresh() and (is_tabular(self.visible) or labels):
             raise ValueError(
                 "a stream cannot begin with a table, whose categories it does not "
                 "know: use fit first"
@@ -533,8 +559,15 @@ class LatentBoltzmannMachine(
         chunks = each_checked(self, X, "partial_fit", is_fresh=is_fresh, allow_nan=True)
         for chunk in at_least_one(chunks):
             weights = check_weights(sample_weight, chunk.shape[0])
-            seed = seed_sequence(self.random_state) if is_fresh() else None
-            stream = BoltzmannStream(seed) if is_fresh() else self._stream
+            if is_fresh():
+                kind = self.visible
+                if auto:
+                    kind = found_kind(self, chunk, in_pieces=True)
+                    rule = ValueRule(kind, self.binarize, False)
+                    chunk = visible_values(rule, chunk)
+                stream = BoltzmannStream(seed_sequence(self.random_state), kind)
+            else:
+                stream = self._stream
             self._forget()
             self._partial_fit(stream, chunk, weights)
             warn_of_events(stream.events)
@@ -556,6 +589,7 @@ class LatentBoltzmannMachine(
             "weights_": model.weights_by_unit(params),
             "n_features_in_": units.n_columns,
             "n_replicas_": state.rounds.n_replicas,
+            "visible_": units.kinds,
         }
         if model.gaussian:
             squares = units.scale[: model.layout.n_normal] ** 2
@@ -784,9 +818,9 @@ class LatentBoltzmannMachine(
         ndarray of shape (n_samples,) or iterator
             Pseudo-log-likelihoods in nats.
         """
-        if self.visible not in ("binary", "spin"):
-            raise ValueError("pseudo_log_likelihood needs visible='binary' or 'spin'")
         check_is_fitted(self)
+        if kind_of(self) not in ("binary", "spin"):
+            raise ValueError("pseudo_log_likelihood needs visible='binary' or 'spin'")
         function = self._machine().pseudo_log_likelihoods
         return self._answer(X, "pseudo_log_likelihood", function, out)
 

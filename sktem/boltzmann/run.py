@@ -18,7 +18,7 @@ from sktem.boltzmann.units import VisibleUnits
 from sktem.exceptions import FitWarning
 
 __all__ = [
-    "MachineFit", "warn_of_events", "warn_of_fit", "warn_of_one_hot",
+    "MachineFit", "warn_of_codes", "warn_of_events", "warn_of_fit", "warn_of_one_hot",
     "warn_of_small_weights",
 ]  # fmt: skip
 
@@ -33,6 +33,9 @@ FAR_BY_COLUMN = 0.02
 DEPENDENT, LARGE_GAIN = 3.0, 0.5
 #: Rows from which on columns that exclude each other do so hardly by chance.
 FEWEST_ROWS = 20
+
+#: Distinct whole numbers of a column that may be codes of labels, and rows of each.
+CODES, ROWS_OF_CODE = 10, 5
 
 #: Mean weight of the rows below which they are hardly meant as numbers of rows.
 SMALL_WEIGHT = 0.1
@@ -241,6 +244,32 @@ def warn_of_one_hot(X) -> None:
             "A machine has to learn that from the rows; with visible='categorical' and "
             "the columns before they were coded it is built in, and rows are mostly "
             "much more likely.",
+            FitWarning,
+            stacklevel=users_frame(),
+        )
+
+
+def warn_of_codes(X, units) -> None:
+    """Warn of columns of few whole numbers that were taken for real numbers."""
+    table = units.table
+    if not isinstance(X, np.ndarray) or units.kind not in ("gaussian", "table"):
+        return
+    n = X.shape[1] if table is None else table.n_normal
+    names = [f"{k}" for k in range(n)] if table is None else table.labels()[:n]
+    found = []
+    for name, column in zip(names, X.T, strict=False):
+        seen = column[~np.isnan(column)]
+        if (seen == np.floor(seen)).all():
+            n_distinct = len(np.unique(seen))
+            if 2 <= n_distinct <= CODES and n_distinct * ROWS_OF_CODE <= len(seen):
+                found.append(name)
+    if found:
+        more = ", ..." if len(found) > 3 else ""
+        warnings.warn(
+            f"Columns {', '.join(found[:3])}{more} hold few distinct whole numbers, "
+            "and visible='auto' has taken them for real numbers. If they are codes of "
+            "categories, say so by a list with the kind of each column, such as "
+            "visible=['categorical', 'gaussian']; if not, by visible='gaussian'.",
             FitWarning,
             stacklevel=users_frame(),
         )

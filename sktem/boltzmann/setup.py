@@ -35,13 +35,17 @@ UPDATES_PER_PARAMETER = 160
 UPDATES_TIMES_PARAMETERS = 6.6e8
 
 
-def new_model(machine, n_features, arrays=NUMPY, table=None):
-    """Return the model that the parameters of an estimator mean."""
+def new_model(machine, n_features, arrays=NUMPY, table=None, kind=None):
+    """Return the model that the parameters of an estimator mean.
+
+    `kind` is that of the visible units, None for the one that is given.
+    """
+    kind = machine.visible if kind is None else kind
     if machine.graph is None:
         sizes = _layer_sizes(machine.hidden_layer_sizes)
         return LayeredMachine(
             (n_features, *sizes),
-            table.n_normal if table else machine.visible == "gaussian",
+            table.n_normal if table else kind == "gaussian",
             machine.n_jobs,
             float(machine.variance_floor),
             eliminates=arrays.is_numpy,

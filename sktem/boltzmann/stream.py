@@ -34,9 +34,9 @@ REPEATS = 1 << 20
 class BoltzmannStream(StreamRunner):
     """Rows that wait for a full batch, and the state of the learning."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, kind):
         super().__init__()
-        self.seed = seed
+        self.seed, self.kind = seed, kind
         self.model: Any = None
         self.units: Any = None
         self.repeats: Any = None
@@ -52,7 +52,7 @@ class BoltzmannStream(StreamRunner):
     @classmethod
     def after_fit(cls, settings, units, state, mass):
         """Return a stream that continues a fit to rows of this weight."""
-        stream = cls(None)
+        stream = cls(None, units.kind)
         stream.model, stream.units = settings.model, units
         stream.n_learned, stream.weight_decay = mass, settings.weight_decay
         stream.repeats = copy.deepcopy(state.generators.indices)
@@ -86,7 +86,7 @@ class BoltzmannStream(StreamRunner):
                 "stream: use fit first, or 'apcd' or 'mfpcd'"
             )
         table = None if self.units is None else self.units.table
-        fresh = new_model(estimator, X.shape[1], _arrays_of(X), table)
+        fresh = new_model(estimator, X.shape[1], _arrays_of(X), table, self.kind)
         if self.model is not None and fresh.n_parameters != self.model.n_parameters:
             raise ValueError("the machine cannot change on a stream: use fit")
         self.model = fresh if self.model is None else self.model
@@ -145,7 +145,7 @@ class BoltzmannStream(StreamRunner):
         return np.repeat(np.arange(len(weights)), counts.astype(np.int64))
 
     def _start(self, estimator, rows):
-        units = VisibleUnits.of(rows, estimator.visible)
+        units = VisibleUnits.of(rows, self.kind)
         generators = spawn_generators(
             np.random.SeedSequence(self.seed.entropy, spawn_key=self.seed.spawn_key)
         )

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-__all__ = ["COLUMN_KINDS", "Table", "is_tabular"]
+from sktem.arrays import input_arrays
+from sktem.rows.sources import found_rows, is_stream
+from sktem.validation import text_columns
+
+__all__ = ["COLUMN_KINDS", "Table", "holds_labels", "is_tabular"]
+
+#: Types of columns whose values are labels, whatever they are made of.
+TYPES_OF_LABELS = ("category", "categorical", "enum", "date", "time", "duration")
 
 
 def is_tabular(visible) -> bool:
     """Return whether columns of a table are meant, each of its own kind."""
-    return not isinstance(visible, str) or visible in ("auto", "categorical")
+    return not isinstance(visible, str) or visible in ("table", "categorical")
+
+
+def holds_labels(X) -> bool:
+    """Return whether X has columns of text, categories or dates in memory."""
+    if sparse.issparse(X) or is_stream(X) or found_rows(X) is not None:
+        return False
+    if not input_arrays(X).is_numpy:
+        return False
+    if hasattr(X, "columns") and hasattr(X, "__getitem__"):
+        types = [str(X[name].dtype).lower() for name in X.columns]
+        return any(t.startswith(TYPES_OF_LABELS) for t in types) or bool(
+            text_columns(X)
+        )
+    X = np.asarray(X, None if hasattr(X, "dtype") else object)
+    if X.ndim != 2 or X.dtype.kind not in "OUSM":
+        return False
+    if X.dtype.kind != "O":
+        return True
+    return not all(v is None or isinstance(v, Number) for v in X.ravel().tolist())
 
 
 class BinaryColumn:

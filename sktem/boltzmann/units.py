@@ -90,6 +90,11 @@ class VisibleUnits:
         """Number of columns of X."""
         return len(self.table.columns) if self.table else self.logits.shape[0]
 
+    @property
+    def kinds(self) -> str | list:
+        """Kind of the units, of a table that of each column."""
+        return [c.kind for c in self.table.columns] if self.table else self.kind
+
     def independent(self, X):
         """Return the log-likelihood of each value under units without edges."""
         if self.table is not None:

@@ -205,7 +205,7 @@ def test_other_arrays_than_those_of_the_fit(xp):
             with pytest.raises(ValueError, match=rf"\.{name}\(\) must use the same"):
                 getattr(fitted, name)(rows)
     with pytest.raises(ValueError, match=r"X must be in \[0, 1\]"):
-        machine("restricted").fit(Y + 1.0)
+        machine("restricted").set_params(visible="binary").fit(Y + 1.0)
     with pytest.raises(ValueError, match="NaN"):
         there.score_samples(xp.asarray(HOLES))
 

@@ -107,7 +107,7 @@ def test_stream_takes_iterators_and_rows():
 
 def test_values_out_of_range():
     with pytest.raises(ValueError, match=r"X must be in \[0, 1\]"):
-        machine().fit(Chunked(VALUES))
+        machine(visible="binary").fit(Chunked(VALUES))
 
 
 def test_weights(tmp_path, monkeypatch):

@@ -31,14 +31,15 @@ def real(rows):
 @pytest.mark.parametrize("kind", KINDS)
 def test_likelihood_and_gradient_are_those_of_repeated_rows(kind):
     machine = LatentBoltzmannMachine(**KINDS[kind], random_state=0)
+    of_units = "gaussian" if kind == "gaussian" else "binary"
     rows = real(X) if kind == "gaussian" else X
     repeated = np.repeat(rows, WEIGHTS, axis=0)
     seen, weights = rows[WEIGHTS > 0], WEIGHTS[WEIGHTS > 0].astype(float)
-    model = new_model(machine, 6)
+    model = new_model(machine, 6, kind=of_units)
     settings = new_settings(machine, model, False)
     found = []
     for data, of in ((seen, weights), (repeated, None)):
-        units = VisibleUnits.of(data, machine.visible, of)
+        units = VisibleUnits.of(data, of_units, of)
         inputs = units.inputs(data, np.float32)
         shares = None if of is None else of / of.sum()
         watch = Objective(settings, units, inputs, 0, 5, shares)

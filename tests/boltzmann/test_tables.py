@@ -172,9 +172,10 @@ def test_deep_machines_and_streams():
     [
         (dict(visible=["binary"]), array(), "1 kinds, and X has 4 columns"),
         (dict(visible=["word"] * 4), array(), "visible"),
-        (dict(visible="auto", graph=[(0, 1), (1, 2), (2, 3)], hidden_layer_sizes=None),
+        (dict(visible="categorical", graph=[(0, 1), (1, 2), (2, 3)],
+              hidden_layer_sizes=None),
          array(), "layers"),
-        (dict(visible="auto", binarize=0.5), array(), "binarize"),
+        (dict(visible=KINDS, binarize=0.5), array(), "binarize"),
         (dict(visible=["binary"] * 4), array(), "has 3 values"),
         (dict(visible=["gaussian"] * 4), np.array([["a"] * 4] * 9, object),
          "column 'x0' is to hold numbers: .*float"),

@@ -1,0 +1,75 @@
+"""Kinds of the visible units: as they are given, or as the rows have them."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from sktem.arrays import arrays_of
+
+__all__ = ["ValuesSeen", "is_auto", "kind_of"]
+
+
+def is_auto(visible) -> bool:
+    """Return whether the rows say what the kind of the visible units is."""
+    return isinstance(visible, str) and visible == "auto"
+
+
+def kind_of(machine):
+    """Return the kind of the visible units, given or found; "auto" before it is."""
+    if is_auto(machine.visible):
+        return getattr(machine, "visible_", "auto")
+    return machine.visible
+
+
+class ValuesSeen:
+    """What values say of the kind of the visible units, block by block.
+
+    Attributes
+    ----------
+    are_shares, are_spins : bool
+        Whether all are in [0, 1], and whether all are -1 or 1.
+    found : ndarray of shape (3, n_features) or None
+        Whether a column has a 0, a 1, and anything else.
+    """
+
+    def __init__(self):
+        self.are_shares = self.are_spins = True
+        self.found = None
+
+    @classmethod
+    def of(cls, X) -> ValuesSeen:
+        """Return what all values say, which is little where they are in [0, 1]."""
+        seen = cls()
+        if not seen._shares(X.data if sparse.issparse(X) else X):
+            seen.add(X)
+        return seen
+
+    def _shares(self, values):
+        """Return whether values are in [0, 1], where they are not missing."""
+        xp = arrays_of(values).xp
+        return 0 in values.shape or not bool(xp.any((values < 0) | (values > 1)))
+
+    def add(self, X) -> None:
+        """Look at more rows; NaN says nothing."""
+        values = X.data if sparse.issparse(X) else X
+        self.are_shares &= self._shares(values)
+        if sparse.issparse(X):
+            self.are_spins = False
+            return
+        arrays = arrays_of(values)
+        xp = arrays.xp
+        unseen, is_zero, is_one = xp.isnan(values), values == 0, values == 1
+        self.are_spins &= bool(xp.all(unseen | (xp.abs(values) == 1)))
+        parts = (is_zero, is_one, ~(unseen | is_zero | is_one))
+        found = np.array([arrays.to_numpy(xp.any(part, axis=0)) for part in parts])
+        self.found = found if self.found is None else self.found | found
+
+    def kind(self) -> str:
+        """Return the kind, "table" if columns of zeros and ones are among others."""
+        if self.are_shares or self.found is None:
+            return "binary"
+        if self.are_spins:
+            return "spin"
+        has_zero, has_one, has_other = self.found
+        return "table" if (has_zero & has_one & ~has_other).any() else "gaussian"
