@@ -48,6 +48,7 @@ from sktem.boltzmann.run import (
     warn_of_fit,
     warn_of_one_hot,
     warn_of_small_weights,
+    warn_of_stream,
 )
 from sktem.boltzmann.setup import new_model, new_settings
 from sktem.boltzmann.stream import BoltzmannStream
@@ -522,7 +523,10 @@ class LatentBoltzmannMachine(
         rows of an unfinished batch wait for the next call. The start is made from the
         first batch, or from the rows there are until it is full. Posterior chains of a
         stream start at each batch. A step that is a pair stays at its first value, and
-        after ``fit`` at its last one.
+        after ``fit`` at its last one. After 500 batches, and then from time to time,
+        the chains of the model are followed; where they stay in one of several modes
+        they get five temperatures (``n_replicas="auto"``) and a warning says so.
+        Real-valued columns learn slowly without the ascents of ``fit``: begin by it.
 
         Parameters
         ----------
@@ -571,6 +575,7 @@ class LatentBoltzmannMachine(
             self._forget()
             self._partial_fit(stream, chunk, weights)
             warn_of_events(stream.events)
+            warn_of_stream(stream)
         return self
 
     def _forget(self):

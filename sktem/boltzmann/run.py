@@ -19,7 +19,7 @@ from sktem.exceptions import FitWarning
 
 __all__ = [
     "MachineFit", "warn_of_codes", "warn_of_events", "warn_of_fit", "warn_of_one_hot",
-    "warn_of_small_weights",
+    "warn_of_small_weights", "warn_of_stream",
 ]  # fmt: skip
 
 #: How far below one normal density Gaussian units may end, as a share of what that is
@@ -219,6 +219,31 @@ def warn_of_events(events) -> None:
             FitWarning,
             stacklevel=users_frame(),
         )
+
+
+def warn_of_stream(stream) -> None:
+    """Warn once of a stream that is likely to end below a fit to some of its rows."""
+    if stream.warned or not (stream.stays_in_modes or stream.is_slow):
+        return
+    stream.warned = True
+    if stream.stays_in_modes:
+        found = (
+            "the chains of the model stay in one of several modes, as clusters of rows "
+            "are, and may teach wrong shares of them. With more temperatures, such as "
+            "n_replicas=10, they change modes. Compare"
+        )
+    else:
+        found = (
+            "real-valued columns may still be far from what a fit finds, for it "
+            "takes neither ascents nor rounds. Begin by fit to the first rows, some "
+            "thousand if there are, and compare"
+        )
+    warnings.warn(
+        f"After {stream.n_updates} batches of the stream {found} the score of rows "
+        "left out with that after fit to some thousand rows.",
+        FitWarning,
+        stacklevel=users_frame(),
+    )
 
 
 def warn_of_one_hot(X) -> None:

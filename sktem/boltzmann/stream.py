@@ -15,6 +15,7 @@ from sktem.boltzmann.learning.loop import update
 from sktem.boltzmann.learning.positive_phase import Batches
 from sktem.boltzmann.learning.solvers import as_solver
 from sktem.boltzmann.learning.state import ContrastiveState, RowChains
+from sktem.boltzmann.learning.tempering import correlation_of_chains
 from sktem.boltzmann.setup import new_model, new_settings, weight_decay_of
 from sktem.boltzmann.units import VisibleUnits
 from sktem.e_step.random import spawn_generators
@@ -27,6 +28,9 @@ __all__ = ["BoltzmannStream"]
 #: Updates of a stream after which its adapted steps are half as long as at first; they
 #: fall as one over the number of updates, down to a hundredth.
 FALL = 250
+#: Updates of a stream at which its chains are looked at first, and how many times as
+#: many it has at the next look.
+LOOK, NEXT_LOOK = 500, 4
 #: Key of the generator that rounds weights of rows, beyond those of the others.
 REPEATS = 1 << 20
 
@@ -46,7 +50,8 @@ class BoltzmannStream(StreamRunner):
             self.repeats = np.random.default_rng(of_repeats)
         self.waiting: list = []
         self.n_learned, self.weight_decay = 0.0, 0.0
-        self.after_whole_fit = False
+        self.after_whole_fit = self.stays_in_modes = self.is_slow = False
+        self.n_updates, self.next_look = 0, LOOK
         self.events: Counter = Counter()
 
     @classmethod
@@ -130,8 +135,25 @@ class BoltzmannStream(StreamRunner):
                     n_updates = self.state.n_updates
                     self.state.rounds.fraction = n_updates / (n_updates + FALL)
                 update(now, self.state, Batches(batch))
+                self._look_at_chains(now)
                 on_step()
         self.events.update(self.state.history.events)
+
+    def _look_at_chains(self, settings):
+        """Find out now and then whether chains stay in one of several modes."""
+        self.n_updates += 1
+        state = self.state
+        if self.n_updates < self.next_look or state.chains is None:
+            return
+        self.next_look *= NEXT_LOOK
+        self.is_slow = settings.model.gaussian and not self.after_whole_fit
+        policy, rng = state.rounds.policy, np.random.default_rng(self.n_updates)
+        found = correlation_of_chains(
+            settings.model, state.params, state.chains, policy.transitions, rng
+        )
+        self.stays_in_modes = found > policy.stuck
+        if self.stays_in_modes and settings.n_replicas is None:
+            state.rounds.n_replicas = max(state.rounds.n_replicas, policy.n_replicas)
 
     def _count(self, estimator, n_rows):
         """Count rows that are learned from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logsumexp
 
 from sktem.arrays import NUMPY, arrays_of
 from sktem.boltzmann.learning.ascent import ExactAscent
@@ -183,7 +184,7 @@ class Objective:
         # None also where a column is a sum of others, whose density is infinite.
         return value - self.units.log_scale if np.isfinite(value) else None
 
-    def measure(self, params, number, n_updates=0) -> tuple[float, float]:
+    def measure(self, params, number, n_updates=0, chains=None) -> tuple[float, float]:
         """Return the penalised mean log-likelihood and the standard error of log Z.
 
         Parameters
@@ -194,6 +195,8 @@ class Objective:
             Updates so far, which choose the draws.
         n_updates : int, default=0
             Updates since the last measure, which say what one may cost.
+        chains : array or None, default=None
+            States of the model, which bound log Z from below.
 
         Returns
         -------
@@ -211,21 +214,29 @@ class Objective:
         mean = float(mean_of(values, self.shares)) - self.units.log_scale
         self.by_row = arrays_of(values).to_numpy(values) if self.is_sample else None
         if log_partition is None:
-            log_partition, error = self._estimated(params, mean, n_updates, rng)
+            least = max(mean - self.largest, self._sum_over(params, chains))
+            log_partition, error = self._estimated(params, least, n_updates, rng)
         value = mean - float(log_partition)
         if self.weight_decay and self.left_out is None:
             value -= self.weight_decay * self.model.penalty(params)
         return value, error
 
-    def _estimated(self, params, mean, n_updates, rng):
+    def _sum_over(self, params, chains):
+        """Return the log of a part of Z: the sum over the states that chains are in."""
+        if chains is None or not arrays_of(params).is_numpy:
+            return -np.inf
+        states = self.model.unpack(np.unique(self.model.pack(chains), axis=0))
+        return float(logsumexp(self.model.log_densities(params, states)))
+
+    def _estimated(self, params, least, n_updates, rng):
         """Return log Z and its error, by runs from independent units to the machine.
 
-        Runs that miss modes make log Z too small. A value by which rows are more likely
-        than under their own distribution is such a one, and is never returned.
+        Runs that miss modes make log Z too small. One that is less than a bound, by
+        which rows were more likely than under their own distribution, or a few states
+        more than all, is never returned.
         """
         share = round(TEMPERATURES_SHARE * n_updates)
         most = min(max(share, FEWEST_TEMPERATURES), MOST_TEMPERATURES)
-        least = mean - self.largest
         for longer in (1, 4):
             found = reliable_log_partition(
                 self.model, params, rng, RUNS, longer * most, 4 * longer * most,
@@ -233,7 +244,7 @@ class Objective:
             )  # fmt: skip
             if found.value >= least - 2.0 * found.standard_error:
                 return max(found.value, least), found.standard_error
-        return least, max(found.standard_error, least - found.value)
+        return least, found.standard_error
 
     def is_estimated(self, params) -> bool:
         """Return whether log Z is not a sum that is known to be cheap."""

@@ -295,7 +295,7 @@ class Rounds:
         if value is None:
             since = self.measures[-1].n_updates if self.measures else 0
             value, error = watch.measure(
-                state.estimate, state.n_updates, n_updates - since
+                state.estimate, state.n_updates, n_updates - since, state.chains
             )
             by_row = watch.by_row
         self.measures.append(Measure(n_updates, value, error, by_row))

@@ -11,7 +11,8 @@ from sktem.boltzmann.learning.objective import Objective
 from sktem.boltzmann.learning.rounds import Rounds
 from sktem.boltzmann.learning.tempering import correlation_of_chains
 from sktem.boltzmann.normalisation.brackets import reverse_annealed_importance_sampling
-from sktem.boltzmann.normalisation.partition import ExactPartition
+from sktem.boltzmann.normalisation.partition import ExactPartition, exact_partition
+from sktem.boltzmann.setup import new_settings
 from sktem.evaluation import annealed_importance_sampling
 from sktem.exceptions import FitWarning
 
@@ -266,3 +267,28 @@ def test_missing_values_do_not_blame_steps_that_were_not_given():
             X
         )
     assert not any("step_size_m" in str(one.message) for one in caught)
+
+
+def test_states_of_chains_bound_log_z():
+    """Runs miss a narrow mode whose share is e^5 only where they end."""
+    machine = LatentBoltzmannMachine(
+        hidden_layer_sizes=3, max_iter=0, weight_decay=0, random_state=0
+    )
+    X = (np.random.default_rng(0).random((500, 60)) < 0.5).astype(float)
+    fitted = machine.fit(X).fitted_
+    params, layout = np.zeros_like(fitted.params), fitted.model.layout
+    layout.weights_between(params, 0)[:, 0] = 6.0
+    layout.layer_biases(params, 1)[:] = 60 * (np.log(2) - 6.0) + 5.0, -20.0, -20.0
+    watch = Objective(
+        new_settings(machine, fitted.model, False, 500), fitted.units, X, 0, 5
+    )
+    watch.ascent, watch.largest = None, np.inf
+    watch.partition = exact_partition(fitted.model, 0)
+    exact = watch.model.log_unnormalised(params, watch.X).mean()
+    exact -= ExactPartition(fitted.model).value(params)
+    chains = np.repeat(np.eye(3, dtype=np.float32)[:2] * [[1], [0]], 50, axis=0)
+    value, _ = watch.measure(params, 1000, 1000, chains.astype(np.float32))
+    assert value == pytest.approx(exact, abs=0.1)
+    # The negative control: the runs alone.
+    value, _ = watch.measure(params, 1000, 1000)
+    assert value > exact + 1.0
