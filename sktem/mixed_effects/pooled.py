@@ -14,6 +14,9 @@ __all__ = ["Optimum", "PooledRegression", "is_near", "optima"]
 #: Steps of a descent, trials of a step, and the relative gain that ends it; that of a
 #: log-likelihood, whose steps get shorter slowly.
 MOST_STEPS, MOST_TRIALS, LEAST_GAIN, LEAST_LOG_GAIN = 60, 10, 1e-9, 1e-3
+#: Shift of a difference, as a share of the parameter; the relative change that rounding
+#: makes, and how much longer the shift is then.
+SHIFT, LOST, LONGER = 1e-5, 1e-12, 1e3
 #: Longest step of a parameter on a logarithmic or logistic scale.
 LONGEST = 2.0
 #: Random places that are looked at, how many more for each parameter whose size is not
@@ -152,12 +155,20 @@ class PooledRegression:
     def slopes(self, vector, reach):
         """Return derivatives of the terms, 0 where there is none."""
         found = np.empty((len(self.rows.y), len(vector)))
-        for j, step in enumerate(1e-5 * reach):
-            shift = np.zeros(len(vector))
-            shift[j] = step
-            with np.errstate(over="ignore", invalid="ignore"):
-                change = self.terms(vector + shift) - self.terms(vector - shift)
-                found[:, j] = change / (2 * step)
+        for j, step in enumerate(SHIFT * reach):
+            while True:
+                shift = np.zeros(len(vector))
+                shift[j] = step
+                with np.errstate(over="ignore", invalid="ignore"):
+                    above, below = (
+                        self.terms(vector + shift),
+                        self.terms(vector - shift),
+                    )
+                    found[:, j] = (above - below) / (2 * step)
+                    lost = (np.abs(above - below) <= LOST * np.abs(above)).all()
+                if not lost or step >= SHIFT:
+                    break
+                step = min(step * LONGER, SHIFT)  # an effect of nearly zero
         return np.where(np.isfinite(found), found, 0.0)
 
     def descend(self, vector, chosen=None):

@@ -99,6 +99,53 @@ def test_three_classes_of_an_array():
     np.testing.assert_array_equal(found.probabilities.argmax(axis=1), wanted)
 
 
+def test_covariates_of_the_class():
+    # The share of the class follows a covariate; one that is constant is refused.
+    rng = np.random.default_rng(2)
+    n = 90
+    z = rng.normal(60, 10, n)
+    second = rng.random(n) < 1 / (1 + np.exp(-0.5 - 0.15 * (z - 60)))
+    level = np.where(second, 2.5, 1.0) + 0.4 * rng.normal(size=n)
+    y = level[:, None] + 0.5 * TIME + 0.3 * rng.normal(size=(n, M))
+    frame = pd.DataFrame({"x": np.tile(TIME, n), "Z": np.repeat(z, M)})
+    model, groups = line(inputs=["x"]), np.repeat(np.arange(n), M)
+    given = frame, y.ravel(), groups
+    found = subpopulations(model, *given, parameters="intercept", class_covariates="Z")
+    assert found.converged
+    names = ["logit_2", "beta_Z(class_2)", "intercept_1", "intercept_2", "slope"]
+    names += ["omega2_intercept", "a"]
+    assert list(found.parameters.index) == names
+    theta = found.parameters.estimate.to_numpy()
+
+    def likelihood(theta):
+        logit, beta, first, other, slope, v, a = theta
+        covariance = v * np.ones((M, M)) + a**2 * np.eye(M)
+        terms = [
+            sign_log + multivariate_normal(own + slope * TIME, covariance).logpdf(y)
+            for own, sign_log in (
+                (first, -np.logaddexp(0, logit + beta * z)),
+                (other, -np.logaddexp(0, -logit - beta * z)),
+            )
+        ]
+        return logsumexp(terms, axis=0).sum()
+
+    assert found.log_likelihood == pytest.approx(likelihood(theta), abs=1e-6)
+    steps = 1e-4 * np.abs(theta)
+    hessian = numerical_hessian(lambda t: -likelihood(t), theta, steps)
+    slope = [likelihood(theta + h) - likelihood(theta - h) for h in np.diag(steps)]
+    slope, inverse = np.array(slope) / (2 * steps), np.linalg.inv(hessian)
+    assert slope @ inverse @ slope < 1e-4
+    errors = np.sqrt(np.diag(inverse))
+    np.testing.assert_allclose(found.parameters.standard_error, errors, rtol=0.01)
+    assert abs(found.parameters.estimate["beta_Z(class_2)"] - 0.15) < 4 * errors[1]
+    # Without the covariate the likelihood is lower, and shares are one number each.
+    plain = subpopulations(model, *given, parameters="intercept")
+    assert found.log_likelihood > plain.log_likelihood + 5
+    assert found.shares.sum() == pytest.approx(1)
+    with pytest.raises(ValueError, match="constant within subjects"):
+        subpopulations(model, *given, parameters="intercept", class_covariates="x")
+
+
 def test_published_mixture(shared_data):
     # The maximum by quadrature over the classes: 300.3546 without constants.
     records = read_nonmem(shared_data("pk/mixture_iv.csv.gz"))

@@ -20,16 +20,20 @@ from sktem.mixed_effects.columns import listed
 from sktem.mixed_effects.design import effect_name
 from sktem.mixed_effects.given_records import as_records, given_records
 from sktem.mixed_effects.inference.observed_information import numerical_hessian
+from sktem.mixed_effects.layout import is_constant
 from sktem.mixed_effects.priors import log_prior
 from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.progress import counted
+from sktem.sequences.labels import column_of
 
 __all__ = ["Subpopulations", "subpopulations"]
 
 #: How finely the likelihood is integrated, and the gain that a Newton step may promise
 #: at a maximum.
 FINE, AT_MAXIMUM = Resolution(per_subject=1000, most=9, most_of_one=15), 0.01
+#: Curvature, in units of the parameters and of logits, that counts as none.
+OPEN = 1e-4
 #: Steps of second and first differences, in units of the parameters.
 STEP, SMALL = 3e-3, 1e-4
 #: Share of a variance that is left within classes at the start, and the distance of
@@ -43,10 +47,14 @@ class Subpopulations(NamedTuple):
     Attributes
     ----------
     shares : ndarray of shape (n_classes,)
-        Shares of the classes, in the order of the first parameter's values.
+        Shares of the classes, in the order of the first parameter's values; with
+        covariates of the class, their means over the subjects.
     parameters : DataFrame
         Estimates and standard errors of shares, population values (those of classes end
-        in their number, "CL_1"), effects, variances and the residual error.
+        in their number, "CL_1"), effects, variances and the residual error. With
+        covariates of the class there are logits in place of shares: "logit_2" is that
+        of class 2 against class 1 where the covariates are 0, and "beta_WT(class_2)"
+        its slope.
     probabilities : ndarray of shape (n_subjects, n_classes)
         Probabilities of the classes given the observations.
     groups : ndarray of shape (n_subjects,)
@@ -66,7 +74,15 @@ class Subpopulations(NamedTuple):
 
 
 def subpopulations(
-    estimator, X, y=None, groups=None, events=None, *, parameters, n_classes=2
+    estimator,
+    X,
+    y=None,
+    groups=None,
+    events=None,
+    *,
+    parameters,
+    n_classes=2,
+    class_covariates=(),
 ) -> Subpopulations:
     """Fit classes of subjects, which differ in population values.
 
@@ -84,6 +100,9 @@ def subpopulations(
         Parameters whose population value each class has for itself.
     n_classes : int, default=2
         Number of classes.
+    class_covariates : str, int or list of these, default=()
+        Columns of X, constant within subjects, on which the shares of the classes
+        depend: a multinomial logit.
 
     Returns
     -------
@@ -93,8 +112,8 @@ def subpopulations(
     Raises
     ------
     ValueError
-        For unknown parameters, a model without random effects, or fewer than two
-        classes.
+        For unknown parameters, a model without random effects, fewer than two
+        classes, or a covariate of the class that is not constant within subjects.
 
     References
     ----------
@@ -126,14 +145,16 @@ def subpopulations(
     single = clone(estimator).fit(X, y, groups, events)
     if single.fitted_.model.design.n_latents == 0:
         raise ValueError("subpopulations are for models with random effects")
-    problem = _copied(estimator, X, y, groups, events, parameters, n_classes)
+    problem, of_class = _copied(
+        estimator, X, y, groups, events, parameters, n_classes, class_covariates
+    )
     labels = problem.model.design.covariate_names[1 - int(n_classes) :]
     effects = {p: [effect_name(c, p) for c in labels] for p in parameters}
     vector, scales = ParameterVector(problem.model), single.fitted_.natural_scale
     starts = _starts(single.fitted_, vector, problem.model, effects)
     found = []
     for start in counted(starts, "Subpopulations: starts"):
-        one = _Mixture(problem, start, effects, scales)
+        one = _Mixture(problem, start, effects, scales, of_class)
         found.append((one, one.minimum()))
     mixture, best = min(found, key=lambda pair: pair[1].fun)
     covariance, promise = mixture.curvature(best.x)
@@ -153,7 +174,7 @@ def subpopulations(
     by_class = mixture.by_class(best.x)
     log_likelihoods = np.logaddexp.reduce(by_class, axis=0)
     return Subpopulations(
-        estimates[1][:n_classes],
+        np.exp(mixture.params(best.x)[1]).mean(axis=1)[mixture.order(best.x)],
         DataFrame({"estimate": estimates[1], "standard_error": errors}, estimates[0]),
         np.exp(by_class - log_likelihoods).T[:, mixture.order(best.x)],
         single.groups_,
@@ -162,16 +183,70 @@ def subpopulations(
     )
 
 
-def _copied(estimator, X, y, groups, events, parameters, n_classes) -> Problem:
-    """Return the problem in which each class has all subjects, with its own values."""
+class ClassCovariates(NamedTuple):
+    """Covariates of the class, about their means in units of their deviations.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns.
+    values : ndarray of shape (n_subjects, n_covariates)
+        Standardized values.
+    means, widths : ndarray of shape (n_covariates,)
+        Means and deviations.
+    """
+
+    names: list[str]
+    values: np.ndarray
+    means: np.ndarray
+    widths: np.ndarray
+
+
+def _of_class(chosen, columns, subjects) -> ClassCovariates:
+    """Return the covariates of the class of each subject."""
+    known = list(columns)
+    names = known if isinstance(known[0], str) else None
+    keys = [column_of(k, names, len(known), "class_covariates") for k in listed(chosen)]
+    values = np.empty((subjects.max() + 1, len(keys)))
+    for j, key in enumerate(keys):
+        column = np.asarray(columns[known[key]], dtype=float)
+        if not (np.isfinite(column).all() and is_constant(column, subjects)):
+            raise ValueError(
+                f"class_covariates: {known[key]!r} must be a number that is constant "
+                "within subjects"
+            )
+        values[subjects, j] = column
+    means, widths = values.mean(axis=0), values.std(axis=0)
+    if not (widths > 0).all():
+        raise ValueError("class_covariates must differ between subjects")
+    titles = [known[key] for key in keys]
+    names = [f"x{title}" if isinstance(title, int) else title for title in titles]
+    return ClassCovariates(names, (values - means) / widths, means, widths)
+
+
+def _copied(
+    estimator, X, y, groups, events, parameters, n_classes, chosen
+) -> tuple[Problem, ClassCovariates]:
+    """Return the problem in which each class has all subjects, with its own values.
+
+    And the covariates of the class.
+    """
     names = [f"CLASS_{k}" for k in range(2, n_classes + 1)]
     own = clone(estimator)
     found = as_records(own, X, y, groups, events)
     if found is not None:
         columns = found[0].columns
         subjects = found[0].subject_of_record
+        of_class = _of_class(chosen, columns, subjects)
     else:
         plain, y, (_, subjects) = clone(estimator)._validated(X, y, groups)
+        # Of X itself, since columns that the model does not read are blank.
+        given = (
+            {c: X[c] for c in X.columns}
+            if hasattr(X, "columns")
+            else dict(enumerate(np.asarray(X).T))
+        )
+        of_class = _of_class(chosen, given, subjects)
         order = np.argsort(subjects, kind="stable")
         plain, y, subjects = plain[order], y[order], subjects[order]
         columns = dict(
@@ -191,14 +266,16 @@ def _copied(estimator, X, y, groups, events, parameters, n_classes) -> Problem:
     if found is not None:
         records = read_nonmem({**copies, "ID": labels})
         given = given_records(own, records, reset=True)
-        return Problem.of(own, given.X, given.y, given.groups, records=given.records)
+        problem = Problem.of(own, given.X, given.y, given.groups, records=given.records)
+        return problem, of_class
     if hasattr(X, "columns"):
         from pandas import DataFrame
 
         table = DataFrame(copies)
     else:
         table = np.column_stack(list(copies.values()))
-    return Problem.of(own, *own._validated(table, np.tile(y, n_classes), labels))
+    given = own._validated(table, np.tile(y, n_classes), labels)
+    return Problem.of(own, *given), of_class
 
 
 def _starts(fitted, vector, model, effects):
@@ -226,14 +303,17 @@ class _Mixture:
     """The likelihood of classes as a function of steps from a start.
 
     Rows are those of all subjects in the first class, in the second, and so on; the
-    last steps are logits of the shares.
+    last steps are logits of the shares at the means of their covariates, and their
+    slopes, one row of these for each class but the first.
     """
 
-    def __init__(self, problem, params, effects, scales):
+    def __init__(self, problem, params, effects, scales, of_class):
         self.model, self.rows = problem.model, problem.rows
         self.coordinates = Coordinates(self.model, params, self.rows)
         self.effects, self.scales = effects, scales
         self.n_classes = 1 + len(next(iter(effects.values())))
+        self.of_class = of_class
+        self.n_logits = (self.n_classes - 1) * (1 + len(of_class.names))
         means = self.model.prior_moments(self.rows, params)[0]
         self.modes = self._at(params, means).modes
 
@@ -241,17 +321,24 @@ class _Mixture:
         return likelihood_at(self.model, self.rows, params, modes, 0, FINE)
 
     def params(self, x):
-        """Return parameters, and logarithms of shares."""
-        k = self.n_classes - 1
-        shares = log_softmax(np.append(0.0, x[len(x) - k :]))
-        return self.coordinates.params(x[: len(x) - k]), shares
+        """Return parameters, and logarithms of shares, classes by subjects."""
+        first = len(x) - self.n_logits
+        logits = self._logits(x)
+        own = logits[:, :1] + logits[:, 1:] @ self.of_class.values.T
+        return self.coordinates.params(x[:first]), log_softmax(own, axis=0)
+
+    def _logits(self, x):
+        """Return logits and their slopes, one row for each class; the first has 0."""
+        found = np.zeros((self.n_classes, 1 + len(self.of_class.names)))
+        found[1:] = x[len(x) - self.n_logits :].reshape(self.n_classes - 1, -1)
+        return found
 
     def by_class(self, x):
         """Return logarithms of share times likelihood, classes by subjects."""
         params, log_shares = self.params(x)
         here = self._at(params, self.modes)
         values = here.draws.log_likelihood(here.log_joint)[0]
-        return values.reshape(self.n_classes, -1) + log_shares[:, None]
+        return values.reshape(self.n_classes, -1) + log_shares
 
     def objective(self, x):
         """Return minus the log-likelihood, with that of priors."""
@@ -266,7 +353,7 @@ class _Mixture:
 
     def minimum(self):
         """Return the result of the optimiser."""
-        k = len(self.coordinates.vector) + self.n_classes - 1
+        k = len(self.coordinates.vector) + self.n_logits
         return minimize(self.objective, np.zeros(k), method="BFGS", jac=self.slope)
 
     def order(self, x):
@@ -287,8 +374,19 @@ class _Mixture:
         vector, order = self.coordinates.vector, self.order(x)
         params, log_shares = self.params(x)
         values = self._values(x)
-        shares = np.exp(log_shares)[order]
-        found: dict[str, Any] = {f"share_{k + 1}": v for k, v in enumerate(shares)}
+        found: dict[str, Any] = {}
+        if not self.of_class.names:
+            shares = np.exp(log_shares[order, 0])
+            found = {f"share_{k + 1}": v for k, v in enumerate(shares)}
+        else:
+            logits = self._logits(x)[order]
+            logits = logits - logits[0]
+            slopes = logits[:, 1:] / self.of_class.widths
+            for k in range(1, self.n_classes):
+                level = logits[k, 0] - slopes[k] @ self.of_class.means
+                found[f"logit_{k + 1}"] = level
+                for name, slope in zip(self.of_class.names, slopes[k], strict=True):
+                    found[effect_name(name, f"class_{k + 1}")] = slope
         hidden = {effect for names in self.effects.values() for effect in names}
         for name, value in zip(vector.names, vector.of(params), strict=True):
             if name in values:
@@ -302,7 +400,8 @@ class _Mixture:
         """Return the covariance of the steps, and the gain that Newton's promises."""
         hessian = numerical_hessian(self.objective, x, np.full(len(x), STEP))
         slope = self.slope(x)
-        if not np.isfinite(hessian).all() or np.linalg.eigvalsh(hessian)[0] <= 0:
+        finite = np.isfinite(hessian).all()
+        if not finite or np.linalg.eigvalsh(hessian)[0] <= OPEN:
             return np.full(hessian.shape, np.nan), np.inf
         covariance = np.linalg.inv(hessian)
         return covariance, 0.5 * float(slope @ covariance @ slope)
