@@ -180,6 +180,10 @@ class FittedMixedEffects:
             return natural
         return {name: (weights * v).sum(axis=0) for name, v in natural.items()}
 
+    def conditional_draws(self, n_draws):
+        """Return draws of the latents given the observations, with equal weights."""
+        return self._posterior("draws", n_draws)[0]
+
     def _posterior(self, method, n_draws):
         """Return points of the latents and their weights, which draws do not need."""
         if method == "mode":

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from scipy.stats import chi2, f
 from sklearn.base import clone
 
+from sktem.choices import check_choice, check_names
+from sktem.compartments.records import Records
 from sktem.mixed_effects.columns import listed
+from sktem.mixed_effects.design import effect_name
 from sktem.mixed_effects.reports.comparison import likelihood_ratio_test
 from sktem.progress import counted
 
 __all__ = ["covariate_search"]
+
+#: Draws of the random effects on which covariates are screened.
+N_DRAWS = 50
+
+
+class Candidate(NamedTuple):
+    """A covariate of a parameter, in one form.
+
+    Attributes
+    ----------
+    parameter : str
+        The parameter.
+    source : str or int
+        Column of X.
+    title : str or int
+        Name of the effect: the column, and its form unless that is linear.
+    columns : tuple of str or int
+        The columns that the form has.
+    """
+
+    parameter: str
+    source: str | int
+    title: str | int
+    columns: tuple
 
 
 def covariate_search(
@@ -20,8 +50,10 @@ def covariate_search(
     events=None,
     *,
     candidates,
+    forms=None,
     forward=0.05,
     backward=0.01,
+    screen=None,
 ):
     """Add covariates one at a time while the likelihood asks for them, and then remove.
 
@@ -33,27 +65,46 @@ def covariate_search(
         Data as :meth:`NonlinearMixedEffectsRegressor.fit` takes them.
     candidates : dict
         Columns of X by the parameter that they may shift, such as ``{"CL": ["WT"]}``.
+    forms : dict or None, default=None
+        Forms that are tried by column, such as ``{"WT": ["power", "hockey-stick"]}``;
+        of several for one parameter one can enter. They shift the parameter on the
+        Gaussian scale: "linear" by the column itself (an exponential of it for a
+        log-normal parameter), which is the only one without a dict; "power" by the
+        logarithm of its ratio to the median; "hockey-stick" by two slopes, below and
+        above the median; "categorical" by one effect for each value but the most
+        frequent one. Forms other than "linear" need a data frame or records.
     forward, backward : float, default=0.05, 0.01
         Probabilities below which the most significant effect enters, and from which the
         least significant one leaves.
+    screen : float or None, default=None
+        Probability from which an effect is not fitted: that of a regression of random
+        effects, drawn given the observations, on the covariate (as in COSSAC), and in
+        the way back that of a Wald test against ``backward``. Large ones such as 0.3
+        save most fits and lose hardly an effect. Parameters without random effects and
+        covariates that vary within subjects are always fitted.
 
     Returns
     -------
     estimator : NonlinearMixedEffectsRegressor
-        The fit that the search ends at.
+        The fit that the search ends at. Forms are columns of their own there, such as
+        "WT:power".
     steps : list of tuple of (str, str, str, float)
-        What was done: "forward" or "backward", the parameter, the column and the
-        probability.
+        What was done: "forward" or "backward", the parameter, the column with its form
+        and the probability.
 
     Raises
     ------
     ValueError
-        If there are no candidates.
+        If there are no candidates, or a form is unknown or cannot be made.
 
     References
     ----------
     E. N. Jonsson and M. O. Karlsson, Automated covariate model building within NONMEM,
     Pharmaceutical Research, 1998.
+
+    G. Ayral, J.-F. Si Abdallah, C. Magnard and J. Chauvin, A novel method based on
+    unbiased correlations tests for covariate selection in nonlinear mixed effects
+    models: The COSSAC approach, CPT: Pharmacometrics & Systems Pharmacology, 2021.
 
     Examples
     --------
@@ -76,40 +127,194 @@ def covariate_search(
     >>> [step[:3] for step in steps]
     [('forward', 'intercept', 'size')]
     """
-    left = [(p, c) for p, columns in candidates.items() for c in listed(columns)]
-    if not left:
-        raise ValueError("candidates must name a column for a parameter")
     base = estimator.covariates or {}
     given = [(p, c) for p, columns in base.items() for c in listed(columns)]
-    left = [one for one in left if one not in given]
+    left, X, events = _candidates(candidates, forms or {}, X, events)
+    left = [one for one in left if (one.parameter, one.source) not in given]
 
     def fitted(effects):
         own = clone(estimator)
         covariates: dict = {}
-        for p, column in given + effects:
+        for p, column in given:
             covariates.setdefault(p, []).append(column)
+        for one in effects:
+            covariates.setdefault(one.parameter, []).extend(one.columns)
         own.set_params(covariates=covariates or None)
         return own.fit(X, y, groups, events)
 
-    chosen: list = []
+    chosen: list[Candidate] = []
     steps = []
     best = fitted(chosen)
     while left:
-        trials = [fitted([*chosen, one]) for one in counted(left, "Covariates: fits")]
+        tried = left
+        if screen is not None:
+            tried = [o for o in left if _by_draws(best, X, groups, o) < screen]
+        trials = [fitted([*chosen, one]) for one in counted(tried, "Covariates: fits")]
         values = [likelihood_ratio_test(best, trial).p_value for trial in trials]
-        k = int(np.argmin(values))
-        if values[k] >= forward:
+        k = int(np.argmin(values)) if values else 0
+        if not values or values[k] >= forward:
             break
-        steps.append(("forward", *left[k], values[k]))
-        chosen.append(left.pop(k))
-        best = trials[k]
+        one, best = tried[k], trials[k]
+        steps.append(("forward", one.parameter, one.title, values[k]))
+        chosen.append(one)
+        left = [other for other in left if other[:2] != one[:2]]
     while chosen:
-        without = [[o for o in chosen if o is not one] for one in chosen]
+        tried = chosen
+        if screen is not None:
+            tried = [one for one in chosen if _by_wald(best, one) >= backward]
+        without = [[o for o in chosen if o is not one] for one in tried]
         trials = [fitted(effects) for effects in counted(without, "Covariates: fits")]
         values = [likelihood_ratio_test(trial, best).p_value for trial in trials]
-        k = int(np.argmax(values))
-        if values[k] < backward:
+        k = int(np.argmax(values)) if values else 0
+        if not values or values[k] < backward:
             break
-        steps.append(("backward", *chosen[k], values[k]))
+        steps.append(("backward", tried[k].parameter, tried[k].title, values[k]))
         chosen, best = without[k], trials[k]
     return best, steps
+
+
+def _candidates(candidates, forms, X, events) -> tuple[list[Candidate], Any, Any]:
+    """Return candidates in all forms, and the data with the columns of these."""
+    pairs = [(p, c) for p, columns in candidates.items() for c in listed(columns)]
+    if not pairs:
+        raise ValueError("candidates must name a column for a parameter")
+    check_names("forms", forms, [column for _, column in pairs], "candidates")
+    new: dict = {}
+    found = []
+    for parameter, source in pairs:
+        for form in listed(forms.get(source, "linear")):
+            check_choice("forms", form, ["linear", *FORMS])
+            columns, title = (source,), source
+            if form != "linear":
+                title = f"{source}:{form}"
+                made = FORMS[form](source, _column(X, source))
+                columns = tuple(made)
+                new |= made
+            found.append(Candidate(parameter, source, title, columns))
+    if not new:
+        return found, X, events
+    return found, _with_columns(X, new), _with_columns(events, new)
+
+
+def _column(X, source):
+    """Return a column of a data frame or of records."""
+    known = X.columns if isinstance(X, Records) or hasattr(X, "assign") else ()
+    if source not in known:
+        raise ValueError(
+            f"forms need {source!r} to be a column of a data frame or records, got "
+            f"{list(known)}"
+        )
+    return np.asarray(X[source], dtype=float)
+
+
+def _with_columns(data, new):
+    """Return a data frame or records with columns that functions make of others."""
+    if isinstance(data, Records):
+        found = data.take(np.arange(data.n_subjects))
+        found.columns |= {
+            name: make(found[source]) for name, (source, make) in new.items()
+        }
+        return found
+    if data is None or not hasattr(data, "assign"):
+        return data
+    return data.assign(**{
+        name: make(np.asarray(data[source], dtype=float))
+        for name, (source, make) in new.items()
+        if source in data.columns
+    })  # fmt: skip
+
+
+def _power(source, values):
+    if not (values > 0).all():
+        raise ValueError(f'forms: "power" needs positive values of {source!r}')
+    middle = np.median(values)
+    return {f"{source}:power": (source, lambda x: np.log(x / middle))}
+
+
+def _hockey_stick(source, values):
+    middle = np.median(values)
+    return {
+        f"{source}:below": (source, lambda x: np.minimum(x - middle, 0.0)),
+        f"{source}:above": (source, lambda x: np.maximum(x - middle, 0.0)),
+    }
+
+
+def _categorical(source, values):
+    levels, counts = np.unique(values, return_counts=True)
+    others = np.delete(levels, np.argmax(counts))
+    return {
+        f"{source}:{level:g}": (source, lambda x, level=level: (x == level) * 1.0)
+        for level in others.tolist()
+    }
+
+
+#: What makes the columns of a form: by name, the source and a function of its values.
+FORMS = {
+    "power": _power,
+    "hockey-stick": _hockey_stick,
+    "categorical": _categorical,
+}
+
+
+def _by_draws(fit, X, groups, candidate) -> float:
+    """Return the probability of no effect from drawn random effects, 0 if unknown.
+
+    Under the model a draw given the observations is one of the population, so that the
+    regression on it is a valid test; the median of several is less noisy.
+    """
+    fitted, design = fit.fitted_, fit.fitted_.model.design
+    names = [design.names[p] for p in design.random]
+    values = _of_subjects(fitted, X, groups, candidate.columns)
+    if candidate.parameter not in names or values is None:
+        return 0.0
+    points = fitted.conditional_draws(N_DRAWS)
+    means = fitted.model.prior_moments(fitted.rows, fitted.params)[0]
+    j = names.index(candidate.parameter)
+    effects = points[..., j] - means[:, j]
+    n, c = values.shape
+    if n <= c + 1:
+        return 0.0
+    basis = np.linalg.qr(values - values.mean(axis=0))[0]
+    centred = effects - effects.mean(axis=1, keepdims=True)
+    explained = ((centred @ basis) ** 2).sum(axis=1)
+    rest = (centred**2).sum(axis=1) - explained
+    return float(np.median(f.sf(explained / c / (rest / (n - c - 1)), c, n - c - 1)))
+
+
+def _of_subjects(fitted, X, groups, columns):
+    """Return columns of the subjects, None where one varies within them."""
+    if isinstance(X, Records):
+        labels = X["ID"]
+        table = {name: X[name] for name in columns}
+    else:
+        labels = groups
+        if hasattr(X, "columns"):
+            table = {name: np.asarray(X[name]) for name in columns}
+        else:
+            table = {name: np.asarray(X)[:, name] for name in columns}
+    place = {label: i for i, label in enumerate(fitted.problem.labels.tolist())}
+    owner = np.array([place.get(one, -1) for one in np.asarray(labels).tolist()])
+    known, found = owner >= 0, np.full((len(place), len(columns)), np.nan)
+    for k, values in enumerate(table.values()):
+        found[owner[known], k] = values[known]
+        if (found[owner[known], k] != values[known]).any():
+            return None
+    return found
+
+
+def _by_wald(fit, candidate) -> float:
+    """Return the probability of no effect from estimates and their covariance."""
+    vector = fit.fitted_.vector
+    names = getattr(fit, "feature_names_in_", None)
+    titles = [
+        name if isinstance(name, str)
+        else f"x{name}" if names is None else str(names[name])
+        for name in candidate.columns
+    ]  # fmt: skip
+    wanted = [effect_name(title, candidate.parameter) for title in titles]
+    places = [vector.names.index(name) for name in wanted]
+    values = vector.of(fit.params_)[places]
+    covariance = fit.fitted_.covariance()[np.ix_(places, places)]
+    if not np.isfinite(covariance).all():
+        return 1.0
+    return float(chi2.sf(values @ np.linalg.solve(covariance, values), len(places)))
