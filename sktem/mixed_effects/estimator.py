@@ -124,7 +124,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         of the posterior: ``{"CL": (2.0, 0.3)}`` is normal about 2 with a deviation of
         0.3 on the Gaussian scale (here of the logarithm), also for effects of
         covariates; ``{"omega2_CL": (0.1, 20)}`` counts as 20 subjects whose random
-        effects have the variance 0.1.
+        effects have the variance 0.1; ``{("CL", "V"): (matrix, 20)}`` is the same for a
+        block of the covariance (inverse Wishart); ``{"omega2_CL": ("half-normal",
+        0.5)}`` and ``{"a": ("half-normal", 1.0)}`` are half-normal priors, with this
+        scale, of the standard deviation and of a parameter of the residual error.
     residual_error : str, tuple or dict, default="constant"
         Standard deviation of y: ``a`` ("constant" or "additive"), ``b |f|``
         ("proportional"), ``sqrt(a^2 + b^2 f^2)`` ("combined" or "combined2"),

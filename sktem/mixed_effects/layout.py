@@ -274,7 +274,8 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
     known = [one.label for one in coefficients] + [*variances, *residual]
-    check_names("fixed", estimator.fixed or (), known, "parameters")
+    named = [name for name in estimator.fixed or () if not isinstance(name, tuple)]
+    check_names("fixed", named, known, "parameters")
     held, priors = split_fixed(estimator.fixed)
     fixed = _fixed(held, coefficients, variances, residual, pattern)
     coefficients = [_with_fixed(one, fixed) for one in coefficients]

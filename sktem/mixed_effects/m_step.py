@@ -115,7 +115,12 @@ def maximize_moments(
     variance = 0.0
     if closed_error is not None:
         least_residual = floors[1][closed_error] ** 2
-        variance = max(moments.residual[0] / moments.residual[1], least_residual)
+        variance = moments.residual[0] / moments.residual[1]
+        if design.priors is not None:
+            variance = design.priors.of_error(
+                variance, closed_error, moments.residual[1]
+            )
+        variance = max(variance, least_residual)
     if params.steps < annealing.n_passes:
         least = annealing.factor**annealing.per_step
         falls = np.sqrt(np.maximum(least * np.diag(params.omega) / np.diag(omega), 1.0))
@@ -210,6 +215,11 @@ def _newton(moments, value, units, design):
         own = priors.numeric_precisions / priors.n_subjects
         curvature = curvature + np.diag(own)
         slope = slope - own * (value - priors.numeric_means)
+        for e, entry in enumerate(design.numeric):
+            if entry.kind == "residual":
+                square = priors.of_errors[entry.parameter] * np.exp(2 * value[e])
+                slope[e] -= square / priors.n_subjects
+                curvature[e, e] += 2 * square / priors.n_subjects
     low, high = design.box
     free = ~(((value <= low) & (slope < 0)) | ((value >= high) & (slope > 0)))
     slope, curvature = slope * free, curvature * free * free[:, None]

@@ -143,6 +143,63 @@ def test_priors_of_variances(rows):
         likelihood_ratio_test(found, found)
 
 
+@pytest.mark.parametrize("kind", ["half-normal", "inverse-wishart"])
+def test_priors_of_deviations_and_blocks(rows, kind):
+    # The mode and curvature of the marginal Gaussian, times the prior.
+    X, y, groups = rows
+    full, M0 = kind == "inverse-wishart", np.array([[0.3, 0.05], [0.05, 0.2]])
+    fixed = {"a": ("half-normal", 0.2)}
+    if full:
+        fixed[("intercept", "slope")] = (M0, 15)
+    else:
+        fixed["omega2_intercept"] = ("half-normal", 0.3)
+    omega = "full" if full else ["intercept"]
+    found = line(fixed, omega).fit(X, y, groups=groups)
+    assert found.converged_
+    table = found.summary_.estimate
+    names = ["intercept", "beta_x1(intercept)", "slope", "a", "omega2_intercept"]
+    names += ["cov_intercept_slope", "omega2_slope"] if full else []
+    theta = table[names].to_numpy()
+
+    def posterior(theta, with_prior=True):
+        mu, beta, slope, a, v, *others = theta
+        c, w = others or (0.0, 0.0)
+        own = np.array([[v, c], [c, w]])
+        Z = np.column_stack([np.ones(M), X[:M, 0]])
+        whole = Z @ own @ Z.T + a**2 * np.eye(M)
+        rest = y - mu - beta * X[:, 1] - slope * X[:, 0]
+        value = multivariate_normal(np.zeros(M), whole).logpdf(rest.reshape(N, M)).sum()
+        if with_prior:
+            value -= 0.5 * (a / 0.2) ** 2
+            if full:
+                inverse = np.trace(M0 @ np.linalg.inv(own))
+                value -= 7.5 * (np.linalg.slogdet(own)[1] + inverse)
+            else:
+                value -= 0.5 * v / 0.3**2
+        return -value
+
+    steps = 1e-3 * np.maximum(np.abs(theta), 0.1)
+
+    def decrement(function):
+        slope = [function(theta + h) - function(theta - h) for h in np.diag(steps)]
+        slope = np.array(slope) / (2 * steps)
+        return 0.5 * slope @ np.linalg.solve(hessian, slope)
+
+    hessian = numerical_hessian(posterior, theta, steps)
+    assert decrement(posterior) < 1e-5
+    assert decrement(lambda theta: posterior(theta, False)) > 0.05
+    errors = np.sqrt(np.diag(np.linalg.inv(hessian)))
+    given = found.standard_errors()
+    np.testing.assert_allclose([given[name] for name in names], errors, rtol=2e-3)
+    # M-steps alone lead there too.
+    slow = line(fixed, omega, tol=0, max_iter=150).fit(X, y, groups=groups)
+    moved = slow.fitted_.vector.of(slow.params_) - found.fitted_.vector.of(
+        found.params_
+    )
+    order = [found.fitted_.vector.names.index(name) for name in names]
+    assert (np.abs(moved[order]) < 0.25 * errors).all()
+
+
 def test_what_the_data_do_not_determine():
     # A dose of one size tells the ratio of two parameters only, here CL / V of a curve
     # whose height is unknown; the prior is on the logarithm.
@@ -170,6 +227,11 @@ def test_what_the_data_do_not_determine():
         ({"a": (1.0, 0.1)}, "the residual error has no prior"),
         ({"omega2_intercept": (-1.0, 5)}, "must be positive"),
         ({"height": (1.0, 0.1)}, "height"),
+        ({"a": ("half-normal", -1.0)}, "a positive scale"),
+        ({"a": ("normal", 1.0)}, "half-normal"),
+        ({"slope": ("half-normal", 1.0)}, "are for variances"),
+        ({("slope",): (np.eye(1), 3)}, "names all random effects"),
+        ({("intercept",): (-np.eye(1), 3)}, "positive definite 1 x 1"),
     ],
 )
 def test_wrong_use(rows, fixed, match):

@@ -52,7 +52,7 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
     found = LouisInformation(*sums)
     _, slope, curvature = log_prior(ParameterVector(model), params)
     return found._replace(
-        complete=found.complete + np.diag(curvature), slope=found.slope + slope
+        complete=found.complete + curvature, slope=found.slope + slope
     )
 
 

@@ -73,7 +73,7 @@ def information_of(fitted, method, n_draws) -> FoundInformation:
     if method == "louis" and not held[vector.omega].any():
         basis = uncorrelated(vector, params)
     relative, promise = np.zeros(len(vector)), 0.0
-    of_priors = np.diag(log_prior(vector, params)[2])
+    of_priors = log_prior(vector, params)[2]
     if method == "linearized":
         information = -numerical_hessian(
             lambda v: linearized(fitted, vector.params(v, params)).sum(),
