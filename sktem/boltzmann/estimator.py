@@ -697,15 +697,15 @@ class LatentBoltzmannMachine(
 
         Parameters
         ----------
-        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
+        method : {"auto", "exact", "ais", "bracket"}, default="auto"
             "exact" sums over all states by elimination, which needs a small treewidth
             (a grid of at most 22 rows, a restricted machine of at most 22 hidden or
             visible units); "ais" is annealed importance sampling from independent units
-            to the machine, which is mostly too low where it is wrong; "reverse_ais"
-            goes from states of the machine back, and is mostly too high; "bracket" does
-            both, and warns where they disagree. Its states are exact draws where the
-            machine has them, see :meth:`sample`, and chains elsewhere. "auto" is exact
-            where that takes no more than about a second, and "bracket" elsewhere.
+            to the machine, which is mostly too low where it is wrong; "bracket" also
+            goes from states of the machine back, which is mostly too high, and warns
+            where they disagree. Its states are exact draws where the machine has them,
+            see :meth:`sample`, and chains elsewhere. "auto" is exact where that takes
+            no more than about a second, and "bracket" elsewhere.
         n_runs : int, default=100
             Independent runs of AIS.
         n_temperatures : int, default=1000
@@ -754,7 +754,7 @@ class LatentBoltzmannMachine(
         n_runs, n_temperatures : int
             Size of the estimate of each row where the hidden units cannot be summed
             out.
-        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
+        method : {"auto", "exact", "ais", "bracket"}, default="auto"
             How log Z is found, see :meth:`log_partition`.
         out : array of shape (n_samples,) or None, default=None
             Where the result is written, such as a memory map.
@@ -792,7 +792,7 @@ class LatentBoltzmannMachine(
             Ignored.
         sample_weight : array-like of shape (n_samples,) or None, default=None
             Weights of the rows in the mean.
-        method : {"auto", "exact", "ais", "reverse_ais", "bracket"}, default="auto"
+        method : {"auto", "exact", "ais", "bracket"}, default="auto"
             How log Z is found, see :meth:`log_partition`.
 
         Returns

@@ -84,15 +84,13 @@ class FittedMachine:
         out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
         for rows, part in _parts(X):
             # The sum is NaN if a value is, and costs less than to look at each.
-            observed = None if xp.isfinite(xp.sum(part)) else ~xp.isnan(part)
-            if observed is None or xp.all(observed):
-                means = model.hidden_means(self.params, part, self.n_mean_field)
-            else:
-                filled = xp.where(observed, part, xp.full_like(part, 0.5))
-                means = model.hidden_means_given(
-                    self.params, filled, observed, self.n_mean_field
-                )
-            out[rows, ...] = means
+            seen = ~xp.isnan(part) if not xp.isfinite(xp.sum(part)) else None
+            observed = None if seen is None or xp.all(seen) else seen
+            if observed is not None:
+                part = xp.where(observed, part, xp.full_like(part, 0.5))
+            out[rows, ...] = model.hidden_means(
+                self.params, part, self.n_mean_field, observed
+            )
         return 2.0 * out - 1.0 if self.has_spins else out
 
     @property

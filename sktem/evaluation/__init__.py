@@ -34,7 +34,6 @@ _PUBLIC = {
     "individual_residuals": "sktem.mixed_effects.checks.residuals",
     "population_residuals": "sktem.mixed_effects.checks.residuals",
     "prediction_factors": "sktem.mixed_effects.checks.predictive",
-    "reverse_annealed_importance_sampling": "sktem.boltzmann.normalisation.brackets",
     "visual_predictive_check": "sktem.mixed_effects.checks.predictive",
 }
 
@@ -51,9 +50,6 @@ if TYPE_CHECKING:
     )
     from sktem.boltzmann.normalisation.brackets import (
         bracket_log_partition as bracket_log_partition,
-    )
-    from sktem.boltzmann.normalisation.brackets import (
-        reverse_annealed_importance_sampling as reverse_annealed_importance_sampling,
     )
     from sktem.boltzmann.normalisation.enumeration import (
         enumerate_moments as enumerate_moments,

@@ -323,12 +323,16 @@ class GraphMachine(BoltzmannModel):
         self.sweep(params, states, n_iterations, 0, order, clamped, means=True)
         return Moments(self.mean_statistics(states), means=states)
 
+    def _exact_marginals(self, params, X):
+        """Return log-sums, means and products of the hidden units given X."""
+        weights = params[self.n_units :][self.hidden_edges]
+        fields = self.hidden_fields(params, X)
+        return self._exact_plan.marginals(fields, weights, self.n_jobs)
+
     def posterior_exact(self, params, X) -> Moments:
         """Return the exact mean of phi given X."""
         states = self.states_of(X)
-        fields = self.hidden_fields(params, X)
-        weights = params[self.n_units :][self.hidden_edges]
-        _, means, pairs = self._exact_plan.marginals(fields, weights, self.n_jobs)
+        _, means, pairs = self._exact_marginals(params, X)
         states[self.hidden] = means
         values = self.mean_statistics(states)
         values[self.hidden] = means.mean(axis=1)
@@ -430,27 +434,20 @@ class GraphMachine(BoltzmannModel):
         counts = np.bincount(upper, minlength=self.n_hidden)
         self._cross_starts = np.concatenate([[0], np.cumsum(counts)])
 
-    def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
-        """Return mean-field marginals given a part of the visible units."""
-        found = self.posterior_mean_field(params, X, observed, n_iterations)
-        return found.means[self.hidden].T
-
     def visible_sweep(self, params, chains, seed) -> np.ndarray:
         """Draw each visible unit given all others, in turn, in place."""
         order = self.order[~self.is_hidden[self.order]]
         self.sweep(params, chains, 1, seed, order)
         return chains
 
-    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+    def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
-        if self.n_hidden == 0:
-            return np.empty((len(X), 0))
-        if self.plan is not None:
-            fields = self.hidden_fields(params, X)
-            weights = params[self.n_units :][self.hidden_edges]
-            return self._exact_plan.marginals(fields, weights, self.n_jobs)[1].T
-        found = self.posterior_mean_field(params, X, None, n_iterations)
-        return found.means[self.hidden].T.astype(np.float64)
+        if self.has_exact_posterior and observed is None:
+            if self.n_hidden == 0:
+                return np.empty((len(X), 0))
+            return self._exact_marginals(params, X)[1].T
+        moments = self.posterior_mean_field(params, X, observed, n_iterations)
+        return moments.means[self.hidden].T.astype(np.float64)
 
     def log_unnormalised(self, params, X) -> np.ndarray:
         """Return the log of the sum of ``exp <theta, phi(v, h)>`` over h."""

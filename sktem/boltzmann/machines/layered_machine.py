@@ -362,19 +362,14 @@ class LayeredMachine(BoltzmannModel):
         """Turn a step of the parameters of centred units into one of theta."""
         self.states.centre_biases(step, centre)
 
-    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+    def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field."""
-        if self.plan is not None:
+        if self.plan is not None and observed is None:
             fields, weights = self._hidden_problem(params, X)
-            return self._exact_plan.marginals(fields, weights, self.n_jobs)[1].T
-        steps = 1 if len(self.sizes) == 2 else n_iterations
-        return self.layout.hidden_of(*self.mean_field(params, X, None, steps))
-
-    def hidden_means_given(self, params, X, observed, n_iterations):
-        """Return mean-field marginals given a part of the visible units."""
-        return self.layout.hidden_of(
-            *self.mean_field(params, X, observed, n_iterations)
-        )
+            return self.plan.marginals(fields, weights, self.n_jobs)[1].T
+        exact = len(self.sizes) == 2 and observed is None
+        steps = 1 if exact else n_iterations
+        return self.layout.hidden_of(*self.mean_field(params, X, observed, steps))
 
     def visible_sweep(self, params, chains, seed):
         """Return the chains: visible units are drawn from them, see `visible_draws`."""

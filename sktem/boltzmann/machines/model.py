@@ -467,7 +467,7 @@ class BoltzmannModel(ABC):
         """Return values of chains, (n,), in a shape that goes with theirs."""
 
     @abstractmethod
-    def hidden_means(self, params, X, n_iterations) -> np.ndarray:
+    def hidden_means(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return posterior marginals, exact where possible, else mean field.
 
         Parameters
@@ -478,25 +478,8 @@ class BoltzmannModel(ABC):
             Visible values.
         n_iterations : int
             Mean-field sweeps.
-
-        Returns
-        -------
-        ndarray of shape (n, n_hidden)
-            Marginals.
-        """
-
-    @abstractmethod
-    def hidden_means_given(self, params, X, observed, n_iterations) -> np.ndarray:
-        """Return mean-field marginals given a part of the visible units.
-
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        X, observed : ndarray of shape (n, n_visible)
-            Visible values, and which are observed.
-        n_iterations : int
-            Mean-field sweeps.
+        observed : ndarray of bool of shape (n, n_visible) or None, default=None
+            What is observed; None for all of X. Mean field where it is not all.
 
         Returns
         -------

@@ -11,7 +11,7 @@ forward runs that end there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,11 +28,7 @@ from sktem.boltzmann.normalisation.ais import (
 from sktem.boltzmann.normalisation.annealing_paths import new_path
 from sktem.progress import counted
 
-__all__ = [
-    "PartitionBracket",
-    "bracket_log_partition",
-    "reverse_annealed_importance_sampling",
-]
+__all__ = ["PartitionBracket", "bracket_log_partition"]
 
 LABEL = "Temperatures of reverse annealed importance sampling"
 #: Standard errors between an estimate and its end of a bracket, and between two
@@ -119,42 +115,6 @@ def _bound(estimate, margin):
     return estimate.value + margin * estimate.standard_error
 
 
-def reverse_annealed_importance_sampling(
-    model, params, chains, rng, n_temperatures=1000, schedule="adaptive", *, verbose=0
-):
-    """Estimate log Z of a Boltzmann machine from states of it.
-
-    The mean weight estimates 1 / Z without bias if the chains are draws from the
-    machine. Where they are not, as when all of them are in one mode, the value is
-    wrong, and nothing in it says so: see `bracket_log_partition`.
-
-    Parameters
-    ----------
-    model : BoltzmannModel
-        The machine.
-    params : ndarray of shape (n_parameters,)
-        Its parameters.
-    chains : ndarray
-        Chains of the model, one for each run.
-    rng : numpy.random.Generator
-        Source of randomness.
-    n_temperatures : int, default=1000
-        Steps of each run.
-    schedule : {"adaptive", "linear"} or array-like, default="adaptive"
-        How the inverse temperatures lie; an array holds them, rising from 0 to 1.
-    verbose : int, default=0
-        Whether to print how far the runs are.
-
-    Returns
-    -------
-    AISResult
-        The estimate.
-    """
-    path = new_path(model, params, rng)
-    betas = inverse_temperatures(path, schedule, n_temperatures, rng)
-    return _reversed(_anneal_back(path, betas, chains, rng, verbose), len(betas) - 1)
-
-
 def bracket_log_partition(
     model,
     params,
@@ -206,7 +166,8 @@ def bracket_log_partition(
     steps = len(betas) - 1
     there = anneal(path, betas, n_runs, rng, verbose)
     back = _anneal_back(path, betas, chains, rng, verbose)
-    forward, reverse = estimate_of(there, steps), _reversed(back, steps)
+    forward, reverse = estimate_of(there, steps), estimate_of(-back, steps)
+    reverse = replace(reverse, value=-reverse.value)
     numpy = arrays_of(there).to_numpy
     value, error = _bennett(numpy(there), numpy(back))
     return PartitionBracket(value, error, forward, reverse)
@@ -221,15 +182,6 @@ def _anneal_back(path, betas, chains, rng, verbose):
         if following > 0.0:
             path.move_back(following, rng)
     return log_weights
-
-
-def _reversed(log_weights, n_temperatures):
-    """Return the estimate of log Z from reverse runs."""
-    found = estimate_of(-log_weights, n_temperatures)
-    return AISResult(
-        -found.value, found.standard_error, found.effective_sample_size,
-        found.n_runs, n_temperatures,
-    )  # fmt: skip
 
 
 def _bennett(there, back):

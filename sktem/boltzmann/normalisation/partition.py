@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
 from sktem.arrays import arrays_of
-from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.machines.layer_sums import OddEnumeration
 from sktem.boltzmann.normalisation.ais import (
     AISResult,
@@ -18,9 +16,9 @@ from sktem.boltzmann.normalisation.brackets import (
     TRUSTED_SHARE,
     PartitionBracket,
     bracket_log_partition,
-    reverse_annealed_importance_sampling,
 )
 from sktem.boltzmann.normalisation.elimination import plan_elimination
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = [
@@ -32,7 +30,7 @@ __all__ = [
 ]
 
 #: Ways to log Z.
-METHODS = ("auto", "exact", "ais", "reverse_ais", "bracket")
+METHODS = ("auto", "exact", "ais", "bracket")
 
 #: The largest separator whose table is still moderate in memory.
 LARGEST_WIDTH = 22
@@ -331,12 +329,6 @@ class LogPartition:
             _warn_of_few(found)
             return found
         chains = machine.new_chains(n_runs, None, rng)
-        if method == "reverse_ais":
-            found = reverse_annealed_importance_sampling(
-                model, params, chains, rng, n_temperatures, schedule, verbose=verbose
-            )
-            _warn_of_few(found)
-            return found
         found = bracket_log_partition(
             model, params, chains, rng, n_runs, n_temperatures, schedule,
             verbose=verbose,
@@ -395,7 +387,7 @@ def _warn_of_few(found):
     """Warn if few runs carry an estimate of log Z."""
     if found.effective_sample_size >= TRUSTED_SHARE * found.n_runs:
         return
-    warnings.warn(
+    warn_user(
         f"The estimate of log Z, {found.value:.6g}, rests on "
         f"{found.effective_sample_size:.1f} of {found.n_runs} runs of annealed "
         f"importance sampling with {found.n_temperatures} temperatures, so that "
@@ -403,7 +395,6 @@ def _warn_of_few(found):
         "small and log-likelihoods too high. Use method='bracket', which says whether "
         "both ends agree, or more n_temperatures.",
         FitWarning,
-        stacklevel=users_frame(),
     )
 
 
@@ -412,10 +403,9 @@ def _warn_of_doubt(bracket: PartitionBracket):
     if not bracket.doubt:
         return
     forward, reverse = bracket.forward, bracket.reverse
-    warnings.warn(
+    warn_user(
         f"log Z is uncertain: {forward.value:.6g} +- {forward.standard_error:.2g} from "
         f"independent units, {reverse.value:.6g} +- {reverse.standard_error:.2g} from "
         f"states of the machine: {bracket.doubt}.",
         FitWarning,
-        stacklevel=users_frame(),
     )
