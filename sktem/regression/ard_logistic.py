@@ -35,6 +35,7 @@ from sktem.regression.ard_logistic_model import (
 from sktem.regression.feature_scaling import Scaling
 from sktem.regression.relevance_start import (
     LEAST_VARIANCE,
+    common_evidence,
     find_start,
     laplace_fit,
 )
@@ -56,6 +57,8 @@ STEP_SIZE = Polynomial(alpha=0.7, offset=10)
 CHECKS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 #: Largest variance, unless Laplace's approximation has found half of a larger one.
 WIDE_VARIANCE = 100.0
+#: Gain of one common variance, in nats, above which a warning names it.
+TOGETHER = 1.0
 #: Newton steps at the end, at most.
 MOST_CLIMBS = 10
 
@@ -65,8 +68,10 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
 
     ``beta_j ~ N(0, 1 / theta_j^2)`` with the theta learned by maximum likelihood: the
     variance of a coefficient that is not needed goes to zero, and the feature is
-    dropped. Features are centred and scaled inside; the intercept of the centred ones
-    is ``N(0, 10^2)``.
+    dropped. So is one that gains less than its price: k of p features cost the
+    logarithm of p choose k (a uniform prior of k, up to p / 2), without which the best
+    of many features that say nothing are kept. Features are centred and scaled inside;
+    the intercept of the centred ones is ``N(0, 10^2)``.
 
     The fit starts at the best of several maxima of Laplace's approximation of the
     marginal likelihood, found by MacKay's fixed point and by adding features one at a
@@ -74,7 +79,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     Newton steps where draws at fixed variances show that there is more to gain. The
     marginal likelihood has many maxima, of which this is one. Where features separate
     the classes its maximum is at infinity: prior variances of coefficients are at most
-    100, or twice the largest one of the start.
+    100, or twice the largest one of the start. A warning says where one variance of
+    all coefficients is more likely than those of few.
 
     Parameters
     ----------
@@ -94,8 +100,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         Iterations, at most.
     tol : float, default=0.05
         The fit has converged when the variances of kept features can gain no more than
-        this of the marginal log-likelihood, in nats, and no dropped feature can; 0
-        means that nothing is checked and all iterations are done.
+        this of the marginal log-likelihood, in nats, and no dropped feature can above
+        its price; 0 means that nothing is checked and all iterations are done.
     threshold : float, default=0.0
         A feature is dropped as well if ``1 / theta_j`` is less, for the scaled feature.
     n_posterior_draws : int, default=400
@@ -134,6 +140,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     References
     ----------
     D. J. C. MacKay, Bayesian interpolation, Neural Computation, 1992.
+
+    J. G. Scott and J. O. Berger, Bayes and empirical-Bayes multiplicity adjustment in
+    the variable-selection problem, Annals of Statistics, 2010.
 
     S. Gruffaz et al., Stochastic Approximation with Biased MCMC for Expectation
     Maximization, AISTATS 2024.
@@ -252,7 +261,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
             )
         self._scaling = Scaling.of(X)
         X, labels = self._scaling.apply(X), labels.astype(np.float64)
-        start = find_start(X, labels)
+        start, height = find_start(X, labels)
+        together = common_evidence(X, labels) - height
         columns = np.flatnonzero(start)
         start, kept = start[columns], np.ascontiguousarray(X[:, columns])
         weights = laplace_fit(kept, labels, start).weights
@@ -279,6 +289,14 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         self._warn(state, settings)
         self._warn_of_maximum(state)
         self._warn_of_separation(data, model)
+        if together > TOGETHER:
+            warn_user(
+                "Most features matter a little rather than few of them much: one "
+                f"variance of all coefficients gains {together:.2g} nats over those of "
+                "the kept ones. Prefer an l2 penalty chosen by cross-validation "
+                "(LogisticRegressionCV).",
+                FitWarning,
+            )
         return self
 
     def _after_epoch(self, state):

@@ -15,7 +15,7 @@ from sktem.regression.ard_logistic_model import (
     ARDLogisticParams,
     WholeData,
 )
-from sktem.regression.relevance_start import LEAST_VARIANCE
+from sktem.regression.relevance_start import LEAST_VARIANCE, entry_price
 
 __all__ = [
     "Ascent",
@@ -61,7 +61,7 @@ class RelevanceTrace:
     left : float
         Possible further gain in marginal log-likelihood, in nats.
     missed : float
-        Gain of the best of the dropped features.
+        Gain of the best of the dropped features above its price.
     """
 
     columns: np.ndarray
@@ -107,7 +107,9 @@ class RelevanceTrace:
             if self.left <= tol:
                 gains = entry_gains(self.X, self.data, self.draws)
                 gains[self.columns] = 0.0
-                self.missed = float(gains.max(initial=0.0))
+                n_kept = np.count_nonzero(variances > 2 * LEAST_VARIANCE)
+                price = entry_price(n_kept, self.X.shape[1])
+                self.missed = max(float(gains.max(initial=0.0)) - price, 0.0)
                 return bool(self.missed <= tol)
         ratio = np.sqrt(new / variances)
         state.params = ARDLogisticParams(new)

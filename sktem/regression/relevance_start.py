@@ -1,4 +1,9 @@
-"""Start of relevance determination: maxima of Laplace's approximate evidence."""
+"""Start of relevance determination: maxima of Laplace's approximate evidence.
+
+The evidence of k of p features is penalised by the logarithm of p choose k: a uniform
+prior of their number, and of the sets of each number (Scott and Berger, 2010). Without
+it the best of many features that say nothing are kept.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
-from scipy.special import expit
+from scipy.special import expit, gammaln
 
-__all__ = ["LaplaceFit", "find_start", "laplace_fit"]
+__all__ = [
+    "LaplaceFit",
+    "common_evidence",
+    "entry_price",
+    "find_start",
+    "laplace_fit",
+    "price_of",
+]
 
 #: Bounds of the variance of a coefficient of a scaled feature. At the lower one the
 #: feature is dropped.
@@ -17,8 +29,24 @@ LEAST_VARIANCE, LARGEST_VARIANCE = 1e-10, 1e4
 INTERCEPT_VARIANCE = 100.0
 #: Multiplications per iteration up to which the search starts from all features, too.
 AFFORDABLE = 3e8
+#: Variances that are tried where all coefficients have the same.
+COMMON_VARIANCES = 11
 #: Iterations of the two searches, and the gain in nats at which they end.
 FALLS, ADDITIONS, LEAST_GAIN = 200, 300, 1e-3
+
+
+def price_of(n_kept, n_features):
+    """Return the penalty of a number of kept features, in nats.
+
+    More than half of the features cost as much as half of them.
+    """
+    k = min(n_kept, n_features // 2)
+    return float(gammaln(n_features + 1) - gammaln(k + 1) - gammaln(n_features - k + 1))
+
+
+def entry_price(n_kept, n_features):
+    """Return the penalty of one feature more than a number of kept ones, in nats."""
+    return max(float(np.log(max(n_features - n_kept, 1) / (n_kept + 1))), 0.0)
 
 
 class LaplaceFit(NamedTuple):
@@ -131,7 +159,7 @@ def _fall(X, y, variances):
 
 
 class Margins(NamedTuple):
-    """Evidence as a function of one variance at a time, others as they are."""
+    """Penalised evidence as a function of one variance at a time."""
 
     gains: np.ndarray
     variances: np.ndarray
@@ -165,14 +193,19 @@ def _margins(X, y, v, fit):
         known = 1 + variance * sparsity
         return 0.5 * (quality**2 * variance / known - np.log(known))
 
-    return Margins(evidence(best) - evidence(v), best)
+    n, p = len(active), len(v)
+    price = np.where(v > 0, entry_price(max(n - 1, 0), p), entry_price(n, p))
+    value = evidence(best) - price
+    best, value = np.where(value > 0, best, 0.0), np.maximum(value, 0.0)
+    return Margins(value - np.where(v > 0, evidence(v) - price, 0.0), best)
 
 
 def _ascend(X, y, variances):
     """Change the variance that gains most, one at a time, until none does."""
-    v, u = variances.copy(), None
+    v, p = variances.copy(), len(variances)
     fit = laplace_fit(X[:, v > 0], y, v[v > 0])
-    best = (fit.log_evidence, v.copy())
+    height = fit.log_evidence - price_of(np.count_nonzero(v), p)
+    best = (height, v.copy())
     refused = np.zeros(len(v), dtype=int)
     for _ in range(ADDITIONS):
         margins = _margins(X, y, v, fit)
@@ -188,19 +221,46 @@ def _ascend(X, y, variances):
             u[1 + j] *= np.sqrt(v[j] / trial[j])
         kept = trial > 0
         new = laplace_fit(X[:, kept], y, trial[kept], u[np.append(True, kept)])
-        if new.log_evidence < fit.log_evidence + 0.1 * LEAST_GAIN:
+        reached = new.log_evidence - price_of(kept.sum(), p)
+        if reached < height + 0.1 * LEAST_GAIN:
             refused[j] += 3
             continue
-        v, fit = trial, new
-        best = (fit.log_evidence, v.copy())
+        v, fit, height = trial, new, reached
+        best = (height, v.copy())
     return best
 
 
 def find_start(X, y):
-    """Return the variances of the best of several maxima of Laplace's evidence."""
+    """Return the best of several maxima of Laplace's evidence, and its height.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Scaled features.
+    y : ndarray of shape (n_samples,)
+        Labels 0 and 1.
+
+    Returns
+    -------
+    variances : ndarray of shape (n_features,)
+        Prior variances, 0 for features that are dropped.
+    height : float
+        Evidence at these less the penalty of their number.
+    """
     n, p = X.shape
     found = [_ascend(X, y, np.zeros(p))]
     if n * p * min(n, p) <= AFFORDABLE:
         for variance in (1.0, 3.0 / p):
             found.append(_ascend(X, y, _fall(X, y, np.full(p, variance))))
-    return max(found, key=lambda one: one[0])[1]
+    height, variances = max(found, key=lambda one: one[0])
+    return variances, height
+
+
+def common_evidence(X, y):
+    """Return the best evidence with one variance of all coefficients."""
+    p, u, found = X.shape[1], None, []
+    for variance in np.geomspace(1e-4, 10.0, COMMON_VARIANCES):
+        fit = laplace_fit(X, y, np.full(p, variance), u)
+        u = fit.scaled
+        found.append(fit.log_evidence)
+    return max(found)

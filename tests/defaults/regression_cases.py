@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import optimize
-from scipy.special import expit, gammaln, logsumexp
-from sklearn.linear_model import PoissonRegressor
+from scipy.special import comb, expit, gammaln, logsumexp
+from sklearn.linear_model import LogisticRegressionCV, PoissonRegressor
+from sklearn.metrics import log_loss
 
 from sktem import ARDLogisticClassifier, RobustPoissonRegressor
 from tests.defaults.harness import Case
@@ -173,10 +174,13 @@ def mackay(X, y):
 
 
 def relevance_deficit(X, y, seed):
-    """Nats that the default fit lacks to the fixed point."""
+    """Nats that the default fit lacks to the fixed point, less prices of features."""
     fit = ARDLogisticClassifier(random_state=seed).fit(X, y)
-    found = log_evidence(X, y, np.where(fit.support_, fit.theta_**-2, 0.0))
-    return log_evidence(X, y, mackay(X, y)) - found
+    heights = []
+    for v in (mackay(X, y), np.where(fit.support_, fit.theta_**-2, 0.0)):
+        k, p = min(np.count_nonzero(v), len(v) // 2), len(v)
+        heights.append(log_evidence(X, y, v) - np.log(comb(p, k)))
+    return heights[0] - heights[1]
 
 
 def one_feature_deficit(X, y, seed):
@@ -226,6 +230,20 @@ def excess_loss(seed, n, p, k, intercept=0.0):
     return loss(found) - loss(truth)
 
 
+def loss_above_l1(seed, n, k, size, p=60):
+    """Mean log-loss on new data above that of a cross-validated l1 penalty."""
+    X, y = labels(seed, n + 4000, p, k, size)
+    peer = LogisticRegressionCV(
+        Cs=np.geomspace(0.01, 10, 10), cv=5, l1_ratios=(1,), solver="liblinear",
+        use_legacy_attributes=False, scoring="neg_log_loss", random_state=seed,
+    )  # fmt: skip
+    losses = []
+    for model in (ARDLogisticClassifier(random_state=seed), peer):
+        model.fit(X[:n], y[:n])
+        losses.append(log_loss(y[n:], model.predict_proba(X[n:])))
+    return losses[0] - losses[1]
+
+
 def _relevance_case(name, make, limit=0.1, distance=relevance_deficit, **options):
     reference = "MacKay's fixed point"
     reference = "quadrature" if distance is one_feature_deficit else reference
@@ -252,6 +270,13 @@ RELEVANCE_CASES = [
          "difference of probabilities", 1e-3, unit_difference),
     Case("2 of 8, new data", "ARDLogisticClassifier", "the true probabilities",
          "log-loss", 0.03, lambda seed: excess_loss(seed, 400, 8, 2)),
+    *(
+        Case(f"{k} of 60, 200 rows", "ARDLogisticClassifier", "an l1 penalty",
+             "log-loss above", 0.05,
+             lambda seed, k=k, size=size: loss_above_l1(seed, 200, k, size),
+             slow=True, may_warn=k == 60)
+        for k, size in ((0, 1.0), (3, 2.0), (5, 1.0), (60, 0.3))
+    ),
     Case("3 of 100, 80 rows", "ARDLogisticClassifier", "the true probabilities",
          "log-loss", 0.25, lambda seed: excess_loss(seed, 80, 100, 3), slow=True,
          may_warn=True),

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from scipy import optimize
-from scipy.special import expit
+from scipy.special import comb, expit
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import ARDLogisticClassifier, RobustPoissonRegressor
 from sktem.e_step.random import spawn_generators
+from sktem.exceptions import FitWarning
+from sktem.regression import relevance_start
 from sktem.regression.ard_logistic_ascent import ascent_from, without_negligible
 from sktem.regression.ard_logistic_model import (
     ARDLogisticModel,
@@ -166,18 +168,43 @@ def test_laplace_fit_by_general_formulas(n):
 @pytest.mark.parametrize("shape", [(80, 5), (200, 12)])
 def test_start_is_a_maximum_of_laplaces_evidence(shape):
     X, y = standardized(1, *shape)
-    v = find_start(X, y)
+    v, height = find_start(X, y)
+    p = X.shape[1]
 
     def evidence(v):
-        return laplace_fit(X[:, v > 0], y, v[v > 0]).log_evidence
+        k = min(np.count_nonzero(v), p // 2)
+        return laplace_fit(X[:, v > 0], y, v[v > 0]).log_evidence - np.log(comb(p, k))
 
     best = evidence(v)
+    assert height == pytest.approx(best, abs=1e-6)
     assert (v > 0).any() and (v == 0).any()
     for j in range(len(v)):
         for other in [0.0, 0.01, *(v[j] * np.array([0.7, 1.4]))]:
             changed = v.copy()
             changed[j] = other
             assert evidence(changed) < best + 0.02
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_of_many_features_that_say_nothing_are_not_kept(seed, monkeypatch):
+    """Twenty of sixty were kept, and predictions worse than those of the shares."""
+    X, _ = standardized(seed, 200, 60)
+    y = np.random.default_rng(seed).permutation(np.arange(200) % 2).astype(float)
+    assert np.count_nonzero(find_start(X, y)[0]) <= 1
+    monkeypatch.setattr(relevance_start, "entry_price", lambda n_kept, p: 0.0)
+    monkeypatch.setattr(relevance_start, "price_of", lambda n_kept, p: 0.0)
+    assert np.count_nonzero(find_start(X, y)[0]) > 8
+
+
+def test_many_weak_features_are_told():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 40))
+    y = rng.random(200) < expit(X @ (0.4 * rng.choice([-1, 1], 40)))
+    few = rng.random(200) < expit(3 * X[:, 0])
+    options = {"max_iter": 5, "tol": 0, "n_posterior_draws": 10, "random_state": 0}
+    with pytest.warns(FitWarning, match="Most features matter a little.*l2"):
+        ARDLogisticClassifier(**options).fit(X, y)
+    ARDLogisticClassifier(**options).fit(X, few)
 
 
 def test_newton_step_finds_the_best_variances():
