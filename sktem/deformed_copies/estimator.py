@@ -30,6 +30,7 @@ from sktem.images.classes import (
 from sktem.images.classifier import ImageClassifier
 from sktem.images.rows import found_images
 from sktem.images.units import (
+    IntensityRange,
     labelled_images,
     units_of,
     warn_of_outshining,
@@ -288,6 +289,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         self.classes_, self._layout = data.classes, data.layout
         shape = self.image_shape_ = data.layout.image_shape
         n_classes = len(self.classes_)
+        self._range = IntensityRange.of(data.X)
         masses = np.bincount(data.labels, data.weights)
         self.class_prior_ = resolved_prior(self.class_prior, masses)
         log_prior = log_of(self.class_prior_)

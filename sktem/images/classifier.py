@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sktem.choices import KnownParametersMixin
 from sktem.images.classes import class_log_proba, log_of
 from sktem.images.rows import answer
-from sktem.images.units import checked_images
+from sktem.images.units import IntensityRange, checked_images
 from sktem.links import DocumentationLinkMixin
 from sktem.rows.answers import in_memory
 
@@ -24,12 +24,13 @@ class ImageClassifier(
     """Base of classifiers that score images for each class, and judge how odd they are.
 
     They have ``_scores(X)``, which returns scores of shape (n, n_classes) and distances
-    of checked images, and are fitted with ``_layout`` and ``_typical``, the distances
-    of images that were left out.
+    of checked images, and are fitted with ``_layout``, ``_range``, the intensities of
+    the images, and ``_typical``, the distances of those that were left out.
     """
 
     _layout: Any
     _typical: Any
+    _range: IntensityRange
     classes_: np.ndarray
     class_prior_: np.ndarray
     temperature_: float
@@ -179,6 +180,7 @@ class ImageClassifier(
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
+            self._range.warn_of_foreign(X, odd)
         return scores / self.temperature_ + log_of(self.class_prior_), odd
 
     def _logs(self, X):

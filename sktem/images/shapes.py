@@ -79,10 +79,12 @@ def refuse_tensors(X):
 def rows_of(X, given, channel_axis=None):
     """Return images as rows, their shape if known, and their number of channels."""
     refuse_tensors(X)
-    if channel_axis is not None:
-        return _rows_with_channels(without_mask(X), given, channel_axis)
     if isinstance(X, (list, tuple)):
         X = np.asarray(X)
+    if np.dtype(getattr(X, "dtype", float)).kind in "US":
+        raise ValueError("images must be numbers, got strings: convert them first")
+    if channel_axis is not None:
+        return _rows_with_channels(without_mask(X), given, channel_axis)
     if getattr(X, "ndim", 2) <= 2:
         sides, shape = tuple(np.ravel(given)), tuple(getattr(X, "shape", ()))
         if len(sides) == 2 and shape == sides and sides[0] > 1:

@@ -15,6 +15,7 @@ from sktem.images.shapes import Layout, resolved_shape, rows_of
 from sktem.validation import validate_data
 
 __all__ = [
+    "IntensityRange",
     "LabelledImages",
     "checked_images",
     "checked_weights",
@@ -26,6 +27,66 @@ __all__ = [
 
 #: Share of the squares of all pixels that one of several images must not have.
 OUTSHINING, SEVERAL = 0.5, 5
+
+
+class IntensityRange(NamedTuple):
+    """Brightness and contrast of training images, against which new ones are held.
+
+    Attributes
+    ----------
+    middle, spread : float
+        Medians over images of the mean and the standard deviation of their pixels.
+    several : int
+        Images from which on they are judged together.
+    foreign : float
+        Share of outliers among them from which on something is wrong with all.
+    contrast, brightness : float
+        Factor between spreads, and difference of middles in spreads, that is seen.
+    """
+
+    middle: float
+    spread: float
+    several: int = 5
+    foreign: float = 0.5
+    contrast: float = 1.5
+    brightness: float = 0.5
+
+    @classmethod
+    def of(cls, X) -> IntensityRange:
+        """Return those of some images."""
+        seen = X[~np.isnan(X).all(axis=1)]
+        if not len(seen):
+            return cls(np.nan, np.nan)
+        with np.errstate(over="ignore", invalid="ignore"):
+            middles, spreads = np.nanmean(seen, axis=1), np.nanstd(seen, axis=1)
+        return cls(float(np.median(middles)), float(np.median(spreads)))
+
+    def warn_of_foreign(self, X, outlier_proba) -> None:
+        """Warn where most of several new images are like none of the training images.
+
+        The advice depends on what differs: contrast and brightness, or neither.
+        """
+        share = float((outlier_proba > 0.5).mean()) if len(X) else 0.0
+        if len(X) < self.several or share <= self.foreign:
+            return
+        new = type(self).of(X)
+        lighter = abs(new.middle - self.middle) > self.brightness * self.spread
+        factor = max(new.spread, self.spread) / (min(new.spread, self.spread) or 1e-300)
+        advice = (
+            "Their labels may be wrong: look at them, and crop, centre and scale them "
+            "as the training images were."
+        )
+        if lighter or factor > self.contrast:
+            advice = (
+                f"Their pixels have mean {new.middle:.3g} and standard deviation "
+                f"{new.spread:.3g}, those of the training images {self.middle:.3g} and "
+                f"{self.spread:.3g}: bring them to the same contrast and brightness."
+            )
+        warn_user(
+            f"{share:.0%} of {len(X)} images are like none of the training images (see "
+            f"outlier_proba). {advice}",
+            FitWarning,
+        )
 
 
 class LabelledImages(NamedTuple):

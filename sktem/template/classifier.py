@@ -27,6 +27,7 @@ from sktem.images.classes import (
 from sktem.images.classifier import ImageClassifier
 from sktem.images.rows import found_images
 from sktem.images.units import (
+    IntensityRange,
     labelled_images,
     units_of,
 )
@@ -267,6 +268,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         fits = [model._template for model in self.estimators_]
         self._predictor = Likelihoods(fits)
         self.temperature_, self._typical = temperature, typical
+        self._range, self._seen = IntensityRange.of(X), ~np.isnan(X).all(axis=0)
         self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
@@ -329,7 +331,8 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         return temperature, Typical.of(distances, weights, LEAST_SD)
 
     def _scores(self, X):
-        return self._predictor.judge(X)
+        # What no training image shows was not learned of any class.
+        return self._predictor.judge(np.where(self._seen, X, np.nan))
 
 
 def _integer_seed(random_state):

@@ -13,7 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from sktem import DeformableTemplateEstimator, DeformedCopiesClassifier
+from sktem import (
+    DeformableTemplateClassifier,
+    DeformableTemplateEstimator,
+    DeformedCopiesClassifier,
+)
 from tests.defaults.harness import Case, root_mean_square
 
 DEFAULT_DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -207,6 +211,31 @@ def excess_error(seed, load_parts):
     return max(scores) - own.score(new, truth)
 
 
+def shifted_error(seed, classifier, offset, pixels):
+    """Return how much larger the error is on images that are brighter and moved."""
+    (X, y), (new, truth), shape = classes_of_shapes(
+        seed, SHARP, (16, 16), 5, displacement=0.1
+    )
+    own = classifier(shape, random_state=seed).fit(X, y)
+    moved = np.roll(new.reshape(-1, *shape), pixels, axis=2).reshape(new.shape)
+    return own.score(new, truth) - own.score(moved + offset, truth)
+
+
+def shifted_case(classifier, offset, pixels):
+    return Case(
+        name=f"sharp, new images brighter by {offset}, moved by {pixels} pixels",
+        estimator=classifier.__name__,
+        reference="the same images as they were",
+        unit="more errors, share of images",
+        limit=0.04,
+        distance=partial(
+            shifted_error, classifier=classifier, offset=offset, pixels=pixels
+        ),
+        may_warn=True,
+        slow=True,
+    )
+
+
 def shapes_case(name, kinds, shape, n, *, slow=True, **how):
     load_parts = partial(classes_of_shapes, kinds=kinds, shape=shape, n=n, **how)
     sides = " x ".join(map(str, shape))
@@ -313,6 +342,11 @@ CASES += [
     ),
     class_case("digits", 3, partial(classes_of_digits, n_classes=10, n=3)),
     class_case("digits", 30, partial(classes_of_digits, n_classes=10, n=30)),
+]
+CASES += [
+    shifted_case(classifier, offset, pixels)
+    for classifier in (DeformedCopiesClassifier, DeformableTemplateClassifier)
+    for offset, pixels in ((1.0, 0), (0.0, 1), (0.0, 4))
 ]
 if DATA.exists():
     CASES += [

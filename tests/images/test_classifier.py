@@ -1,0 +1,81 @@
+"""What both classifiers of images do with images that are not like those they know."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
+from sktem.exceptions import FitWarning
+
+SIZES = dict.fromkeys(("scale", "stretch", "rotation", "shear", "shift", "field"), 0.1)
+CLASSIFIERS = {
+    "copies": DeformedCopiesClassifier(
+        **SIZES, brightness="relative", max_rows=120, random_state=0
+    ),
+    "likelihood": DeformableTemplateClassifier(
+        deformation_landmarks=3, max_iter=4, random_state=0
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=CLASSIFIERS)
+def fitted(request):
+    """A classifier of zeros and ones, and new images of them."""
+    X, y = load_digits(n_class=2, return_X_y=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        classifier = CLASSIFIERS[request.param].fit(X[:24], y[:24])
+    return classifier, X[24:64]
+
+
+def test_images_of_the_classes_are_no_cause_for_a_warning(fitted):
+    classifier, X = fitted
+    classifier.predict(X)
+    # A few odd ones among many are told by outlier_proba alone.
+    mixed = np.concatenate([X, np.random.default_rng(0).permuted(X[:15], axis=1)])
+    assert (classifier.outlier_proba(mixed)[len(X) :] > 0.5).mean() > 0.5
+    # One image alone may well be an outlier.
+    classifier.predict(-30 * X[:1])
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba"])
+def test_images_in_another_light_are_told(fitted, method):
+    classifier, X = fitted
+    changed = 100.0 * X + 3000.0
+    changed = np.random.default_rng(0).normal(changed, 1000.0)
+    with pytest.warns(FitWarning, match="to the same contrast and brightness"):
+        getattr(classifier, method)(changed)
+
+
+def test_other_images_in_the_same_light_are_told(fitted):
+    classifier, X = fitted
+    with pytest.warns(FitWarning, match="crop, centre and scale them"):
+        classifier.predict(np.random.default_rng(0).permuted(X, axis=1))
+
+
+def test_strings_are_no_images(fitted):
+    classifier, X = fitted
+    with pytest.raises(ValueError, match="images must be numbers, got strings"):
+        classifier.predict(X.astype(str))
+    with pytest.raises(ValueError, match="images must be numbers, got strings"):
+        CLASSIFIERS["copies"].fit(X.astype(str).tolist(), np.arange(len(X)) % 2)
+    np.testing.assert_array_equal(
+        classifier.predict(X.tolist()), classifier.predict(X.astype(object))
+    )
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_pixels_that_no_training_image_shows_do_not_count(name):
+    X, y = load_digits(n_class=2, return_X_y=True)
+    known = X[:24].copy()
+    known[:, 40:] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        classifier = CLASSIFIERS[name].fit(known, y[:24])
+        whole, half, other = (X[24:34].copy() for _ in range(3))
+        half[:, 40:], other[:, 20] = np.nan, 16.0
+        found = classifier.predict_joint_log_proba(whole)
+        np.testing.assert_array_equal(found, classifier.predict_joint_log_proba(half))
+        assert (found != classifier.predict_joint_log_proba(other)).any()
