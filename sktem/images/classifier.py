@@ -146,7 +146,7 @@ class ImageClassifier(
             Probabilities.
             An iterator of them if X is read by blocks and ``out`` is not given.
         """
-        return answer(self, X, lambda X: self._judged(X)[1], out)
+        return answer(self, X, lambda X: self._judged(X, asked=True)[1], out)
 
     def score(self, X, y, sample_weight=None):
         """Return the share of images whose class is predicted.
@@ -174,13 +174,17 @@ class ImageClassifier(
     def _scores(self, X):
         raise NotImplementedError
 
-    def _judged(self, X):
-        """Return tempered scores plus log-priors, and probabilities of outliers."""
+    def _judged(self, X, asked=False):
+        """Return tempered scores plus log-priors, and probabilities of outliers.
+
+        Who asks for outliers is not warned of them.
+        """
         scores, distances = self._scores(X)
         odd = np.zeros(len(X))
         if self._typical is not None:
             odd = self._typical.outlier_proba(distances)
-            self._range.warn_of_foreign(X, odd)
+            if not asked:
+                self._range.warn_of_foreign(X, odd)
         return scores / self.temperature_ + log_of(self.class_prior_), odd
 
     def _logs(self, X):
