@@ -1,12 +1,12 @@
 """What float32 arithmetic would do to the E-step of many features.
 
 Rows of float32 about their mean, and full covariances whose eigenvalues spread over a
-range, as those of images and spectra do. The E-step is computed by the matrix products
-that :mod:`sktem.mixture.kernels.wide` takes from 200 features on, in float64 and in
-float32, with sums over blocks of 512 rows in float64 in both. Printed are the error of
-the mean log-likelihood (the default ``tol`` is 1e-3), the largest of a row, the largest
-of a responsibility, and the largest relative error of a variance in any direction after
-the M-step, all of float32 against float64; and how many times faster it is, in turns.
+range, as those of images and spectra do. The E-step is computed by matrix products in
+float64 and in float32, with sums over blocks of 512 rows in float64 in both. Printed
+are the error of the mean log-likelihood (the default ``tol`` is 1e-6), the largest of a
+row, the largest of a responsibility, and the largest relative error of a variance in
+any direction after the M-step, all of float32 against float64; and how many times
+faster it is, in turns.
 
 Run: ``python benchmarks/float32_products.py`` (half a minute of one core).
 """

@@ -406,11 +406,13 @@ def start_from(emission: Emission, X, R, blank):
 
 
 def plain(values):
-    """Return a C-contiguous array of float64 that can be written to.
+    """Return a C-contiguous array of float64 that can be written to, itself if it is.
 
     Others have types of their own, for which the loops would be compiled anew.
     """
-    return np.require(values, np.float64, ["C", "W"])
+    if values.dtype == np.float64 and values.flags.carray:
+        return values
+    return np.array(values, dtype=np.float64, order="C")
 
 
 def zero_filled(X):

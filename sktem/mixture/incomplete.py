@@ -137,7 +137,8 @@ def _expected(X, weights, params, components):
     Rows of large groups are complete rows of fewer columns to the kernels.
     """
     groups = grouped(X, ROWS_OF_GROUP)
-    dense = params.covariance_type in DENSE
+    dense, kind = params.covariance_type in DENSE, params.covariance_type
+    kind = kind if kind == "tied" else "full" if dense else "diag"
     total, value = _few_alike(X, weights, groups, params, components)
     for pattern in groups.large:
         part = None if weights is None else weights[pattern.rows]
@@ -147,12 +148,16 @@ def _expected(X, weights, params, components):
         own = params._replace(
             centre=params.centre[seen],
             means=params.means[:, seen],
-            precisions_cholesky=found.factors,
-            covariance_type="full" if dense else "diag",
+            precisions_cholesky=found.factors[0] if kind == "tied" else found.factors,
+            covariance_type=kind,
         )
         s, one = kernels.expected_statistics(block, own, part)
         mass, first, second = split_moments(s, len(params.means), len(seen))
-        second = COVARIANCES[own.covariance_type](*first.shape).unpack(second)
+        second = COVARIANCES[kind](*first.shape).unpack(second)
+        if kind == "tied":
+            # Slopes are the same, so that one component can have the sum of all.
+            zeros = np.zeros((len(mass) - 1, *second.shape))
+            second = np.concatenate([second[None], zeros])
         first, second = found.completed(params.means, mass, first, second, mass)
         total = total[0] + mass, total[1] + first, total[2] + second
         value += one

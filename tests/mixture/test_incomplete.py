@@ -36,6 +36,25 @@ def test_agrees_with_the_mixture_of_emissions(kind):
     assert own.bic(X) == pytest.approx(peer.bic(X))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_a_pattern_together_and_one_by_one(kind):
+    rng = np.random.default_rng(0)
+    X = 3 + rng.normal(size=(300, 4)) @ rng.normal(size=(4, 4))
+    X[:100, 1], X[100:200, [0, 2]] = np.nan, np.nan
+    mixture = StochasticEMGaussianMixture(3, covariance_type=kind, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mixture.set_params(max_iter=2).fit(X)
+    model, params = mixture._fitted_model()
+    together, value = model.expected_statistics(X, params)
+    alone = [model.expected_statistics(X[i : i + 1], params) for i in range(len(X))]
+    assert_allclose(together, np.mean([s for s, _ in alone], axis=0), atol=1e-12)
+    assert value == pytest.approx(np.mean([v for _, v in alone]), abs=1e-12)
+    filled = model.expected_statistics(mixture.impute(X), params)[0]
+    if kind != "unit":  # completed by means alone, second moments are too small
+        assert np.abs(together - filled).max() > 0.01
+
+
 @pytest.mark.parametrize("solver", ["online", "iem", "vrttem", "fittem", "mcem"])
 def test_solvers(solver):
     X = rows(seed=1)

@@ -10,8 +10,8 @@ where precisions are large, as much less as keeps every log-density above -1e301
 from typing import NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from sktem.emissions.base import plain
 from sktem.kernels.blocks import iterate_blocks, reduce_blocks, rows_per_block
 from sktem.mixture.kernels.rows import (
     LARGEST_VALUE,
@@ -21,7 +21,6 @@ from sktem.mixture.kernels.rows import (
     work_size,
 )
 from sktem.mixture.kernels.sums import product_tables
-from sktem.mixture.kernels.wide import LEAST_WIDTH, wide_rows
 
 # Outputs without a length are not computed, weights without one are ones.
 _NO_VECTOR = np.empty(0)
@@ -66,16 +65,6 @@ def n_statistics(covariance_type, n_components, n_features):
         "unit": 0,
     }
     return n_components * (1 + n_features) + second[covariance_type]
-
-
-def plain(array):
-    """Return a C-contiguous, writeable float64 array, itself where it is one.
-
-    Read-only arrays have their own numba type, so they would be compiled for.
-    """
-    if array.dtype == np.float64 and array.flags.carray:
-        return array
-    return np.array(array, dtype=np.float64, order="C")
 
 
 def width_of(n_features):
@@ -154,15 +143,6 @@ def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
     length = n_statistics(covariance_type, n_components, n_features)
 
     block_size = rows_per_block(n_features)
-    is_wide = covariance_type == "full" and n_features >= LEAST_WIDTH
-
-    def sum_wide(start, stop):
-        sums = np.zeros(length)
-        part = _NO_VECTOR if weights is None else plain(weights[start:stop])
-        rows = plain(X[start:stop])
-        centre, bound, constants, _, precisions, offsets, _ = description
-        of_rows = centre, bound, constants, precisions, offsets
-        return sums, wide_rows(rows, part, *of_rows, sums)
 
     def sum_block(start, stop):
         sums = np.zeros(length)
@@ -180,9 +160,6 @@ def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
         )
         return sums, log_likelihood
 
-    if is_wide:
-        with threadpool_limits(1, "blas"):
-            return reduce_blocks(sum_wide, len(X), block_size, n_jobs, before)
     return reduce_blocks(sum_block, len(X), block_size, n_jobs, before)
 
 

@@ -152,29 +152,6 @@ def test_equal_numpy(covariance_type, n_features, n_components):
                 )
 
 
-@pytest.mark.parametrize("n_samples, dtype", [(1, np.float64), (700, np.float32)])
-@pytest.mark.parametrize("n_features", [20, 23])
-def test_products_of_matrices(n_features, n_samples, dtype, monkeypatch):
-    """As with many features, full covariances about a centre far from the origin."""
-    monkeypatch.setattr("sktem.mixture.kernels.e_step.LEAST_WIDTH", n_features)
-    rng = np.random.default_rng(n_features)
-    params, _ = make_params("full", 2, n_features, rng, centre=100.0)
-    X = make_rows(params, n_samples, rng).astype(dtype)
-    log_joint = reference_log_joint(X, params)
-    densities = logsumexp(log_joint, axis=1)
-    shares = np.exp(log_joint - densities[:, None])
-    for weights in (None, rng.exponential(size=n_samples)):
-        used = np.ones(n_samples) if weights is None else weights
-        sums, log_likelihood = expected_statistics(X, params, weights)
-        reference = reference_statistics(X, shares, used, params.centre, "full")
-        slack = 1.0 + np.abs(log_joint).max()
-        assert_same_sums(sums, (reference[0], slack * reference[1]))
-        np.testing.assert_allclose(log_likelihood, used @ densities, rtol=1e-12)
-        for n_jobs in (1, 2):
-            again = expected_statistics(X, params, weights, n_jobs)
-            np.testing.assert_array_equal(again[0], sums)
-
-
 @pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "u2", "u4"])
 @pytest.mark.parametrize("covariance_type", COVARIANCE_TYPES)
 def test_statistics_of_given_latents(covariance_type, dtype):
