@@ -17,7 +17,6 @@ __all__ = [
     "check_positive",
     "column_masses",
     "left_alive",
-    "plain",
     "start_from",
     "something_observed",
     "zero_filled",
@@ -403,16 +402,6 @@ def start_from(emission: Emission, X, R, blank):
     pooled = np.repeat(R.sum(axis=1, keepdims=True) / K, K, axis=1)
     params = emission.maximize(emission.statistics(X, pooled, blank), blank)
     return emission.maximize(emission.statistics(X, R, params), params)
-
-
-def plain(values):
-    """Return a C-contiguous array of float64 that can be written to, itself if it is.
-
-    Others have types of their own, for which the loops would be compiled anew.
-    """
-    if values.dtype == np.float64 and values.flags.carray:
-        return values
-    return np.array(values, dtype=np.float64, order="C")
 
 
 def zero_filled(X):

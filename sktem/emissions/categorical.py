@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.base import Emission, left_alive, plain, start_from
+from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.kernels.blocks import plain
 
 __all__ = ["Categorical", "CategoricalParams"]
 

@@ -10,10 +10,10 @@ from importlib import import_module
 
 import numpy as np
 
-from sktem.emissions.base import plain
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.marginals import Marginal
 from sktem.emissions.patterns import grouped
+from sktem.kernels.blocks import plain
 
 __all__ = [
     "completed_moments",

@@ -2,12 +2,23 @@
 
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 from joblib import effective_n_jobs
 
 # A block is large enough to hide the cost of starting it and small enough that
 # what it converts or returns is a few megabytes.
 _ROWS_PER_BLOCK = 16384
 _VALUES_PER_BLOCK = 2**20
+
+
+def plain(values):
+    """Return a C-contiguous array of float64 that can be written to, itself if it is.
+
+    Others have types of their own, for which the loops would be compiled anew.
+    """
+    if values.dtype == np.float64 and values.flags.carray:
+        return values
+    return np.array(values, dtype=np.float64, order="C")
 
 
 def rows_per_block(values_per_row):

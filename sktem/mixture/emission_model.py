@@ -10,7 +10,8 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
-from sktem.emissions.base import LEAST_SHARE, plain, something_observed
+from sktem.emissions.base import LEAST_SHARE, something_observed
+from sktem.kernels.blocks import plain
 from sktem.models.base import LatentModel
 
 __all__ = [

@@ -14,7 +14,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
-from sktem.emissions.base import plain
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     DENSE,
@@ -28,6 +27,7 @@ from sktem.emissions.gaussian_moments import split_moments
 from sktem.emissions.kernels.groups import group_expected
 from sktem.emissions.marginals import DiagonalMarginal, Marginal
 from sktem.emissions.patterns import grouped
+from sktem.kernels.blocks import plain
 from sktem.mixture.kernels import e_step as kernels
 from sktem.rows.held import carrier_of
 
@@ -73,8 +73,8 @@ def check_observed(X, names=None) -> None:
     if not seen.all():
         names = np.arange(len(seen)) if names is None else names
         raise ValueError(
-            f"nothing has been observed of the columns {list(names[~seen])}: leave "
-            "them out"
+            f"nothing has been observed of the columns {names[~seen].tolist()}: "
+            "leave them out"
         )
 
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.base import plain
-from sktem.kernels.blocks import iterate_blocks, reduce_blocks, rows_per_block
+from sktem.kernels.blocks import iterate_blocks, plain, reduce_blocks, rows_per_block
 from sktem.mixture.kernels.rows import (
     LARGEST_VALUE,
     draw_counts_rows,

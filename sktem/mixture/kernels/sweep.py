@@ -10,7 +10,7 @@ times faster for this one, by ``benchmarks/row_sweeps.py``.
 import numpy as np
 from numba import njit
 
-from sktem.emissions.base import plain
+from sktem.kernels.blocks import plain
 from sktem.mixture.kernels.batch_sweep import TileParams, iterate_batches
 from sktem.mixture.kernels.e_step import describe, width_of
 from sktem.mixture.kernels.moments import Moments
