@@ -95,7 +95,7 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         left = stays[stays < 1.0]
         wanted = TIMES / (1.0 - left.max()) if len(left) else LEAST_ROWS
         wanted = min(max(LEAST_ROWS, int(min(wanted, MOST_ROWS))), MOST_ROWS)
-        return int(max(1, min(wanted, X.lengths.max(initial=1))))
+        return int(max(1, min(wanted, X.row_counts.max(initial=1))))
 
     def check(self) -> None:
         """Raise if a setting is out of range."""

@@ -31,6 +31,13 @@ from sktem.estimators.parameters import (
     StepSize,
 )
 from sktem.estimators.routing import warn_of_routing
+from sktem.hidden_markov.blocks import (
+    answers_of,
+    n_covariates_of,
+    scale_of,
+    series_blocks,
+    source_of,
+)
 from sktem.hidden_markov.covariates import (
     checked_covariates,
     future_covariates_of,
@@ -54,6 +61,7 @@ from sktem.hidden_markov.given import (
 )
 from sktem.hidden_markov.information import standard_errors
 from sktem.hidden_markov.logit_chain import CovariateScale, LogitChain
+from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.start import best_start
 from sktem.hidden_markov.state_search import (
@@ -67,6 +75,8 @@ from sktem.sequences.given import checked_sequence_weights, given_rows
 
 __all__ = ["HiddenMarkovModel"]
 
+#: Solvers of one long sequence that is read by blocks.
+WHOLE = ("em", "squarem", "daarem")
 #: Requests of scikit-learn's metadata routing.
 ROUTED = {"groups": True, "covariates": True}
 
@@ -322,7 +332,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         ----------
         X : array-like of shape (n_samples, n_features), or list of such
             Rows in the order of time; NaN is not observed. A list has an array for each
-            sequence.
+            sequence. What :func:`sktem.rows.as_rows` reads by blocks, such as Parquet
+            files and Dask data frames, may be larger than the memory; ``groups`` and
+            ``covariates`` are then columns of it, and a partition of a Dask collection
+            has all rows of its sequences. Files without ``groups`` are one sequence.
         y : None
             Ignored.
         groups : array-like of shape (n_samples,), str or int, default=None
@@ -355,18 +368,23 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             or a column has values that the emission cannot produce.
         """
         self._check_parameters()
-        X, covariates = without_covariates(X, covariates)
+        source = source_of(X)
+        if source is None:
+            X, covariates = without_covariates(X, covariates)
         rows = {"states": states, "covariates": covariates}
         given = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
-        self._table = table_of(X, groups, lengths, self.emission)
-        X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
+        self._table = None
+        if source is None:
+            self._table = table_of(X, groups, lengths, self.emission)
+            X = observed_sequences(self, X, groups, lengths, **rows, reset=True)
+        else:
+            X = self._blocks(source, groups, lengths, covariates, states, reset=True)
         if groups is None and lengths is None and len(X) == 1:
             warn_of_routing("the rows of a fold count as a single sequence")
         X, weights = checked_sequence_weights(X, sample_weight)
         warm = self.warm_start and hasattr(self, "emission_params_")
-        count = 0 if X.covariates is None else X.covariates.shape[1]
-        warm = warm and count == self._n_covariates
+        warm = warm and n_covariates_of(X) == self._n_covariates
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
             begun = self._search(given, X, weights)
@@ -396,8 +414,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             warn_of_search(searched[0])
         warn_of_states(model, state.params, state)
         if self.durations is not None:
-            warn_of_cut(state.params.chain, X.lengths.max(initial=0))
-        if X.covariates is not None:
+            warn_of_cut(state.params.chain, X.row_counts.max(initial=0))
+        if n_covariates_of(X):
             warn_of_covariates(model, state)
         return self
 
@@ -443,6 +461,8 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "partial_fit needs a number of states, which fit looks for; got "
                 f"n_states={self.n_states!r}"
             )
+        if source_of(X) is not None:
+            raise TypeError("partial_fit takes rows in memory; fit reads X by blocks")
         X, covariates = without_covariates(X, covariates)
         if first:
             self._table = table_of(X, groups, lengths, self.emission)
@@ -484,11 +504,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         longest = None if durations is None else durations.rows(X)
         if durations is not None and begun is not None:
             longest = begun.chain.durations.shape[1]
-        scale = None
-        if X.covariates is not None:
-            centre = None if begun is None else self.covariates_mean_
-            scale = CovariateScale.of(X.covariates, centre)
-        n_rows = float(X.n_rows if weights is None else weights @ X.lengths)
+        known = begun is not None and self._n_covariates > 0
+        scale = scale_of(X, self.covariates_mean_ if known else None)
+        n_rows = float(X.n_rows if weights is None else weights @ X.row_counts)
         mass = float(len(X) if weights is None else weights.sum())
         return SequenceModel(
             chain_of(self, 1.0 / n_rows, longest, scale),
@@ -577,12 +595,38 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         )
         return FittedSequences(model, params)
 
-    def _asked(self, X, groups, lengths, covariates=None, states=None):
+    def _asked(self, X, groups, lengths, covariates=None, in_memory=False):
         """Return the fitted model and checked sequences."""
         fitted = self._fitted()
+        if (source := source_of(X)) is not None:
+            if in_memory:
+                raise TypeError(
+                    "X would be read by blocks, which fit, predict, predict_proba, "
+                    "scores and criteria do: here, pass rows in memory"
+                )
+            return fitted, self._blocks(source, groups, lengths, covariates)
         X, covariates = without_covariates(X, covariates)
-        given = {"states": states, "covariates": covariates}
-        return fitted, observed_sequences(self, X, groups, lengths, **given)
+        return fitted, observed_sequences(
+            self, X, groups, lengths, covariates=covariates
+        )
+
+    def _blocks(self, source, groups, lengths, covariates, states=None, reset=False):
+        """Return sequences that are read by blocks."""
+        if lengths is not None or states is not None:
+            raise ValueError(
+                "X is read by blocks, so that sequences are those of groups, a column "
+                "of X, and states is not taken"
+            )
+        emission = emission_of(self)
+        X = series_blocks(self, source, groups, covariates, emission, reset=reset)
+        if isinstance(X, LongSequence) and (
+            self.durations is not None or self.solver not in WHOLE
+        ):
+            raise ValueError(
+                "X is one sequence that is read by blocks, which needs durations=None "
+                f"and a solver of {WHOLE}: the others visit batches of sequences"
+            )
+        return X
 
     # ------------------------------------------------------------------- answers
 
@@ -607,11 +651,17 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Returns
         -------
         ndarray of int of shape (n_samples,)
-            States.
+            States; an iterator of those of blocks, where X is read by blocks.
         """
         check_choice("method", method, ("viterbi", "marginal"))
         fitted, X = self._asked(X, groups, lengths, covariates)
-        return fitted.paths(X)[0] if method == "viterbi" else fitted.smooth(X).argmax(1)
+
+        def states(rows):
+            if method == "viterbi":
+                return fitted.paths(rows)[0]
+            return fitted.smooth(rows).argmax(axis=1)
+
+        return answers_of(X, states)
 
     def decode(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the most probable states and their joint log-density with the rows.
@@ -634,7 +684,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         states : ndarray of int of shape (n_samples,)
             States.
         """
-        fitted, X = self._asked(X, groups, lengths, covariates)
+        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         states, scores = fitted.paths(X)
         return scores, states
 
@@ -655,10 +705,10 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_states)
-            Probabilities.
+            Probabilities; an iterator of those of blocks, where X is read by blocks.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
-        return fitted.smooth(X)
+        return answers_of(X, fitted.smooth)
 
     def smooth(self, X, *, groups=None, lengths=None, covariates=None):
         """Return :meth:`predict_proba`, by its name in the field.
@@ -705,7 +755,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         ndarray of shape (n_samples, n_states)
             Probabilities.
         """
-        fitted, X = self._asked(X, groups, lengths, covariates)
+        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         if previous is None:
             return fitted.filter(X)
         if self.durations is not None:
@@ -748,7 +798,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """
         if steps < 1 or n_draws < 0:
             raise ValueError(f"steps must be at least 1, got {steps!r}")
-        fitted, X = self._asked(X, groups, lengths, covariates)
+        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         future = future_covariates_of(
             future_covariates, len(X), steps, self._n_covariates
         )
@@ -778,7 +828,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         """
         check_choice("method", method, ("mean", "mode", "draw"))
         given = given_rows(without_covariates(X, covariates)[0], groups, lengths).X
-        fitted, X = self._asked(X, groups, lengths, covariates)
+        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         return self._as_given(fitted.impute(X, method, self._rng()), given)
 
     def _as_given(self, rows, like=None):
@@ -846,7 +896,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         X, weights = checked_sequence_weights(X, sample_weight)
         values = fitted.model.log_likelihood_of_sequences(X, fitted.params)
         weights = np.ones(len(X)) if weights is None else weights
-        return float(weights @ values / (weights @ X.lengths))
+        return float(weights @ values / (weights @ X.row_counts))
 
     def bic(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the Bayesian information criterion; lower is better.
@@ -939,7 +989,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             fields of ``emission_params_``; NaN of what is fixed or at a bound, such as
             probabilities of 0. Priors do not count.
         """
-        fitted, X = self._asked(X, groups, lengths, covariates)
+        fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
         X, weights = checked_sequence_weights(X, sample_weight)
         return standard_errors(fitted, X, weights)
 

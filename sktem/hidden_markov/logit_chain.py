@@ -60,12 +60,17 @@ class CovariateScale(NamedTuple):
     def of(cls, covariates, centre=None) -> CovariateScale:
         """Return the scale of some rows, about a centre if it is known."""
         centre = covariates.mean(axis=0) if centre is None else centre
-        away = covariates - centre
-        spread = np.sqrt((away**2).mean(axis=0))
-        varies = spread > VARIES * np.abs(covariates).max(axis=0)
+        spread = np.sqrt(((covariates - centre) ** 2).mean(axis=0))
+        low, high = covariates.min(axis=0), covariates.max(axis=0)
+        return cls.of_range(centre, spread, low, high)
+
+    @classmethod
+    def of_range(cls, centre, spread, low, high) -> CovariateScale:
+        """Return the scale for deviations, lowest and highest values."""
+        varies = spread > VARIES * np.maximum(np.abs(low), np.abs(high))
         spread = np.where(varies, spread, 1.0)
-        reach = np.where(varies, np.abs(away).max(axis=0) / spread, 0.0)
-        return cls(centre, spread, reach)
+        reach = np.maximum(high - centre, centre - low) / spread
+        return cls(centre, spread, np.where(varies, reach, 0.0))
 
     @classmethod
     def known(cls, centre) -> CovariateScale:

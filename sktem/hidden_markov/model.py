@@ -10,8 +10,14 @@ from joblib import Parallel, delayed
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
 from sktem.hidden_markov.chain import Chain
+from sktem.hidden_markov.long_sequence import (
+    LongSequence,
+    long_log_likelihood,
+    long_statistics,
+)
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 from sktem.models.base import LatentModel
+from sktem.sequences.rows import each_block
 
 __all__ = ["HiddenMarkovParams", "SequenceModel"]
 
@@ -75,6 +81,7 @@ class SequenceModel(LatentModel):
     """
 
     averages_draws = True
+    reads_blocks = True
 
     def __init__(
         self,
@@ -126,10 +133,23 @@ class SequenceModel(LatentModel):
         found = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
         return found, matrices
 
-    @one_blas_thread
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood per row."""
-        parts = list(each_part(X))
+
+        def arguments(part):
+            return params, None if sample_weight is None else sample_weight[part]
+
+        if isinstance(X, LongSequence):
+            found = [long_statistics(self, X, params)]
+        else:
+            found = each_block(X, self._sums, arguments)
+        mass = len(X) if sample_weight is None else sample_weight.sum()
+        scale = float(mass) * self.rows_per_sequence
+        return tuple(_total(one) / scale for one in zip(*found, strict=True))
+
+    @one_blas_thread
+    def _sums(self, X, params, sample_weight):
+        """Return sums of statistics and log-likelihoods over sequences."""
 
         def sums(part):
             rows = X[part]
@@ -142,14 +162,8 @@ class SequenceModel(LatentModel):
             total = values.sum() if weights is None else float(weights @ values)
             return np.concatenate([chain, emission]), total
 
-        found = self._each(sums, parts)
-        mass = len(X) if sample_weight is None else sample_weight.sum()
-        scale = float(mass) * self.rows_per_sequence
-        statistics, total = found[0]
-        for one, value in found[1:]:
-            statistics = statistics + one
-            total += value
-        return statistics / scale, total / scale
+        found = self._each(sums, list(each_part(X)))
+        return tuple(_total(one) for one in zip(*found, strict=True))
 
     def _each(self, function, parts):
         """Return results for parts, in order, by threads where there are several."""
@@ -224,9 +238,15 @@ class SequenceModel(LatentModel):
         """Return the log-likelihood of each sequence, over the rows of a mean one."""
         return self.log_likelihood_of_sequences(X, params) / self.rows_per_sequence
 
-    @one_blas_thread
     def log_likelihood_of_sequences(self, X, params) -> np.ndarray:
         """Return the log-likelihood of each sequence."""
+        if isinstance(X, LongSequence):
+            return np.array([long_log_likelihood(self, X, params)])
+        return np.concatenate(each_block(X, self._log_likelihoods, lambda _: (params,)))
+
+    @one_blas_thread
+    def _log_likelihoods(self, X, params):
+        """Return the log-likelihoods of sequences in memory."""
 
         def values(part):
             rows = X[part]
@@ -274,3 +294,11 @@ class SequenceModel(LatentModel):
         if self.emission_of_state is not None:
             K = int(self.emission_of_state.max()) + 1
         return count + self.emission.n_parameters(K, n_features, params.emission)
+
+
+def _total(parts):
+    """Return a sum, in the order of the parts."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

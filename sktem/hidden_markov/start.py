@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem.hidden_markov.chain import ChainParams
 from sktem.hidden_markov.fit_warnings import short_of_rows
+from sktem.hidden_markov.long_sequence import LongSequence
 from sktem.hidden_markov.model import HiddenMarkovParams
 from sktem.hidden_markov.rows import ObservedSequences
 
@@ -132,11 +133,11 @@ def best_start(model, X, given, rng, search=None, complete=False):
         chain = model.chain.from_plain(found.params.chain, X)
         params = found.params._replace(chain=chain)
         return found._replace(params=given(params))
+    few = _few_sequences(X, search.most_rows, rng)
     if complete:
         # Clusters only give the parameters their shapes.
-        labels = np.arange(X.n_rows) * model.chain.n_states // max(X.n_rows, 1)
-        return Start(given(_from_clusters(model, X, labels)))
-    few = _few_sequences(X, search.most_rows, rng)
+        labels = np.arange(few.n_rows) * model.chain.n_states // max(few.n_rows, 1)
+        return Start(given(_from_clusters(model, few, labels)))
     runs = [Run(-np.inf, given(one)) for one in _starts(model, few, search, rng)]
     n_runs = len(runs)
     if n_runs == 1:
@@ -152,10 +153,13 @@ def best_start(model, X, given, rng, search=None, complete=False):
 
 def _few_sequences(X, most, rng):
     """Return some sequences, or a piece of one, with about so many rows."""
+    if isinstance(X, LongSequence):
+        return X.few_pieces(most)
     if X.n_rows <= most:
-        return X
+        return X if X.in_memory else X[np.arange(len(X))]
     order = rng.permutation(len(X))
-    chosen = order[: max(1, int(np.searchsorted(np.cumsum(X.lengths[order]), most)))]
+    counts = np.cumsum(X.row_counts[order])
+    chosen = order[: max(1, int(np.searchsorted(counts, most)))]
     few = X[np.sort(chosen)]
     if few.n_rows <= 2 * most:
         return few

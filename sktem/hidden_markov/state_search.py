@@ -96,11 +96,11 @@ def criterion(fitted, X, name, weights=None) -> float:
     """
     model, params = fitted.model, fitted.params
     if name == "icl":
-        values = fitted.paths(X)[1]
+        values = np.concatenate([fitted.paths(rows)[1] for _, rows in X.blocks()])
     else:
         values = model.log_likelihood_of_sequences(X, params)
     weights = np.ones(len(X)) if weights is None else weights
-    price = 2.0 if name == "aic" else float(np.log(weights @ X.lengths))
+    price = 2.0 if name == "aic" else float(np.log(weights @ X.row_counts))
     count = model.n_parameters(params, X.shape[1])
     return -2.0 * float(weights @ values) + price * count
 
@@ -130,7 +130,8 @@ def found_states(estimator, given, X, weights, rule: SearchRule | None = None):
     """
     rule = SearchRule() if rule is None else rule
     name = CRITERIA[estimator.n_states]
-    least = 1 if X.labels is None else max(int(X.labels.max()) + 1, 1)
+    known = X.labels if X.in_memory else None
+    least = 1 if known is None else max(int(known.max()) + 1, 1)
     steps: list[StateSearchStep] = []
     best, params, behind = np.inf, None, 0
     options = {"verbose": 0, "warm_start": False, "tol": max(estimator.tol, rule.tol)}

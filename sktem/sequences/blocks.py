@@ -304,6 +304,7 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
     def _summaries(self):
         table = self.table
         self.used, self.workers = table.used, table.workers
+        self.sent, self.beside = {}, None
         tasks = table.tasks(partial(_summarized, self.roles))
         wanted = [*tasks.values()]
         if self.roles.groups in table.source.coded:

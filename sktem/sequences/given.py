@@ -153,7 +153,7 @@ def checked_sequence_weights(X, sample_weight):
     sample_weight : ndarray or None
         Their weights.
     """
-    used = X.lengths > 0
+    used = X.row_counts > 0
     weights = np.ones(len(X))
     if sample_weight is not None:
         weights = _weights_of_sequences(X, np.asarray(sample_weight, dtype=np.float64))
@@ -163,13 +163,20 @@ def checked_sequence_weights(X, sample_weight):
     if not used.any():
         raise ValueError("no sequence has rows and a positive weight")
     if not used.all():
+        if not X.in_memory:
+            raise ValueError(
+                "sample_weight must be positive where X is read by blocks: leave "
+                "sequences out of the rows"
+            )
         X, weights = X[np.flatnonzero(used)], weights[used]
     return X, None if (weights == 1).all() else weights
 
 
 def _weights_of_sequences(X, weights):
     """Return a weight for each sequence, of those of rows or of sequences."""
-    if weights.shape not in ((X.n_rows,), (len(X),)):
+    if weights.shape not in ((X.n_rows,), (len(X),)) or (
+        not X.in_memory and len(weights) != len(X)
+    ):
         raise ValueError(
             f"sample_weight must have a weight for each of {X.n_rows} rows, or each of "
             f"{len(X)} sequences, got shape {weights.shape}"

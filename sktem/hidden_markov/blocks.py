@@ -1,0 +1,194 @@
+"""Sequences that are read by blocks: from files, or with Dask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sktem.hidden_markov.logit_chain import CovariateScale
+from sktem.hidden_markov.long_sequence import LongSequence
+from sktem.hidden_markov.rows import ObservedSequences
+from sktem.rows.checked import check_columns
+from sktem.rows.files import names_files
+from sktem.rows.sources import rows_by_blocks
+from sktem.sequences.blocks import (
+    Roles,
+    SequenceBlocks,
+    place_of,
+    sequence_blocks,
+    with_codes,
+)
+from sktem.sequences.given import offsets_of
+
+__all__ = [
+    "answers_of",
+    "SeriesRoles",
+    "n_covariates_of",
+    "scale_of",
+    "series_blocks",
+    "source_of",
+]
+
+
+class Features(NamedTuple):
+    """Number and names of the columns of features."""
+
+    n_columns: int
+    names: list[str] | None
+
+
+class SeriesRoles(Roles):
+    """Columns of rows in the order of time.
+
+    Parameters
+    ----------
+    groups : int
+        Column of the labels.
+    features, covariates : ndarray of int
+        Columns of what is observed, and of the covariates of transitions.
+    emission : Emission
+        What is observed given a state.
+    """
+
+    def __init__(self, groups, features, covariates, emission):
+        self.groups = groups
+        self.features = features
+        self.covariates = covariates
+        self.emission = emission
+
+    def summary(self, block):
+        """Return labels, numbers of rows, and moments of the covariates."""
+        labels = block[:, self.groups]
+        if np.isnan(labels).any():
+            raise ValueError("groups has no label in some rows (NaN)")
+        offsets = _offsets(labels)
+        firsts = labels[offsets[:-1]]
+        if len(np.unique(firsts)) < len(firsts):
+            offsets_of(len(labels), groups=labels)  # raises, and names a label
+        self.emission.check(self._columns(block, self.features))
+        Z = self._columns(block, self.covariates)
+        if np.isnan(Z).any():
+            raise ValueError("Input covariates contains NaN.")
+        return firsts, np.diff(offsets), Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)
+
+    def grouped(self, block) -> ObservedSequences:
+        """Return the sequences of a block of rows."""
+        offsets = _offsets(block[:, self.groups])
+        X = self._columns(block, self.features)
+        if self.emission.order:
+            X = self.emission.with_lags(X, offsets)
+        Z = self._columns(block, self.covariates) if len(self.covariates) else None
+        return ObservedSequences(offsets, X, None, Z)
+
+    def gathered(self, extras):
+        """Return lowest and highest values of the covariates, and sums."""
+        low, high, sums = (np.array([one[k] for one in extras]) for k in range(3))
+        return {"covariate_range": (low.min(0), high.max(0), sums.sum(0))}
+
+    @staticmethod
+    def _columns(block, columns):
+        return np.ascontiguousarray(block[:, columns], dtype=np.float64)
+
+
+def _offsets(labels):
+    """Return where labels change, and the ends."""
+    changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    return np.concatenate([[0], changes, [len(labels)]]).astype(np.int64)
+
+
+def source_of(X):
+    """Return a reader of X by blocks, None of rows in memory or a list of arrays."""
+    if isinstance(X, (list, tuple)) and not names_files(X):
+        return None
+    return rows_by_blocks(X)
+
+
+def series_blocks(
+    estimator, source, groups, covariates, emission, *, reset
+) -> SequenceBlocks | LongSequence:
+    """Return the sequences of rows, and set or check the columns of the estimator.
+
+    Parameters
+    ----------
+    estimator : HiddenMarkovModel
+        The estimator.
+    source : Rows
+        The rows.
+    groups : str, int or None
+        Name or index of the column of labels; None of one sequence.
+    covariates : str, int, sequence of such, or None
+        Columns of the covariates.
+    emission : Emission
+        What is observed given a state.
+    reset : bool
+        Whether the columns are set.
+
+    Returns
+    -------
+    SequenceBlocks or LongSequence
+        The sequences.
+    """
+    places = [] if groups is None else [place_of(source, groups, "groups")]
+    names = [] if covariates is None else covariates
+    names = [names] if np.ndim(names) == 0 else names
+    others = [place_of(source, name, "covariates") for name in names]
+    if len({*places, *others}) < len(places) + len(others):
+        raise ValueError("groups and covariates must be different columns of X")
+    if not reset and len(others) != estimator._n_covariates:
+        raise ValueError(
+            f"the transitions of this model depend on {estimator._n_covariates} "
+            f"covariate(s), and covariates names {len(others)} columns"
+        )
+    source = with_codes(source, *places) if places else source
+    features = [j for j in range(source.n_columns) if j not in (*places, *others)]
+    names = source.names
+    names = None if names is None else [names[j] for j in features]
+    check_columns(estimator, Features(len(features), names), reset=reset)
+    columns = (np.array(features), np.array(others, int), emission)
+    if places:
+        roles = SeriesRoles(places[0], *columns)
+        return sequence_blocks(source, roles, allow_nan=True)
+    if source.is_remote:
+        raise ValueError(
+            "a Dask collection needs groups, the name or the index of its column of "
+            "labels of sequences, which one partition has as a whole"
+        )
+    return LongSequence(source, *columns)
+
+
+def scale_of(X, centre=None) -> CovariateScale | None:
+    """Return the scale of the covariates of sequences, None without any."""
+    if X.in_memory:
+        return None if X.covariates is None else CovariateScale.of(X.covariates, centre)
+    if not n_covariates_of(X):
+        return None
+    low, high, sums = X.covariate_range
+    centre = sums / X.n_rows if centre is None else centre
+    if isinstance(X, LongSequence):
+        values = X.covariates_of_blocks()
+    else:
+        values = (rows.covariates for _, rows in X.blocks())
+    squares = sum(((Z - centre) ** 2).sum(axis=0) for Z in values)
+    return CovariateScale.of_range(centre, np.sqrt(squares / X.n_rows), low, high)
+
+
+def n_covariates_of(X) -> int:
+    """Return the number of covariates of sequences."""
+    if isinstance(X, LongSequence):
+        return len(X.covariates)
+    if not X.in_memory:
+        return len(X.roles.covariates)
+    return 0 if X.covariates is None else X.covariates.shape[1]
+
+
+def answers_of(X, function):
+    """Return answers about rows: an iterator of those of blocks, where X is read so."""
+    if X.in_memory:
+        return function(X)
+    if isinstance(X, LongSequence):
+        raise TypeError(
+            "X is one sequence that is read by blocks, for fit and its likelihood: for "
+            "states, filter pieces of it in memory, with previous"
+        )
+    return (function(rows) for _, rows in X.blocks())

@@ -1,0 +1,241 @@
+"""One sequence that does not fit in memory: a filter carried over blocks, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sktem.e_step.blas_threads import one_blas_thread
+from sktem.hidden_markov.rows import ObservedSequences
+from sktem.rows.base import Rows
+from sktem.rows.checked import CheckedRows
+
+__all__ = ["LongSequence", "long_log_likelihood", "long_statistics"]
+
+
+class BlockRule(NamedTuple):
+    """How a long sequence is cut.
+
+    Attributes
+    ----------
+    rows : int
+        Rows of a block, where rows can be read from anywhere.
+    most : int
+        Rows of a piece that is read as a whole, at most.
+    pieces : int
+        Pieces of it on which starts are compared.
+    """
+
+    rows: int = 1 << 16
+    most: int = 1 << 22
+    pieces: int = 4
+
+
+class LongSequence(CheckedRows):
+    """A sequence whose rows are read by blocks, forward and backward.
+
+    Blocks are pieces of the source, such as row groups of Parquet files, or slices of
+    ``.npy`` files.
+
+    Parameters
+    ----------
+    source : Rows
+        The rows, in the order of time.
+    features, covariates : ndarray of int
+        Columns of what is observed, and of the covariates of transitions.
+    emission : Emission
+        What is observed given a state.
+    rule : BlockRule, default=BlockRule()
+        How it is cut.
+    """
+
+    def __init__(self, source: Rows, features, covariates, emission, rule=None):
+        self.rule = BlockRule() if rule is None else rule
+        self.features = features
+        self.covariates = covariates
+        self.emission = emission
+        self.ranges: list = []
+        self.source, self.names = source, None
+        self.table = CheckedRows(source, self._look, allow_nan=True)
+        if not len(self.table):
+            raise ValueError("Found array with 0 sample(s): X has no rows")
+        self.lengths, self.starts = self.table.lengths, self.table.starts
+        self.can_take, self.has_nan = source.can_take, self.table.has_nan
+        self.dtype = self.table.dtype
+        self.n_rows = len(self.table)
+        self.row_counts = np.array([self.n_rows])
+        low, high, sums = (np.array([one[k] for one in self.ranges]) for k in range(3))
+        self.covariate_range = (low.min(axis=0), high.max(axis=0), sums.sum(axis=0))
+        #: First rows of the blocks, and the number of rows.
+        self.edges = self._edges()
+        self.shape = (1, len(features))
+
+    def _look(self, block):
+        """Check a block and take the moments of its covariates."""
+        self.emission.check(np.asarray(block[:, self.features], dtype=np.float64))
+        Z = block[:, self.covariates]
+        if np.isnan(Z).any():
+            raise ValueError("Input covariates contains NaN.")
+        self.ranges.append((Z.min(axis=0), Z.max(axis=0), Z.sum(axis=0)))
+
+    def _edges(self):
+        if self.can_take:
+            return np.append(np.arange(0, self.n_rows, self.rule.rows), self.n_rows)
+        if self.lengths.max() > self.rule.most:
+            raise ValueError(
+                f"a piece of X has {self.lengths.max()} rows, which have to be read as "
+                "a whole, since one long sequence is read backward too: write row "
+                f"groups or files of at most {self.rule.most} rows, or .npy files, or "
+                "name a column of labels of sequences by groups"
+            )
+        return np.append(self.starts[self.lengths > 0], self.n_rows)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return len(self.edges) - 1
+
+    def _rows(self, k, most=None):
+        """Return the rows of a block, or the first of them."""
+        if self.can_take:
+            stop = self.edges[k + 1] if most is None else self.edges[k] + most
+            rows = self.source.take(np.arange(self.edges[k], stop))
+        else:
+            piece = np.flatnonzero(self.lengths > 0)[k]
+            rows = np.concatenate([chunk for _, chunk in self.table.pieces([piece])])
+        return np.asarray(rows, dtype=np.float64)[:most]
+
+    def block(self, k, most=None) -> ObservedSequences:
+        """Return a block as a sequence, its first row after that of the block before.
+
+        Rows before it are read again, if rows depend on them.
+        """
+        rows, order = self._rows(k, most), self.emission.order
+        X = np.ascontiguousarray(rows[:, self.features])
+        Z = np.ascontiguousarray(rows[:, self.covariates])
+        if order:
+            past = np.empty((0, len(self.features)))
+            while k > 0 and len(past) < order:
+                k -= 1
+                past = np.concatenate([self._rows(k)[:, self.features], past])
+            past = past[-order:]
+            X = np.concatenate([past, X])
+            X = self.emission.with_lags(X, np.array([0, len(X)]))[len(past) :]
+        offsets = np.array([0, len(X)])
+        return ObservedSequences(offsets, X, None, Z if len(self.covariates) else None)
+
+    def blocks(self, size=None):
+        """Yield the index of the first row, 0, and all rows in memory."""
+        parts = [self.block(k) for k in range(self.n_blocks)]
+        whole = ObservedSequences.joined(parts)
+        yield (
+            0,
+            ObservedSequences(
+                np.array([0, self.n_rows]), whole.X, None, whole.covariates
+            ),
+        )
+
+    def covariates_of_blocks(self) -> Iterator[np.ndarray]:
+        """Yield the covariates of each block."""
+        for k in range(self.n_blocks):
+            yield self._rows(k)[:, self.covariates]
+
+    def few_pieces(self, most) -> ObservedSequences:
+        """Return pieces at equal distances with about so many rows, as sequences."""
+        if self.n_rows <= most:
+            return next(self.blocks())[1]
+        count = min(self.rule.pieces, self.n_blocks)
+        chosen = np.unique(np.linspace(0, self.n_blocks - 1, count).astype(int))
+        parts = [self.block(int(k), most // count) for k in chosen]
+        return ObservedSequences.joined(parts)
+
+
+class Carried(NamedTuple):
+    """What a filter carries over blocks.
+
+    Attributes
+    ----------
+    entries : list of ndarray of shape (K,) or None
+        Probabilities of the state at the first row of each block given all rows
+        before; None of the first block.
+    log_likelihood : float
+        Log-likelihood of all rows.
+    """
+
+    entries: list
+    log_likelihood: float
+
+
+def _entered(block, entry):
+    """Return a block that continues a sequence, with probabilities at its first row."""
+    if entry is None:
+        return block
+    fields = (block.offsets, block.X, block.labels, block.covariates)
+    return ObservedSequences(*fields, entry[None])
+
+
+def _filtered(model, X: LongSequence, params) -> Carried:
+    """Filter a long sequence; keep what is carried from block to block."""
+    chain, total, last = model.chain, 0.0, None
+    entries: list[np.ndarray | None] = []
+    for k in range(X.n_blocks):
+        block = X.block(k)
+        entry = None
+        if last is not None:
+            first = None if block.covariates is None else block.covariates[:1]
+            A = chain.expanded(params.chain, first)[1]
+            entry = last @ A.reshape(A.shape[-2:])
+        entries.append(entry)
+        rows = _entered(block, entry)
+        L = model.log_densities(rows, params)
+        found, value = chain.recursions.filtered_probabilities(
+            L, rows.offsets, chain.matrices(params.chain, rows)
+        )
+        last = found[-1]
+        total += float(value[0])
+    return Carried(entries, total)
+
+
+@one_blas_thread
+def long_log_likelihood(model, X: LongSequence, params) -> float:
+    """Return the log-likelihood of a long sequence."""
+    return _filtered(model, X, params).log_likelihood
+
+
+@one_blas_thread
+def long_statistics(model, X: LongSequence, params):
+    """Return the sums of the statistics of a long sequence, and its log-likelihood.
+
+    A pass forward keeps the probabilities at the first row of each block. A pass
+    backward reads each block again and smooths it with one more row: the likelihood of
+    all that follows it, by the state of the row after it.
+    """
+    carried, chain = _filtered(model, X, params), model.chain
+    total: Any = 0.0
+    message = after = None
+    for k in range(X.n_blocks - 1, -1, -1):
+        block, entry = X.block(k), carried.entries[k]
+        n, L = block.n_rows, model.log_densities(block, params)
+        Z = block.covariates
+        rows = _entered(block, entry)
+        if message is not None:
+            L = np.concatenate([L, message[None]])
+            Z = None if Z is None else np.concatenate([Z, after])
+            values = np.concatenate([block.X, np.full((1, block.X.shape[1]), np.nan)])
+            rows = _entered(
+                ObservedSequences(np.array([0, n + 1]), values, None, Z), entry
+            )
+        matrices = chain.matrices(params.chain, rows)
+        found = chain.recursions.smoothed(L, rows.offsets, matrices)
+        sums = chain.sums(found, matrices, rows, params.chain)
+        R = model.by_emission(found.gamma[:n])
+        emission = model.emission.statistics(block.X, R, params.emission)
+        total = total + np.concatenate([sums, emission])
+        if entry is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                message = np.log(found.gamma[0]) - np.log(entry)
+            message = np.where(entry > 0, message, -np.inf)
+            after = None if block.covariates is None else block.covariates[:1]
+    return total, carried.log_likelihood

@@ -1,0 +1,103 @@
+"""One sequence read by blocks: the numbers of one in memory."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sktem import HiddenMarkovModel
+from sktem.emissions import Gaussian, Regression
+from sktem.hidden_markov.blocks import series_blocks
+from sktem.hidden_markov.long_sequence import BlockRule, LongSequence
+from sktem.rows import as_rows
+from tests.hidden_markov.chains import draw_sequences
+
+X, _ = draw_sequences(
+    [500], [0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], [[0.0], [3.0]],
+    np.random.default_rng(1),
+)  # fmt: skip
+X[100], X[300:303] = np.nan, np.nan
+Z = np.random.default_rng(2).normal(size=(500, 1))
+X[77] = 40.0  # whose densities are too small for a float in one of the states
+BOTH = np.column_stack([X, Z])
+quiet = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning",
+    "ignore::sktem.exceptions.FitWarning",
+)
+
+
+def pieces(kind, path, rows):
+    """Return rows in a file, of Parquet in row groups."""
+    if kind == "parquet":
+        parquet = pytest.importorskip("pyarrow.parquet")
+        table = pd.DataFrame(rows, columns=["x", "z"][: rows.shape[1]])
+        table.to_parquet(path / "rows.parquet", index=False, row_group_size=120)
+        assert parquet.ParquetFile(path / "rows.parquet").num_row_groups == 5
+        return path / "rows.parquet"
+    np.save(path / "rows.npy", rows)
+    return str(path / "rows.npy")
+
+
+def long(kind, path, rows, covariates, emission):
+    """Return a long sequence that is cut into many blocks."""
+    source = as_rows(pieces(kind, path, rows))
+    features = np.array([j for j in range(rows.shape[1]) if j not in covariates])
+    columns = (features, np.array(covariates, int), emission)
+    return LongSequence(source, *columns, BlockRule(rows=37))
+
+
+@quiet
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+@pytest.mark.parametrize("case", ["gaussian", "covariates", "regression"])
+def test_statistics_are_those_of_one_piece(kind, case, tmp_path):
+    covariates = [1] if case == "covariates" else []
+    emission = Regression(order=2) if case == "regression" else Gaussian()
+    rows, given = (BOTH, {"covariates": Z}) if covariates else (X, {})
+    hmm = HiddenMarkovModel(2, emission=emission, max_iter=3, tol=0, random_state=0)
+    fitted, whole = hmm.fit(X, **given)._asked(X, None, None, **given)
+    model, params = fitted.model, fitted.params
+    blocks = long(kind, tmp_path, rows, covariates, emission)
+    assert blocks.n_blocks == (5 if kind == "parquet" else 14)
+    found, value = model.expected_statistics(blocks, params)
+    expected, log_likelihood = model.expected_statistics(whole, params)
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
+    assert value == pytest.approx(log_likelihood, rel=1e-12)
+    assert model.log_likelihood(blocks, params)[0] == pytest.approx(value, rel=1e-12)
+    # The negative control: blocks that begin anew.
+    parts = np.array_split(np.arange(500), 14)
+    anew, _ = hmm._asked(X, None, [len(one) for one in parts], **given)
+    pieces_of = hmm._asked(X, None, [len(one) for one in parts], **given)[1]
+    assert abs(anew.model.expected_statistics(pieces_of, params)[1] - 14 * value) > 1e-3
+
+
+@quiet
+@pytest.mark.parametrize("solver", ["em", "squarem"])
+def test_fits_of_files(solver, tmp_path):
+    path = pieces("npy", tmp_path, X)
+    model = HiddenMarkovModel(2, solver=solver, max_iter=6, tol=0, random_state=0)
+    whole = model.fit(X)
+    transitions, means = whole.transitions_, whole.emission_params_.means
+    score, bic = whole.score(X), whole.bic(X)
+    hmm = model.fit(path)
+    np.testing.assert_allclose(hmm.transitions_, transitions, rtol=1e-9)
+    np.testing.assert_allclose(hmm.emission_params_.means, means, rtol=1e-9)
+    assert hmm.score(path) == pytest.approx(score, rel=1e-10)
+    assert hmm.bic(path) == pytest.approx(bic, rel=1e-10)
+
+
+@quiet
+def test_what_is_refused(tmp_path):
+    path = pieces("npy", tmp_path, X)
+    for options in ({"solver": "online"}, {"durations": "poisson"}):
+        with pytest.raises(ValueError, match="one sequence that is read by blocks"):
+            HiddenMarkovModel(2, **options).fit(path)
+    hmm = HiddenMarkovModel(2, max_iter=1, tol=1.0, random_state=0).fit(X)
+    with pytest.raises(TypeError, match="one sequence that is read by blocks"):
+        hmm.predict(path)
+    source = as_rows(lambda: iter([X]))
+    with pytest.raises(ValueError, match="write row groups"):
+        LongSequence(
+            source, np.array([0]), np.empty(0, int), Gaussian(), BlockRule(most=100)
+        )
+    assert isinstance(
+        series_blocks(hmm, source, None, None, Gaussian(), reset=True), LongSequence
+    )
