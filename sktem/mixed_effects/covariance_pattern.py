@@ -60,7 +60,7 @@ def with_occasions(pattern, occasions):
     """Return the free entries of a covariance, with those of effects of occasions."""
     if occasions is None:
         return pattern
-    d, more = len(pattern), occasions.n_occasions * len(occasions.parameters)
-    found = np.eye(d + more, dtype=bool)
-    found[:d, :d] = pattern
+    d, own = len(pattern), occasions.pattern
+    found = np.zeros((d + len(own),) * 2, dtype=bool)
+    found[:d, :d], found[d:, d:] = pattern, own
     return found

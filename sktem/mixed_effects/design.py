@@ -80,11 +80,25 @@ class Occasions(NamedTuple):
         Occasions of a subject, at most.
     column : str
         Name of the column that tells occasions.
+    blocks : tuple of int, default=()
+        Block of each of the parameters, within which effects correlate; none do
+        without.
     """
 
     parameters: tuple[int, ...]
     n_occasions: int
     column: str
+    blocks: tuple[int, ...] = ()
+
+    @property
+    def pattern(self) -> np.ndarray:
+        """Free entries of the covariance of the effects of all occasions."""
+        blocks = np.array(self.blocks or range(len(self.parameters)))
+        return self.repeated(blocks[:, None] == blocks)
+
+    def repeated(self, block: np.ndarray) -> np.ndarray:
+        """Return the matrix in which each occasion has the same block."""
+        return np.kron(np.eye(self.n_occasions, dtype=block.dtype), block)
 
 
 class MixedEffectsDesign(NamedTuple):
@@ -193,10 +207,12 @@ class MixedEffectsDesign(NamedTuple):
         """Return the design for subjects with another number of occasions."""
         if self.occasions is None:
             return self
-        design = self._replace(occasions=self.occasions._replace(n_occasions=count))
+        occasions = self.occasions._replace(n_occasions=count)
+        design = self._replace(occasions=occasions)
         d = len(self.random)
         pattern = np.eye(design.n_latents, dtype=bool)
         pattern[:d, :d] = self.pattern[:d, :d]
+        pattern[d:, d:] = occasions.pattern
         held = np.isin(design.tied, self.held_variances)
         return design._replace(
             pattern=pattern, held_variances=tuple(np.flatnonzero(held).tolist())
@@ -205,8 +221,10 @@ class MixedEffectsDesign(NamedTuple):
     def spread_out(self, omega: np.ndarray) -> np.ndarray:
         """Return the covariance of all latents, given that of those before a tie."""
         d, found = len(self.random), np.zeros((self.n_latents,) * 2)
-        np.fill_diagonal(found, np.diag(omega)[self.tied])
         found[:d, :d] = omega[:d, :d]
+        if self.occasions is not None:
+            stop = d + len(self.occasions.parameters)
+            found[d:, d:] = self.occasions.repeated(omega[d:stop, d:stop])
         return found
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:

@@ -114,6 +114,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         A column of X that tells the occasions of a subject, such as visits, and the
         parameters that vary between them about the value of the subject (on the
         Gaussian scale): ``{"OCC": ["CL"]}``. The variance is called "kappa2_CL".
+        Effects of a tuple correlate, ``{"OCC": [("CL", "V")]}``, with the covariance
+        "kappa_cov_CL_V".
     fixed : list of str, dict or None, default=None
         Estimates that stay at their start, or (a dict) at given values, by the names of
         ``monte_carlo_errors_``: population values such as "CL", effects of covariates

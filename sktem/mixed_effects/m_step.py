@@ -141,12 +141,15 @@ def maximize_moments(
 
 
 def _equal(omega, design):
-    """Return the covariance with the means of variances that are tied."""
+    """Return the covariance with the mean of those of the occasions."""
     if design.occasions is None:
         return omega
-    tied = design.tied
-    means = np.bincount(tied, np.diag(omega)) / np.bincount(tied)
-    return omega + np.diag(means[tied] - np.diag(omega))
+    d, m = len(design.random), len(design.occasions.parameters)
+    starts = range(d, len(omega), m)
+    mean = np.mean([omega[s : s + m, s : s + m] for s in starts], axis=0)
+    found = omega.copy()
+    found[d : d + m, d : d + m] = mean
+    return design.spread_out(found)
 
 
 def _is_separable(design):

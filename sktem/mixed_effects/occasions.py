@@ -26,12 +26,18 @@ def occasions_of(estimator, columns, names, title):
         raise ValueError("occasions need X in memory")
     ((key, parameters),) = given.items()
     column = column_of(key, columns.names, columns.n_columns, "occasions")
-    parameters = listed(parameters)
+    groups = listed(parameters) if isinstance(parameters, str) else list(parameters)
+    groups = [list(listed(group)) for group in groups]
+    parameters = [name for group in groups for name in group]
+    blocks = tuple(b for b, group in enumerate(groups) for _ in group)
     check_names("occasions", parameters, names, "parameters")
     if not parameters:
         raise ValueError("occasions must name a parameter that varies between them")
     places = tuple(names.index(name) for name in parameters)
-    return column, Occasions(places, columns.n_occasions(column), title(column))
+    if len(set(places)) < len(places):
+        raise ValueError(f"occasions name a parameter twice: {parameters}")
+    count = columns.n_occasions(column)
+    return column, Occasions(places, count, title(column), blocks)
 
 
 def numbered(values, subjects):

@@ -134,9 +134,12 @@ class ParameterVector:
                 labels = design.covariate_names
                 labels = design.row_covariate_names if by_row else labels
                 term(design.names[entry.parameter], entry.column, labels, not by_row)
-        variances = design.variance_names
+        variances, d = design.variance_names, len(random)
+        latents = [design.names[p] for p in design.latents]
         for j, k in self.lower:
-            names.append(variances[j] if j == k else f"cov_{random[k]}_{random[j]}")
+            kind = "cov" if j < d else "kappa_cov"
+            both = f"{kind}_{latents[k]}_{latents[j]}"
+            names.append(variances[j] if j == k else both)
         return names + [design.residual_names[j] for j in self.closed]
 
     def of(self, params: MixedEffectsParams) -> np.ndarray:

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 
 from sktem import NonlinearMixedEffectsRegressor
 from sktem.compartments import OneCompartment, read_nonmem
+from sktem.mixed_effects.inference.observed_information import numerical_hessian
 from sktem.mixed_effects.occasions import matched, numbered
 
 
@@ -204,3 +206,53 @@ def test_wrong_use(table):
     plain.fit(X, table.y, groups=table.who)
     with pytest.raises(ValueError, match="by_occasion"):
         plain.individual_parameters(by_occasion=True)
+
+
+def test_effects_of_an_occasion_that_correlate():
+    # The marginal Gaussian, whose maximum and curvature are known.
+    rng = np.random.default_rng(4)
+    n, m = 30, 4
+    time = np.arange(float(m))
+    block = np.array([[0.3, 0.12], [0.12, 0.1]])
+    effects = rng.multivariate_normal(np.zeros(2), block, size=(n, 2))
+    level, slope = 1 + effects[..., 0], 0.5 + effects[..., 1]
+    y = level[..., None] + slope[..., None] * time
+    y = y + 0.2 * rng.standard_normal(y.shape)
+    X = np.column_stack([np.tile(time, 2 * n), np.tile(np.repeat([1.0, 2], m), n)])
+    settings = {
+        "parameters": {"intercept": 0.5, "slope": 0.3}, "transforms": "normal",
+        "inputs": [0], "omega": [], "n_burn_in": 20, "random_state": 0,
+    }  # fmt: skip
+    given = X, y.ravel()
+    groups = np.repeat(np.arange(n), 2 * m)
+    found = NonlinearMixedEffectsRegressor(
+        "linear", occasions={1: [("intercept", "slope")]}, **settings
+    ).fit(*given, groups=groups)
+    assert found.converged_
+    names = ["intercept", "slope", "kappa2_intercept"]
+    names += ["kappa_cov_intercept_slope", "kappa2_slope", "a"]
+    theta = found.summary_.estimate[names].to_numpy()
+    Z = np.column_stack([np.ones(m), time])
+
+    def likelihood(theta):
+        mu, beta, v, c, w, a = theta
+        own = Z @ np.array([[v, c], [c, w]]) @ Z.T + a**2 * np.eye(m)
+        rest = y.reshape(-1, m) - mu - beta * time
+        return multivariate_normal(np.zeros(m), own).logpdf(rest).sum()
+
+    assert found.log_likelihood() == pytest.approx(likelihood(theta), abs=1e-4)
+    steps = 1e-3 * np.maximum(np.abs(theta), 0.1)
+    hessian = numerical_hessian(lambda t: -likelihood(t), theta, steps)
+    slopes = [likelihood(theta + h) - likelihood(theta - h) for h in np.diag(steps)]
+    slopes, inverse = np.array(slopes) / (2 * steps), np.linalg.inv(hessian)
+    assert 0.5 * slopes @ inverse @ slopes < 1e-3
+    errors = np.sqrt(np.diag(inverse))
+    np.testing.assert_allclose(found.summary_.standard_error[names], errors, rtol=0.01)
+    assert theta[3] == pytest.approx(0.12, abs=4 * errors[3])
+    assert set(found.shrinkage()) == {"kappa2_intercept", "kappa2_slope"}
+    # Without the covariance the likelihood is lower.
+    assert likelihood(theta * [1, 1, 1, 0, 1, 1]) < likelihood(theta) - 5
+    with pytest.raises(ValueError, match="name a parameter twice"):
+        NonlinearMixedEffectsRegressor(
+            "linear", occasions={1: [("slope", "slope")]}, **settings
+        ).fit(*given, groups=groups)

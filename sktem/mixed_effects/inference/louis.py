@@ -120,10 +120,12 @@ def _prior_part(vector, rows, Z, params, w):
     j, k = lower[:, 0], lower[:, 1]
     twice = np.where(j == k, 1.0, 2.0)
     products = white[:, j] * white[:, k] - U[j, k]
-    tied = design.tied
-    for e in np.flatnonzero(j >= len(design.random)):  # variances of occasions
-        same = np.flatnonzero(tied == j[e])
-        products[:, e] = (white[:, same] ** 2 - np.diag(U)[same]).sum(axis=1)
+    of_occasions = np.flatnonzero(j >= len(design.random))
+    for e in of_occasions:
+        same = np.arange(j[e], len(U), len(design.occasions.parameters))
+        other = same - j[e] + k[e]
+        both = white[:, same] * white[:, other] - U[same, other]
+        products[:, e] = both.sum(axis=1)
     in_omega = 0.5 * twice * products
     total = w.sum()
     weighted = C * w[:, None]
@@ -136,8 +138,9 @@ def _prior_part(vector, rows, Z, params, w):
     basis = np.zeros((len(lower), *U.shape))
     basis[np.arange(len(lower)), j, k] = 1.0
     basis[np.arange(len(lower)), k, j] = 1.0
-    for e in np.flatnonzero(j >= len(design.random)):
-        basis[e] = np.diag(tied == j[e])
+    for e in of_occasions:
+        same = np.arange(j[e], len(U), len(design.occasions.parameters))
+        basis[e, same, same - j[e] + k[e]] = basis[e, same - j[e] + k[e], same] = 1.0
     turned = np.einsum("ij,ajk->aik", U, basis)
     last = 0.5 * total * np.einsum("aij,bji->ab", turned, turned)
     inner = np.einsum("aij,jk,bkl->abil", basis, U, basis)
