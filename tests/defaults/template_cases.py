@@ -346,7 +346,7 @@ CASES += [
 CASES += [
     shifted_case(classifier, offset, pixels)
     for classifier in (DeformedCopiesClassifier, DeformableTemplateClassifier)
-    for offset, pixels in ((1.0, 0), (0.0, 1), (0.0, 4))
+    for offset, pixels in ((1.0, 0), (0.0, 1), (0.0, 2))
 ]
 if DATA.exists():
     CASES += [
