@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_choice, check_number
-from sktem.compartments.models import CompartmentModel, Psi
-from sktem.compartments.schedules import events_of
+from sktem.compartments.models import CompartmentModel, LinearPlan, Psi
+from sktem.compartments.schedules import between_observations, events_of
 
 __all__ = ["OneCompartment", "ThreeCompartment", "TwoCompartment"]
 
@@ -148,24 +148,57 @@ class _Mammillary(CompartmentModel):
 
     def _solve_linear(self, records, steps, psi, amounts):
         """Write amounts by the closed form."""
-        from sktem.compartments.kernels import linear
+        from sktem.compartments.kernels import observations
 
-        columns = ["CL", *self._disposition, *self._entry.parameters]
-        if self.absorption == "zero-order":
-            columns.remove("D1")
-        if self._code:
-            columns.append("KE0")
-        values = np.column_stack([psi.values[name] for name in columns])
-        linear.solve(
-            self._entry.n_depots,
-            len(self._volumes),
-            int(self._code > 0),
+        values = np.column_stack([psi.values[name] for name in self._arguments])
+        observations.solve(
+            *self._sizes,
             steps,
             np.ascontiguousarray(values),
             psi.of_record,
             0,
             records.n_subjects,
             amounts,
+        )
+
+    @property
+    def _sizes(self) -> tuple[int, int, int]:
+        """Numbers of depots, compartments and effects."""
+        return self._entry.n_depots, len(self._volumes), int(self._code > 0)
+
+    @property
+    def _arguments(self) -> list[str]:
+        """Names of the parameters in the order of the closed form."""
+        names = ["CL", *self._disposition, *self._entry.parameters]
+        if self.absorption == "zero-order":
+            names.remove("D1")
+        return names + ["KE0"] * (self._code > 0)
+
+    def plan(self, records, names):
+        """Return what the closed form needs for parameters of these names.
+
+        Parameters
+        ----------
+        records : Records
+            The records.
+        names : sequence of str
+            Names of the parameters.
+
+        Returns
+        -------
+        LinearPlan or None
+            The plan; None without a closed form, and where steps depend on parameters.
+        """
+        upper = [name.upper() for name in names]
+        if not self.has_closed_form or set(upper) != set(self._arguments):
+            return None
+        self._required_number(records, self._n_numbered)
+        effect = records["CMT"][records.observed] == self._n_numbered + 1
+        return LinearPlan(
+            self._sizes,
+            np.array([upper.index(name) for name in self._arguments]),
+            *between_observations(self._kept_steps(records), records.observed),
+            effect & (self._code > 0),
         )
 
     @property

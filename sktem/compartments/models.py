@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sktem.choices import did_you_mean
 from sktem.compartments.records import Records, read_nonmem
 from sktem.compartments.schedules import DOSING, dosing_of, steps_of
 
-__all__ = ["CompartmentModel", "Psi"]
+__all__ = ["CompartmentModel", "LinearPlan", "Psi"]
 
 #: Other names of the parameters of doses.
 ALIASES = {"LAG": "ALAG", "TLAG": "ALAG", "DUR": "D"}
@@ -38,6 +38,33 @@ class Psi(NamedTuple):
     def at_records(self, name) -> np.ndarray:
         """Return a parameter, one value for each record."""
         return self.values[name][self.of_record]
+
+
+class LinearPlan(NamedTuple):
+    """What the closed form needs to know of records, made once for many parameters.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Numbers of depots, compartments and effects.
+    order : ndarray of int
+        Index of each argument of the closed form among the given names.
+    steps : Steps
+        Steps between the observations, without them.
+    before : ndarray of int of shape (n_steps,)
+        How many observations come before each.
+    since : ndarray of shape (n_observations,)
+        Time since the step before.
+    is_effect : ndarray of bool of shape (n_observations,)
+        Whether an observation is of the effect, and not of the concentration.
+    """
+
+    sizes: tuple[int, int, int]
+    order: np.ndarray
+    steps: Any
+    before: np.ndarray
+    since: np.ndarray
+    is_effect: np.ndarray
 
 
 class CompartmentModel(ABC):
@@ -73,6 +100,24 @@ class CompartmentModel(ABC):
     @abstractmethod
     def _observed(self, records: Records, amounts, psi: Psi) -> np.ndarray:
         """Return what is predicted at the records."""
+
+    def plan(self, records: Records, names) -> LinearPlan | None:
+        """Return what the closed form needs for parameters of these names.
+
+        Parameters
+        ----------
+        records : Records
+            The records.
+        names : sequence of str
+            Names of the parameters.
+
+        Returns
+        -------
+        LinearPlan or None
+            The plan; None without a closed form, and where steps depend on parameters,
+            such as lag times.
+        """
+        return None
 
     def _events(self, records: Records):
         """Return the events of records, None where they are as the columns say."""
@@ -134,12 +179,18 @@ class CompartmentModel(ABC):
     def _solved(self, records, psi):
         """Return the amounts at the records."""
         events = self._events(records)
-        steps = records._steps if events is None and not psi.dosing else None
-        if steps is None:
-            steps = steps_of(records, dosing_of(records, psi.dosing), events)
         if events is None and not psi.dosing:
-            records._steps = steps  # they depend on nothing that may change
+            steps = self._kept_steps(records)
+        else:
+            steps = steps_of(records, dosing_of(records, psi.dosing), events)
         return self._amounts(records, steps, psi)
+
+    @staticmethod
+    def _kept_steps(records):
+        """Return steps that depend on nothing that may change."""
+        if records._steps is None:
+            records._steps = steps_of(records, dosing_of(records, {}), None)
+        return records._steps
 
     def check_names(self, names) -> None:
         """Raise an error unless parameters have these names.

@@ -6,7 +6,7 @@ import numpy as np
 
 from sktem.compartments.records import Records
 
-__all__ = ["dosing_of", "steps_of"]
+__all__ = ["between_observations", "dosing_of", "steps_of"]
 
 #: Names of the parameters of doses, and their values where they are not given. A
 #: compartment's own one has its number, such as F2.
@@ -99,3 +99,28 @@ def steps_of(records: Records, dosing, events=None):
         if schedule.schedule(events, dosing, steps, pending):
             return steps
         room *= 2
+
+
+def between_observations(steps, observed):
+    """Return the steps without records, rows before each, and times of rows since.
+
+    ``observed`` says which records are observations, the rows.
+    """
+    from sktem.compartments.kernels.schedule import RECORD
+
+    n = steps.offsets[-1]
+    is_record = steps.action[:n] == RECORD
+    is_row = is_record & observed[steps.record[:n]]
+    clock = np.cumsum(steps.elapsed[:n])
+    # Of each step the one before that stays, or the first of the subject.
+    index = np.repeat(steps.offsets[:-1], np.diff(steps.offsets))
+    stays = np.where(is_record, index, np.arange(n))
+    last = np.maximum.accumulate(stays)
+    previous = np.maximum(np.r_[0, last[:-1]], index)
+    since = clock - clock[previous]
+    kept = np.flatnonzero(~is_record)
+    fields = {name: getattr(steps, name)[kept] for name in steps._fields[:-1]}
+    fields["elapsed"] = since[kept]
+    offsets = np.searchsorted(kept, steps.offsets)
+    before = np.cumsum(is_row)[kept]
+    return type(steps)(**fields, offsets=offsets), before, since[is_row]

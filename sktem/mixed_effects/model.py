@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from sktem.kernels.blocks import iterate_blocks
+from sktem.mixed_effects.compiled import CompiledSubjects
 from sktem.mixed_effects.design import MixedEffectsDesign, MixedEffectsParams
 from sktem.mixed_effects.floors import floors, variance_floors
 from sktem.mixed_effects.gradients import supplied_gradient
@@ -21,8 +23,6 @@ from sktem.models.base import LatentModel
 
 __all__ = ["NonlinearMixedEffectsModel"]
 
-#: Subjects per block of the compiled sweeps.
-SUBJECTS_PER_BLOCK = 512
 #: No bound on how fast variances fall.
 NO_ANNEALING = Annealing()
 
@@ -219,6 +219,9 @@ class NonlinearMixedEffectsModel(LatentModel):
         """
         with np.errstate(all="ignore"):
             if X.events is not None:
+                compiled = self._compiled(X, self.start._replace(numeric=numeric))
+                if compiled is not None:
+                    return compiled.predictions(Z)
                 rows = X.events.rows
                 psi = self.individual_parameters(rows, Z, numeric, by_subject=True)
                 return X.events.predict(self.structure, psi)
@@ -313,28 +316,8 @@ class NonlinearMixedEffectsModel(LatentModel):
         return self.error.on(X).standard_deviation(f, sigma, self.least_prediction)
 
     def _compiled(self, X, params):
-        """Return (kernels, model, rows) for the compiled code, None without."""
-        library = isinstance(self.structure, StructuralModel) and self.error is not None
-        if not library or self.design.varies_by_row or self.error.code is None:
-            return None
-        from sktem.mixed_effects.kernels import subjects
-
-        design = self.design
-        codes = [TRANSFORMS[kind].code for kind in design.transforms]
-        if None in codes:
-            return None
-        model = subjects.SubjectModel(
-            self.structure.code,
-            self.error.code,
-            np.array(codes, dtype=np.int64),
-            design.random,
-            float(params.sigma[0]),
-            float(params.sigma[1]),
-            self.least_prediction,
-        )
-        base = design.base(X.covariates, params.numeric)
-        rows = subjects.SubjectRows(X.by_column, X.y, X.offsets, base)
-        return subjects, model, rows
+        """Return the subjects for compiled code, None where it has no such model."""
+        return CompiledSubjects.of(self, X, params)
 
     def log_conditional(self, X, Z, params):
         """Return the log-likelihood of subjects given their random parameters.
@@ -343,35 +326,24 @@ class NonlinearMixedEffectsModel(LatentModel):
         ----------
         X : GroupedRows
             Subjects.
-        Z : ndarray of shape (n_subjects, d)
+        Z : ndarray of shape (n_subjects, d) or (n_subjects, n_chains, d)
             Random parameters.
         params : MixedEffectsParams
             Parameters.
 
         Returns
         -------
-        ndarray of shape (n_subjects,)
+        ndarray of shape (n_subjects,) or (n_subjects, n_chains)
             Log-likelihoods.
         """
         compiled = self._compiled(X, params)
-        if compiled is None:
-            return X.sums(self.row_log_likelihood(X, Z, params.sigma, params.numeric))
-        values = self._swept("log_likelihoods", compiled, Z)
-        return np.where(np.isnan(values), -np.inf, values)
-
-    def _swept(self, name, compiled, Z):
-        """Return the result of a compiled sweep for one chain of each subject."""
-        subjects, model, rows = compiled
-        sweep, result = getattr(subjects, name), np.empty((len(Z), 1))
-        chains = np.ascontiguousarray(Z)[:, None]
-        self._in_blocks(
-            lambda start, stop: sweep(model, rows, chains, start, stop, result), len(Z)
-        )
-        return result[:, 0]
-
-    def _in_blocks(self, function, n):
-        for _ in iterate_blocks(function, n, SUBJECTS_PER_BLOCK, self.n_jobs):
-            pass
+        if compiled is not None and compiled.has_density:
+            values = compiled.log_likelihoods(Z)
+            return np.where(np.isnan(values), -np.inf, values)
+        rows = X if Z.ndim == 2 else X.repeat(Z.shape[1])
+        flat = Z.reshape(len(rows), Z.shape[-1])
+        values = self.row_log_likelihood(rows, flat, params.sigma, params.numeric)
+        return rows.sums(values).reshape(Z.shape[:-1])
 
     def log_prior(self, X, Z, params):
         """Return the log-density of the random parameters.
@@ -380,20 +352,23 @@ class NonlinearMixedEffectsModel(LatentModel):
         ----------
         X : GroupedRows
             Subjects.
-        Z : ndarray of shape (n_subjects, d)
+        Z : ndarray of shape (n_subjects, d) or (n_subjects, n_chains, d)
             Random parameters.
         params : MixedEffectsParams
             Parameters.
 
         Returns
         -------
-        ndarray of shape (n_subjects,)
+        ndarray of shape (n_subjects,) or (n_subjects, n_chains)
             Log-densities.
         """
         means, root = self.prior_moments(X, params)
-        white = np.linalg.solve(root, (Z - means).T)
+        rest = Z - (means if Z.ndim == 2 else means[:, None])
+        white = np.linalg.solve(
+            root, rest.reshape(math.prod(Z.shape[:-1]), len(root)).T
+        )
         constant = np.log(np.diag(root)).sum() + 0.5 * len(root) * np.log(2 * np.pi)
-        return -0.5 * (white**2).sum(axis=0) - constant
+        return (-0.5 * (white**2).sum(axis=0) - constant).reshape(Z.shape[:-1])
 
     def log_joint(self, X, Z, params):
         """Return the log-density of observations and random parameters."""
@@ -442,30 +417,10 @@ class NonlinearMixedEffectsModel(LatentModel):
             New chains, and how often each move was accepted.
         """
         compiled = self._compiled(X, params)
-        if compiled is None:
+        if compiled is None or not compiled.has_density:
             return None
-        subjects, model, rows = compiled
-        means, root = self.prior_moments(X, params)
-        prior = subjects.WalkMoves(
-            means,
-            root,
-            np.linalg.inv(root),
-            moves.from_prior,
-            moves.scales,
-            moves.first,
-        )
-        Z = np.array(Z, order="C")
-        counts = []
-
-        def block(start, stop):
-            accepted = np.zeros(len(moves.first), dtype=np.int64)
-            counts.append(accepted)
-            subjects.walk(
-                model, rows, prior, noise, log_uniforms, start, stop, Z, accepted
-            )
-
-        self._in_blocks(block, len(X))
-        return Z, np.sum(counts, axis=0)
+        prior = self.prior_moments(X, params)
+        return compiled.walk(Z, prior, moves, noise, log_uniforms)
 
     # ------------------------------------------------------------------- statistics
 
@@ -492,25 +447,27 @@ class NonlinearMixedEffectsModel(LatentModel):
         ----------
         X : GroupedRows
             Subjects.
-        Z : ndarray of shape (n_subjects, d)
+        Z : ndarray of shape (n_subjects, d) or (n_subjects, n_chains, d)
             Random parameters.
-        numeric : ndarray of shape (n_subjects, k)
-            Parameters without a closed form.
+        numeric : ndarray of shape (k,) or (n_subjects, k)
+            Parameters without a closed form; one for all, where there are chains.
 
         Returns
         -------
-        ndarray of shape (n_subjects,)
+        ndarray of shape (n_subjects,) or (n_subjects, n_chains)
             Sums of what has the parameter's square as mean, 0 for other errors.
         """
         if self.error is None or self.error.closed_form is None:
-            return np.zeros(len(X))
-        compiled = self._compiled(X, self.start) if numeric.shape[1] == 0 else None
-        if compiled is None:
-            f = self.predict_rows(X, Z, numeric)
-            with np.errstate(all="ignore"):
-                squares = self.error.square(X.y, f, self.least_prediction)
-            return X.sums(np.where(np.isfinite(squares), squares, 0.0))
-        return self._swept("residual_sums", compiled, Z)
+            return np.zeros(Z.shape[:-1])
+        compiled = self._compiled(X, self.start._replace(numeric=numeric))
+        if compiled is not None and compiled.has_density:
+            return compiled.residual_sums(Z)
+        rows = X if Z.ndim == 2 else X.repeat(Z.shape[1])
+        f = self.predict_rows(rows, Z.reshape(len(rows), Z.shape[-1]), numeric)
+        with np.errstate(all="ignore"):
+            squares = self.error.square(rows.y, f, self.least_prediction)
+        sums = rows.sums(np.where(np.isfinite(squares), squares, 0.0))
+        return sums.reshape(Z.shape[:-1])
 
     def row_scores(self, X, Z, sigma, numeric):
         """Return the slope of each row's log-density in the numeric parameters.

@@ -151,10 +151,18 @@ class SubjectRecords:
         self.records = records
         self.rows = rows
         self._last: tuple[dict, np.ndarray] | None = None
+        self._plan: tuple | None = None
 
     def __len__(self):
         """Return the number of subjects."""
         return len(self.rows)
+
+    def plan(self, structure, names):
+        """Return what the closed form of compartments needs, made once and kept."""
+        kept = self._plan
+        if kept is None or kept[0] is not structure or kept[1] != names:
+            self._plan = kept = structure, names, structure.plan(self.records, names)
+        return kept[2]
 
     def __getitem__(self, subjects):
         """Return the records of some subjects."""
@@ -173,8 +181,8 @@ class SubjectRecords:
         return found
 
     def __getstate__(self):
-        """Leave out the last answer."""
-        return {**self.__dict__, "_last": None}
+        """Leave out the last answer and the plan."""
+        return {**self.__dict__, "_last": None, "_plan": None}
 
 
 def _are_equal(psi, other):

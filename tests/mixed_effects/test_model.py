@@ -1,17 +1,28 @@
 """Mixed-effects models: compiled twins, densities, gradients, M-step."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
+from sklearn.base import clone
 
+from sktem import NonlinearMixedEffectsRegressor
+from sktem.compartments import (
+    OneCompartment,
+    ThreeCompartment,
+    TwoCompartment,
+    read_nonmem,
+)
 from sktem.e_step.random import spawn_generators
 from sktem.mixed_effects.design import (
     MixedEffectsDesign,
     MixedEffectsParams,
     NumericEntry,
 )
+from sktem.mixed_effects.given_records import given_records
 from sktem.mixed_effects.m_step import Annealing, Moments
 from sktem.mixed_effects.model import NonlinearMixedEffectsModel
+from sktem.mixed_effects.problem import Problem
 from sktem.mixed_effects.residual_errors import RESIDUAL_ERRORS
 from sktem.mixed_effects.rows import GroupedRows, NamedColumns
 from sktem.mixed_effects.structural import STRUCTURAL_MODELS
@@ -130,7 +141,7 @@ def test_equal_rates_are_no_singularity():
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_walk_equals_numpy(n_jobs, monkeypatch):
-    monkeypatch.setattr("sktem.mixed_effects.model.SUBJECTS_PER_BLOCK", 2)
+    monkeypatch.setattr("sktem.mixed_effects.compiled.SUBJECTS_PER_BLOCK", 2)
     rng = np.random.default_rng(0)
     omega = np.array([[0.2, 0.05, 0], [0.05, 0.1, 0], [0, 0, 0.1]])
     X = make_rows(rng, 7)
@@ -373,3 +384,64 @@ def test_transforms(name):
     np.testing.assert_allclose(transform.derivative(phi), slope, rtol=1e-8)
     low, high = transform.support
     assert ((psi > low) & (psi < high)).all()
+
+
+ABSORBED = {"CL": 2.0, "V": 20.0}
+DOSED = [
+    (OneCompartment(), ABSORBED),
+    (OneCompartment("first-order"), {**ABSORBED, "ka": 1.5}),
+    (OneCompartment("first-order", response="effect"),
+     {"KA": 1.5, **ABSORBED, "KE0": 0.3}),
+    (OneCompartment("parallel"), {**ABSORBED, "KA1": 1.5, "KA2": 0.3, "FR1": 0.6}),
+    (TwoCompartment(), {"V1": 20.0, "CL": 2.0, "V2": 30.0, "Q": 3.0}),
+    (ThreeCompartment("first-order"), {"CL": 5.0, "V1": 10.0, "Q2": 2.0, "V2": 20.0,
+     "Q3": 1.5, "V3": 30.0, "KA": 1.0}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("structure, psi", DOSED, ids=lambda one: str(one)[:40])
+def test_compiled_records_equal_predictions(structure, psi):
+    """A bolus, an infusion, steady state, additional doses and a reset."""
+    frame = pd.DataFrame({
+        "ID": [1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3],
+        "TIME": [0, 1, 2.5, 30, 30, 0, 0.5, 4, 9, 0, 1, 5, 6],
+        "AMT": [100, 0, 0, 50, 0, 80, 0, 0, 0, 100, 0, 100, 0],
+        "EVID": [1, 0, 0, 1, 0, 1, 0, 2, 0, 1, 0, 4, 0],
+        "SS": [0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0],
+        "II": [12, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0],
+        "ADDL": [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        "RATE": [0, 0, 0, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0],
+        "CMT": [1, 3, 2, 1, 2, 1, 2, 2, 3, 1, 2, 1, 3],
+        "DV": [0, 3, 4, 0, 2, 0, 5, 0, 1, 0, 2, 0, 3],
+    })  # fmt: skip
+    if structure.absorption != "intravenous":
+        frame["RATE"] = 0
+    estimator = NonlinearMixedEffectsRegressor(
+        structure, parameters=psi, residual_error="proportional",
+        omega_start=0.1, fixed={"b": 0.1, **{f"omega2_{name}": 0.1 for name in psi}},
+    )  # fmt: skip
+    records = read_nonmem(frame)
+    data = given_records(clone(estimator), records, reset=True)
+    problem = Problem.as_given(estimator, *data)
+    model, X = problem.model, problem.rows
+    Z = draws_of(model, X, np.random.default_rng(0))
+    values = dict(zip(psi, np.exp(Z).T, strict=True))
+    expected = structure.predict(records, values)[records.observed]
+    found = model.predict_rows(X, Z, model.start.numeric)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert not np.allclose(found, structure.predict(records, psi)[records.observed])
+    plain = without_kernels(model)
+    for one in (Z, np.stack([Z, Z + 0.1], axis=1)):
+        np.testing.assert_allclose(
+            model.log_conditional(X, one, model.start),
+            plain.log_conditional(X, one, model.start),
+            rtol=1e-10,
+        )
+
+
+def test_compiled_records_are_not_numbers_where_parameters_are_not():
+    structure = OneCompartment()
+    found = structure.predict(
+        {"ID": [1, 1], "TIME": [0, 1], "AMT": [10, 0]}, {"CL": np.nan, "V": 10.0}
+    )
+    assert np.isnan(found[1])

@@ -4,6 +4,8 @@ import math
 
 from numba import njit
 
+from sktem.kernels.exponential import exponential
+
 #: Spread of the exponents below which a series is taken, and its terms.
 CLOSE, TERMS = 0.5, 14
 
@@ -20,8 +22,15 @@ def integral(a, t):
 @njit(cache=True, nogil=True, error_model="numpy")
 def two(a, b, t):
     """Equal ``(np.exp(-a * t) - np.exp(-b * t)) / (b - a)``, also for ``a = b``."""
-    low = min(a, b)
-    return math.exp(-low * t) * integral(abs(b - a), t)
+    return difference(a, b, t, exponential(-a * t), exponential(-b * t))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def difference(a, b, t, of_a, of_b):
+    """Equal ``two(a, b, t)``, given the exponentials of ``-a * t`` and ``-b * t``."""
+    if abs(b - a) * t > CLOSE:
+        return (of_a - of_b) / (b - a)
+    return max(of_a, of_b) * integral(abs(b - a), t)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -43,4 +52,4 @@ def three(a, b, c, t):
         triple = pair + z * triple
         factor /= k + 2.0
         total += triple * factor
-    return t * t * math.exp(-mean * t) * total
+    return t * t * exponential(-mean * t) * total

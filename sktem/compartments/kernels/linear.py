@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sktem.compartments.kernels.exponentials import integral, three, two
-from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
+from sktem.compartments.kernels.exponentials import difference, integral, three, two
+from sktem.kernels.exponential import exponential
 
 #: Sweeps of Jacobi rotations, more than three compartments need.
 MOST_SWEEPS = 30
@@ -32,6 +32,11 @@ class Linear(NamedTuple):
         The modes as columns, orthonormal, of amounts over roots of volumes.
     effect : ndarray of shape (n_effects,)
         Rate of the effect compartment, if there is one.
+    to_modes, from_modes : ndarray of shape (n_compartments, n_compartments)
+        The modes over and times the roots: weights of amounts in modes, by columns, and
+        of modes in amounts.
+    kept : ndarray of shape (n_depots,)
+        Work array, the shares that stay in the depots.
     """
 
     absorption: np.ndarray
@@ -40,6 +45,9 @@ class Linear(NamedTuple):
     decay: np.ndarray
     modes: np.ndarray
     effect: np.ndarray
+    to_modes: np.ndarray
+    from_modes: np.ndarray
+    kept: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -52,6 +60,9 @@ def new_linear(n_depots, n_compartments, n_effects):
         np.empty(n_compartments),
         np.empty((n_compartments, n_compartments)),
         np.empty(n_effects),
+        np.empty((n_compartments, n_compartments)),
+        np.empty((n_compartments, n_compartments)),
+        np.empty(n_depots),
     )
 
 
@@ -78,6 +89,7 @@ def fill(system, psi, work):
     if n == 1:
         system.decay[0] = psi[0] / psi[1]
         system.modes[0, 0] = 1.0
+        _weigh(system)
         return
     work[:] = 0.0
     total = psi[0]
@@ -91,6 +103,18 @@ def fill(system, psi, work):
     # A mode that hardly decays is the product of all less rounding: CL = 0 has one.
     for j in range(n):
         system.decay[j] = max(system.decay[j], 0.0)
+    _weigh(system)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh(system):
+    """Write the weights of amounts and modes, NaN where a rate is."""
+    n = system.decay.shape[0]
+    for i in range(n):
+        bad = math.nan if math.isnan(system.decay[i]) else 0.0
+        for j in range(n):
+            system.to_modes[j, i] = system.modes[j, i] / system.roots[j] + bad
+            system.from_modes[j, i] = system.modes[j, i] * system.roots[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -144,29 +168,36 @@ def advance(system, amounts, rates, t, new):
     if t <= 0.0:
         return
     n_depots, n = system.absorption.shape[0], system.decay.shape[0]
-    central = n_depots
+    last = n_depots + n
     has_effect = system.effect.shape[0] > 0
-    new[:] = 0.0
+    for j in range(amounts.shape[0]):
+        new[j] = 0.0
+    into_central = 0.0
+    for d in range(n_depots):
+        into_central += rates[d]
+        system.kept[d] = exponential(-system.absorption[d] * t)
     for i in range(n):
         decay = system.decay[i]
         start = rate = 0.0
         for j in range(n):
-            weight = system.modes[j, i] / system.roots[j]
-            start += weight * amounts[central + j]
-            rate += weight * rates[central + j]
-        entry = system.modes[0, i] / system.roots[0]
-        value = start * math.exp(-decay * t)
-        for d in range(n_depots):
-            rate += entry * rates[d]
+            weight = system.to_modes[j, i]
+            start += weight * amounts[n_depots + j]
+            rate += weight * rates[n_depots + j]
+        entry = system.to_modes[0, i]
+        of_mode = exponential(-decay * t)
+        value = start * of_mode
+        rate += entry * into_central
         if rate != 0.0:
             value += rate * integral(decay, t)
         for d in range(n_depots):
             ka = system.absorption[d]
             flux = ka * amounts[d] - rates[d]
             if flux != 0.0:
-                value += entry * flux * two(decay, ka, t)
+                value += (
+                    entry * flux * difference(decay, ka, t, of_mode, system.kept[d])
+                )
         for j in range(n):
-            new[central + j] += system.modes[j, i] * system.roots[j] * value
+            new[n_depots + j] += system.from_modes[j, i] * value
         if has_effect:
             ke = system.effect[0]
             inside = start * two(decay, ke, t)
@@ -177,15 +208,15 @@ def advance(system, amounts, rates, t, new):
                 flux = ka * amounts[d] - rates[d]
                 if flux != 0.0:
                     inside += entry * flux * three(decay, ka, ke, t)
-            new[central + n] += ke * entry * inside
+            new[last] += ke * entry * inside
     for d in range(n_depots):
-        ka = system.absorption[d]
-        new[d] = amounts[d] * math.exp(-ka * t)
+        new[d] = amounts[d] * system.kept[d]
         if rates[d] != 0.0:
-            new[d] += rates[d] * integral(ka, t)
+            new[d] += rates[d] * integral(system.absorption[d], t)
     if has_effect:
-        new[central + n] += amounts[central + n] * math.exp(-system.effect[0] * t)
-    amounts[:] = new
+        new[last] += amounts[last] * exponential(-system.effect[0] * t)
+    for j in range(amounts.shape[0]):
+        amounts[j] = new[j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -209,12 +240,11 @@ def _constant(system, rates, found):
         found[d] = rates[d] / system.absorption[d]
         total += rates[d]
     for i in range(n):
-        rate = system.modes[0, i] / system.roots[0] * total
+        rate = system.to_modes[0, i] * total
         for j in range(n):
-            rate += system.modes[j, i] / system.roots[j] * rates[n_depots + j]
+            rate += system.to_modes[j, i] * rates[n_depots + j]
         for j in range(n):
-            weight = system.modes[j, i] * system.roots[j]
-            found[n_depots + j] += weight * rate / system.decay[i]
+            found[n_depots + j] += system.from_modes[j, i] * rate / system.decay[i]
     if system.effect.shape[0]:
         found[n_depots + n] = found[n_depots] / system.roots[0] ** 2
 
@@ -265,11 +295,11 @@ def steady_state(system, compartment, value, duration, interval, phase, found, n
     for i in range(n):
         mode = 0.0
         for j in range(n):
-            weight = system.modes[j, i] / system.roots[j]
+            weight = system.to_modes[j, i]
             mode += weight * (end[n_depots + j] + passed[n_depots + j])
         mode /= -math.expm1(-system.decay[i] * interval)
         for j in range(n):
-            found[n_depots + j] += system.modes[j, i] * system.roots[j] * mode
+            found[n_depots + j] += system.from_modes[j, i] * mode
     if system.effect.shape[0]:
         last = n_depots + n
         passed[:] = found
@@ -279,51 +309,3 @@ def steady_state(system, compartment, value, duration, interval, phase, found, n
     for j in range(size):
         found[j] += dose[j]
     _within(system, found, rates, new, running, rest, phase)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, stop, out):
-    """Write the amounts at the records of some subjects.
-
-    psi has one row of parameters for each record, ``psi[of_record]``, and the amounts
-    get the shape (n_records, n_depots + n_compartments + n_effects).
-    """
-    system = new_linear(n_depots, n_compartments, n_effects)
-    size = n_depots + n_compartments + n_effects
-    work = np.empty((n_compartments, n_compartments))
-    amounts, rates, new, found = (
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        (np.empty(size)),
-    )
-    for subject in range(start, stop):
-        amounts[:] = 0.0
-        rates[:] = 0.0
-        filled = -1
-        for s in range(steps.offsets[subject], steps.offsets[subject + 1]):
-            record = steps.record[s]
-            if of_record[record] != filled:
-                filled = of_record[record]
-                fill(system, psi[filled], work)
-            advance(system, amounts, rates, steps.elapsed[s], new)
-            action = steps.action[s]
-            if action == RECORD:
-                out[record] = amounts
-            elif action == BOLUS:
-                add(system, amounts, steps.compartment[s], steps.value[s])
-            elif action == RATE:
-                add(system, rates, steps.compartment[s], steps.value[s])
-            elif action == RESET:
-                amounts[:] = 0.0
-                rates[:] = 0.0
-            else:
-                steady_state(
-                    system, steps.compartment[s], steps.value[s], steps.duration[s],
-                    steps.interval[s], steps.phase[s], found, new,
-                )  # fmt: skip
-                if steps.replaces[s]:
-                    amounts[:] = found
-                    rates[:] = 0.0
-                else:
-                    amounts += found

@@ -125,9 +125,8 @@ def _at_shifts(model, X, params, Z, shifts):
     at_once = max(1, min(len(flat), ROWS_AT_ONCE // len(X.y)))
     for start in range(0, len(flat), at_once):
         part = flat[start : start + at_once]
-        moved = (Z[:, None] + part).reshape(-1, d)
-        values = model.log_joint(X.repeat(len(part)), moved, params)
-        found[start : start + at_once] = values.reshape(n, len(part)).T
+        values = model.log_joint(X, Z[:, None] + part, params)
+        found[start : start + at_once] = values.T
     return found.reshape(*shifts.shape[:2], n)
 
 

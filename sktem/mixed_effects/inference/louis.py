@@ -77,9 +77,8 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
     for start in counted(range(0, n_points, at_once), label):
         part = all_points[start : start + at_once]
         w = np.ascontiguousarray(weights[start : start + at_once].T).ravel()
-        rows = X.repeat(len(part))
-        Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
-        scores, hessian = _complete_data(vector, rows, Z, params, w)
+        Z = np.ascontiguousarray(part.transpose(1, 0, 2))
+        scores, hessian = _complete_data(vector, X, Z, params, w)
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
         if start == 0:
@@ -94,11 +93,14 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
 
 
 def _complete_data(vector, rows, Z, params, w):
-    """Return slopes of each row and the weighted sum of the Hessians."""
+    """Return slopes at each point and the weighted sum of the Hessians.
+
+    The points Z have the shape (n_subjects, n_points, d), the weights are flat.
+    """
     places = np.arange(len(vector))
     of_prior = np.append(places[vector.coefficients], places[vector.omega])
     of_observed = np.append(places[vector.numeric], places[vector.residual])
-    scores, hessian = np.zeros((len(Z), len(vector))), np.zeros((len(vector),) * 2)
+    scores, hessian = np.zeros((len(w), len(vector))), np.zeros((len(vector),) * 2)
     for own, part in ((of_prior, _prior_part), (of_observed, _observation_part)):
         slope, curve = part(vector, rows, Z, params, w)
         scores[:, own] = slope
@@ -109,13 +111,14 @@ def _complete_data(vector, rows, Z, params, w):
 def _prior_part(vector, rows, Z, params, w):
     """Return slopes and the Hessian in coefficients and covariance."""
     design, lower = vector.design, vector.lower
-    if Z.shape[1] == 0:
-        return np.zeros((len(Z), 0)), np.zeros((0, 0))
+    d = Z.shape[2]
+    if d == 0:
+        return np.zeros((len(w), 0)), np.zeros((0, 0))
     positions, columns = design.positions[design.free], design.columns[design.free]
     U = np.linalg.inv(params.omega)
-    rest = Z - vector.model.prior_moments(rows, params)[0]
-    white = rest @ U
-    C = rows.covariates[:, columns]
+    rest = Z - vector.model.prior_moments(rows, params)[0][:, None]
+    white = rest.reshape(len(w), d) @ U
+    C = np.repeat(rows.covariates[:, columns], Z.shape[1], axis=0)
     slopes = C * white[:, positions]
     j, k = lower[:, 0], lower[:, 1]
     twice = np.where(j == k, 1.0, 2.0)
@@ -159,18 +162,18 @@ def _observation_part(vector, rows, Z, params, w):
         moved = values.copy()
         moved[vector.numeric] += shift
         changed = vector.params(moved, params)
-        value = np.zeros(len(Z))
+        value = np.zeros(len(w))
         if k:
             # Where there is no density the weight is zero, and differences stay finite.
-            value = np.maximum(model.log_conditional(rows, Z, changed), -1e100)
-        squares = np.zeros(len(Z))
+            value = model.log_conditional(rows, Z, changed).ravel()
+            value = np.maximum(value, -1e100)
+        squares = np.zeros(len(w))
         if closed:
-            numeric = np.broadcast_to(changed.numeric, (len(Z), k))
-            squares = model.residual_sums(rows, Z, numeric)
+            squares = model.residual_sums(rows, Z, changed.numeric).ravel()
         return value, squares
 
-    slopes, hessian = np.zeros((len(Z), k)), np.zeros((k, k))
-    turns = np.zeros((len(Z), k))
+    slopes, hessian = np.zeros((len(w), k)), np.zeros((k, k))
+    turns = np.zeros((len(w), k))
     centre, squares = shifted(0.0)
     shifts = np.diag(steps)
     above, below = [], []
@@ -189,9 +192,9 @@ def _observation_part(vector, rows, Z, params, w):
             hessian[e, g] = hessian[g, e] = mixed
     if not closed:
         return slopes, hessian
-    size = params.sigma[closed[0]]
-    own = squares / size**3 - rows.lengths / size
-    curve = w @ (rows.lengths / size**2 - 3 * squares / size**4)
+    size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])
+    own = squares / size**3 - lengths / size
+    curve = w @ (lengths / size**2 - 3 * squares / size**4)
     cross = w @ turns / size**3
     hessian = np.block([[hessian, cross[:, None]], [cross, np.array([[curve]])]])
     return np.column_stack([slopes, own]), hessian

@@ -85,15 +85,12 @@ class ImportanceDraws:
 
 def _at_points(function, params, kind, block, points):
     """Return a function of subjects that are in memory, at points of each."""
-    n_points, n, d = points.shape
+    n_points, n, _ = points.shape
     found = np.empty((n_points, n))
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     for start in counted(range(0, n_points, at_once), f"Likelihood: blocks of {kind}"):
-        part = points[start : start + at_once]
-        rows = block.repeat(len(part))
-        Z = part.transpose(1, 0, 2).reshape(n * len(part), d)
-        values = function(rows, Z, params).reshape(n, len(part))
-        found[start : start + at_once] = values.T
+        part = points[start : start + at_once].transpose(1, 0, 2)
+        found[start : start + at_once] = function(block, part, params).T
     return found
 
 

@@ -6,6 +6,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sktem.compartments.kernels.observations import (
+    Work,
+    new_work,
+    observe_subject,
+)
 from sktem.mixed_effects.kernels.structural import (
     HALF_LOG_TWO_PI,
     log_density,
@@ -13,6 +18,9 @@ from sktem.mixed_effects.kernels.structural import (
     squared_residual,
     transform,
 )
+
+#: Code of the closed form of compartments, beside those of structural models.
+COMPARTMENTS = -1
 
 
 class SubjectModel(NamedTuple):
@@ -22,6 +30,10 @@ class SubjectModel(NamedTuple):
     ----------
     code, error : int
         Codes of the structural model and of the residual error.
+    sizes : tuple of int
+        Numbers of depots, compartments and effects.
+    order : ndarray of int of shape (n_arguments,)
+        Which parameter each argument of the model function is.
     transforms : ndarray of int of shape (n_parameters,)
         Codes of the transforms.
     positions : ndarray of int of shape (d,)
@@ -34,6 +46,8 @@ class SubjectModel(NamedTuple):
 
     code: int
     error: int
+    sizes: tuple[int, int, int]
+    order: np.ndarray
     transforms: np.ndarray
     positions: np.ndarray
     a: float
@@ -54,12 +68,43 @@ class SubjectRows(NamedTuple):
         Where the rows of each subject begin.
     base : ndarray of shape (n_subjects, n_parameters)
         Gaussian parameters of the subjects; those at ``positions`` are not used.
+    steps : Steps
+        Steps between the rows of compartments.
+    before : ndarray of int of shape (n_steps,)
+        How many rows come before each.
+    since, is_effect : ndarray of shape (n_rows,)
+        Time of each row since the step before, and whether it is of the effect.
     """
 
     inputs: np.ndarray
     y: np.ndarray
     offsets: np.ndarray
     base: np.ndarray
+    steps: NamedTuple
+    before: np.ndarray
+    since: np.ndarray
+    is_effect: np.ndarray
+
+
+class SubjectWork(NamedTuple):
+    """Work arrays of a subject.
+
+    Attributes
+    ----------
+    psi : ndarray of shape (n_parameters,)
+        Parameters.
+    f : ndarray of shape (n_rows,)
+        Predictions.
+    arguments : ndarray of shape (n_arguments,)
+        Parameters in the order of the closed form of compartments.
+    linear : Work
+        Work arrays of the closed form.
+    """
+
+    psi: np.ndarray
+    f: np.ndarray
+    arguments: np.ndarray
+    linear: Work
 
 
 class WalkMoves(NamedTuple):
@@ -88,12 +133,24 @@ class WalkMoves(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def predict_subject(model, rows, subject, z, psi, f):
-    """Equal ``predict_rows`` of the model for one subject.
+def new_subject_work(model, rows):
+    """Return work arrays that are large enough for each subject."""
+    depots, compartments, effects = model.sizes
+    return SubjectWork(
+        np.empty(rows.base.shape[1]),
+        np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1])),
+        np.empty(model.order.shape[0]),
+        new_work(depots, compartments, effects),
+    )
 
-    The random parameters are z, the others come from ``rows.base``; `psi` and `f` are
-    work arrays, of which the second gets the result.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def predict_subject(model, rows, subject, z, work):
+    """Equal ``f = predict_rows(...)`` of the model for one subject.
+
+    The random parameters are z, the others come from ``rows.base``.
     """
+    psi = work.psi
     for p in range(psi.shape[0]):
         psi[p] = rows.base[subject, p]
     for j in range(z.shape[0]):
@@ -101,27 +158,47 @@ def predict_subject(model, rows, subject, z, psi, f):
     for p in range(psi.shape[0]):
         psi[p] = transform(model.transforms[p], psi[p])
     start, stop = rows.offsets[subject], rows.offsets[subject + 1]
-    predict(model.code, psi, rows.inputs, start, stop, f)
+    if model.code == COMPARTMENTS:
+        for k in range(model.order.shape[0]):
+            work.arguments[k] = psi[model.order[k]]
+        observe_subject(
+            work.linear, rows.steps, rows.before, subject, work.arguments, start, stop,
+            rows.since, rows.is_effect, work.f,
+        )  # fmt: skip
+    else:
+        predict(model.code, psi, rows.inputs, start, stop, work.f)
     return start, stop - start
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def log_likelihood_of(model, rows, subject, z, psi, f):
+def predictions(model, rows, Z, start, stop, result):
+    """Equal ``result[...] = predict_rows(...)`` for the rows of some subjects.
+
+    Z has the shape (n_subjects, d) and result (n_rows,).
+    """
+    work = new_subject_work(model, rows)
+    for i in range(start, stop):
+        begin, n = predict_subject(model, rows, i, Z[i], work)
+        result[begin : begin + n] = work.f[:n]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihood_of(model, rows, subject, z, work):
     """Equal ``log_density(...).sum()`` over the rows of one subject.
 
     Arguments are those of `predict_subject`.
     """
-    start, n = predict_subject(model, rows, subject, z, psi, f)
+    start, n = predict_subject(model, rows, subject, z, work)
     total = 0.0
     if model.error == 0:
         for i in range(n):
-            residual = rows.y[start + i] - f[i]
+            residual = rows.y[start + i] - work.f[i]
             total += residual * residual
         constant = math.log(model.a) + HALF_LOG_TWO_PI
         return -0.5 * total / (model.a * model.a) - n * constant
     for i in range(n):
         y = rows.y[start + i]
-        total += log_density(model.error, y, f[i], model.a, model.b, model.least)
+        total += log_density(model.error, y, work.f[i], model.a, model.b, model.least)
     return total
 
 
@@ -131,11 +208,10 @@ def log_likelihoods(model, rows, Z, start, stop, result):
 
     Z has the shape (n_subjects, n_chains, d) and result (n_subjects, n_chains).
     """
-    psi = np.empty(rows.base.shape[1])
-    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    work = new_subject_work(model, rows)
     for i in range(start, stop):
         for c in range(Z.shape[1]):
-            result[i, c] = log_likelihood_of(model, rows, i, Z[i, c], psi, f)
+            result[i, c] = log_likelihood_of(model, rows, i, Z[i, c], work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -144,15 +220,14 @@ def residual_sums(model, rows, Z, start, stop, result):
 
     Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
     """
-    psi = np.empty(rows.base.shape[1])
-    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    work = new_subject_work(model, rows)
     for i in range(start, stop):
         for c in range(Z.shape[1]):
-            begin, n = predict_subject(model, rows, i, Z[i, c], psi, f)
+            begin, n = predict_subject(model, rows, i, Z[i, c], work)
             total = 0.0
             for j in range(n):
                 y = rows.y[begin + j]
-                square = squared_residual(model.error, y, f[j], model.least)
+                square = squared_residual(model.error, y, work.f[j], model.least)
                 if math.isfinite(square):
                     total += square
             result[i, c] = total
@@ -178,14 +253,13 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
     proposals of each move are counted.
     """
     d = Z.shape[2]
-    psi = np.empty(rows.base.shape[1])
-    f = np.empty(np.max(rows.offsets[1:] - rows.offsets[:-1]))
+    work = new_subject_work(model, rows)
     proposed = np.empty(d)
     for i in range(start, stop):
         mean = moves.means[i]
         for c in range(Z.shape[1]):
             z = Z[i, c]
-            current = log_likelihood_of(model, rows, i, z, psi, f)
+            current = log_likelihood_of(model, rows, i, z, work)
             distance = squared_distance(z, mean, moves.inverse)
             for t in range(moves.first.shape[0]):
                 position = moves.first[t]
@@ -200,7 +274,7 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
                         if moves.scales[t, j] != 0.0:
                             proposed[j] += moves.scales[t, j] * noise[i, c, position]
                             position += 1
-                value = log_likelihood_of(model, rows, i, proposed, psi, f)
+                value = log_likelihood_of(model, rows, i, proposed, work)
                 new_distance = squared_distance(proposed, mean, moves.inverse)
                 ratio = value - current
                 if not moves.from_prior[t]:
