@@ -172,16 +172,18 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         Steps of the stochastic approximation. "auto" is 1 for ``n_burn_in`` epochs and
         ``k ** -0.7`` after. Others do not look at the burn-in.
     n_burn_in : int, default=50
-        Epochs before the steps fall, at least: as long as an estimate drifts there are
-        more of them, up to half of ``max_iter``. The estimates from ten epochs later on
-        are averaged.
+        Epochs after which Newton steps on a quadrature of the likelihood are tried, and
+        end the fit if they arrive at a maximum. Else the steps of the stochastic
+        approximation fall after that many epochs, or after more of them, up to half of
+        ``max_iter``, while an estimate drifts, and the estimates from ten epochs later
+        on are averaged.
     annealing : bool, default=True
         Whether variances fall by at most 3 % per epoch in the first 60 % of the
         burn-in, so that chains and estimates can leave a bad start.
     max_iter : int, default=1000
         Passes over the subjects, at most.
     tol : float, default=0.2
-        The fit stops when the Monte Carlo error of each averaged estimate is below
+        An average ends when the Monte Carlo error of each estimate is below
         ``tol`` times the standard error that it would have if the random effects were
         seen. Newton steps on the likelihood then take what EM and its noise leave to
         gain. 0 means never, and no Newton steps.
@@ -211,7 +213,7 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     monte_carlo_errors_ : dict
         Monte Carlo error of each estimate (of coefficients on the Gaussian scale,
         unlike standard errors) before the Newton steps at the end, which leave hardly
-        any of it.
+        any of it; 0 where these have taken the place of the average.
     trace_ : dict
         Estimates after each epoch.
     params_ : MixedEffectsParams

@@ -38,8 +38,8 @@ CHECK_INTERVAL = 10
 SLOW_SHARE, WORTHWHILE_GAIN = 0.4, 0.05
 #: Burn-ins that follow such a gain, at most.
 MOST_CLIMBS = 2
-#: Newton steps at the end, at most; the gain another one may promise at a maximum; the
-#: gains for which they continue, before parameters are put to their bounds and after.
+#: Newton steps at the end, at most; the gain another one may promise at a maximum; and
+#: the gains for which they continue, with more nodes than at first and with the first.
 MOST_LAST_STEPS, AT_MAXIMUM = 40, 0.01
 #: How finely the likelihood is integrated at the end: so, and then ever more finely
 #: while few nodes stand for a subject or steps promise what they do not bring, which
@@ -61,11 +61,12 @@ LEAST_RANGE = 1e-7
 NO_SHARE = 1e-11
 #: By how much the likelihood that is reached from the start must be larger.
 LARGER = 0.01
-#: Steps from the start, with few points, which are done with all points only if they
-#: do not lead to the same place (in units of the parameters), and to a log-likelihood
-#: that is not much less.
+#: Steps that are finished with more points. Those from the start only if they do not
+#: lead to the same place (in units of the parameters), and to a log-likelihood that is
+#: not much less.
 ROUGH = {"most_steps": MOST_LAST_STEPS, "least_gain": 1e-3}
-SAME, ROUGHLY = 0.02, 1.0
+FEW_POINTS = Resolution(per_subject=64)
+SAME, ROUGHLY = 0.1, 1.0
 
 
 class MixedEffectsRun:
@@ -96,6 +97,8 @@ class MixedEffectsRun:
         the likelihood led; once the latter has happened, they do not jump again.
     doubt : str
         Why the estimates may not be at a maximum of the likelihood.
+    arrived : bool
+        Whether Newton steps have arrived at a maximum when the burn-in was over.
     """
 
     def __init__(self, problem: Problem, n_burn_in: int, longest: int, tol: float):
@@ -108,7 +111,7 @@ class MixedEffectsRun:
         self.first = PAUSE
         self.next_look = 4 * n_burn_in
         self.n_jumps = self.n_climbs = 0
-        self.doubt = ""
+        self.doubt, self.arrived = "", False
 
     @property
     def phase(self) -> Phase:
@@ -116,7 +119,9 @@ class MixedEffectsRun:
         return Phase() if self.end is None else Phase(self.end, self.first)
 
     def monte_carlo_errors(self):
-        """Return standard errors of the averages, None while there are too few."""
+        """Return errors of the averages: None if too few, 0 without any."""
+        if self.arrived:
+            return np.zeros(len(self.path.vector))
         return self.path.monte_carlo_errors(self.first)
 
     def after_epoch(self, state) -> bool:
@@ -124,8 +129,11 @@ class MixedEffectsRun:
         done = state.history.n_iterations
         steps = done[-1] - (done[-2] if len(done) > 1 else 0)
         self.path.add(state.params, steps * state.history.step_size[-1])
-        self._check_burn_in(state)
         epoch = len(self.path)
+        if self.tol and epoch == self.n_burn_in and self._has_arrived(state):
+            state.converged = True
+            return True
+        self._check_burn_in(state)
         if not self.tol or epoch % CHECK_INTERVAL or self.end is None:
             return False
         errors = self.monte_carlo_errors()
@@ -212,34 +220,59 @@ class MixedEffectsRun:
         They also show whether the estimates are at a maximum of the likelihood.
         """
         stopped = state.stopped and not state.converged
-        if stopped or state.interrupted or state.solver.s is None:
+        if self.arrived or stopped or state.interrupted or state.solver.s is None:
             return
         if not self._can_climb():
             return
-        model, rows = self.problem.model, self.problem.rows
-        rng = state.generators.monitoring
-        options = {
-            "most_steps": MOST_LAST_STEPS,
-            "least_gain": LEAST_LAST_GAIN,
-            "resolution": RESOLUTIONS[0],
-        }
-        found = ascend(model, rows, state.params, rng, _chain_means(state), **options)
-        other = ascend(model, rows, model.start, rng, **ROUGH)
-        if self._may_be_better(other, found):
-            other = ascend(model, rows, other.params, rng, other.modes, **options)
-            if other.value > found.value + LARGER or not found.value > -float("inf"):
-                found = other
-        found = to_the_bounds(model, rows, found, rng, **options)
-        if found.value > -float("inf"):
-            options["least_gain"] = NO_GAIN
-            found = ascend(model, rows, found.params, rng, found.modes, **options)
-            found = self._ascend_finely(found, rng, options)
+        found = self._ascended(state)
         self.doubt = self._doubt(found)
         if found.value > -float("inf"):
             state.params = found.params
         # Noise of the chains does not matter where Newton steps have arrived.
         settled = state.converged or self.end is not None
         state.converged = settled and not self.doubt
+
+    def _has_arrived(self, state):
+        """Return whether Newton steps lead to a maximum that leaves no doubt."""
+        if not self._can_climb() or state.solver.own is not None:
+            return False
+        size = len(self.problem.rows), self.problem.model.design.n_latents
+        if RESOLUTIONS[0].nodes(*size) == 0:  # draws would leave their noise
+            return False
+        found = self._ascended(state)
+        if not found.value > -float("inf") or self._doubt(found):
+            return False
+        state.params, self.arrived = found.params, True
+        return True
+
+    def _ascended(self, state):
+        """Return the end of Newton steps from the estimates, or from the start."""
+        model, rows = self.problem.model, self.problem.rows
+        rng = state.generators.monitoring
+        options = {
+            "most_steps": MOST_LAST_STEPS,
+            "least_gain": NO_GAIN,
+            "resolution": RESOLUTIONS[0],
+        }
+
+        def finely(there):
+            return ascend(model, rows, there.params, rng, there.modes, **options)
+
+        found = ascend(model, rows, state.params, rng, _chain_means(state), **ROUGH)
+        other = ascend(model, rows, model.start, rng, **ROUGH, resolution=FEW_POINTS)
+        better = self._may_be_better(other, found)
+        if found.value > -float("inf"):
+            found = finely(found)
+        if better:
+            other = finely(other)
+            if other.value > found.value + LARGER or not found.value > -float("inf"):
+                found = other
+        if found.value > -float("inf"):
+            inside, found = found, to_the_bounds(model, rows, found, rng, **options)
+            if found is not inside:
+                found = finely(found)
+            found = self._ascend_finely(found, rng, options)
+        return found
 
     def _ascend_finely(self, found, rng, options):
         """Return the end of Newton steps where the likelihood has enough nodes."""
