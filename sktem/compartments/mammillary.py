@@ -194,12 +194,12 @@ class _Mammillary(CompartmentModel):
             return None
         self._required_number(records, self._n_numbered)
         effect = records["CMT"][records.observed] == self._n_numbered + 1
-        return LinearPlan(
-            self._sizes,
-            np.array([upper.index(name) for name in self._arguments]),
-            *between_observations(self._kept_steps(records), records.observed),
-            effect & (self._code > 0),
+        steps, before, since = between_observations(
+            self._kept_steps(records), records.observed
         )
+        order = np.array([upper.index(name) for name in self._arguments])
+        is_effect = effect & (self._code > 0)
+        return LinearPlan(self._sizes, order, steps, before, since, is_effect)
 
     @property
     def _disposition(self):
