@@ -188,7 +188,9 @@ def may_import(module, target):
     if own in FACES:  # they find their names by a table
         return to == "lazy"
     if is_kernel(module):
-        return is_kernel(target) and to in {"kernels", own}
+        # Those of a family also take kernels of the core, as amounts in compartments.
+        below = to not in FAMILIES if own in FAMILIES else to == "kernels"
+        return is_kernel(target) and (to == own or below)
     if is_display(target) or to == "plotting":
         return is_display(module) and to in {"plotting", own} or own == to == "plotting"
     if to in FAMILIES or own == to:
@@ -313,6 +315,12 @@ def test_lazy_names_exist(table):
         # Kernels import kernels, displays are imported by displays.
         ("sktem.mixture.kernels.a", "from ..model import b", {"sktem.mixture.model"}),
         ("sktem.mixture.kernels.a", "from ...kernels.b import c", set()),
+        ("sktem.mixture.kernels.a", "from ...compartments.kernels.b import c", set()),
+        (
+            "sktem.compartments.kernels.a",
+            "from ...emissions.kernels.b import c",
+            {"sktem.emissions.kernels.b"},
+        ),
         ("sktem.mixture.displays.a", "from sktem.plotting.panels import b", set()),
         ("sktem.mixture.displays.a", "from ..checks.b import c", set()),
         ("sktem.mixture.a", "from sktem.plotting.b import c", {"sktem.plotting.b"}),
