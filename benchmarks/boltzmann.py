@@ -14,7 +14,6 @@ import argparse
 import time
 import warnings
 from functools import partial
-from unittest.mock import patch
 
 import numpy as np
 from boltzmann_data import mnist
@@ -24,7 +23,6 @@ from sklearn.base import clone
 from sklearn.neural_network import BernoulliRBM
 
 from sktem import LatentBoltzmannMachine
-from sktem.boltzmann.machines import layer_operations
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.boltzmann.machines.layer_operations import operations_of
 from sktem.boltzmann.machines.layered_machine import LayeredMachine
@@ -230,7 +228,7 @@ def graphs(n_chains=100, n_sweeps=20):
         counts = {"sktem": n_chains * n_sweeps, "SciPy, float32, by colour": n_chains}
         counts[f"sktem, {width} chains"] = width * n_sweeps
         counts["sktem, one sweep a call"] = n_chains
-        if model.neighbours.is_dense:
+        if model.sweeps.is_dense:
             matrix = rng.standard_normal((300, 300)).astype(np.float32)
             functions["its matrix product alone"] = partial(np.matmul, matrix, peer)
             counts["its matrix product alone"] = n_chains
@@ -352,16 +350,6 @@ def on_device(device, n_chains, n_sweeps=20):
     report(title, seconds, dict.fromkeys(functions, n_sweeps), "sweeps/s")
 
 
-def by_blas(function):
-    """Return a function during which no product skips zeros."""
-
-    def run():
-        with patch.object(layer_operations, "SMALLEST_SPARSE", np.inf):
-            function()
-
-    return run
-
-
 def restricted(X):
     X = X[:6000]
     ours = LatentBoltzmannMachine(
@@ -386,18 +374,10 @@ def restricted(X):
         "sktem": lambda: ours.fit(X), "BernoulliRBM": lambda: theirs.fit(X),
         "its matrix products alone, by BLAS": products,
         "sktem, centred": lambda: centred.fit(X),
-        "sktem, all products by BLAS": by_blas(lambda: ours.fit(X)),
     }  # fmt: skip
     seconds = timed(functions)
     work = dict.fromkeys(functions, len(X))
     report("Restricted 784-500, PCD-1, batch 100, float32", seconds, work, "rows/s")
-    few = (rng.random((6000, 784)) < 0.05).astype(np.float32)
-    functions = {
-        "sktem": lambda: ours.fit(few),
-        "sktem, all products by BLAS": by_blas(lambda: ours.fit(few)),
-    }
-    work = dict.fromkeys(functions, len(few))
-    report("The same, one value in twenty is 1", timed(functions), work, "rows/s")
     tens = clone(ours).set_params(batch_size=10)
     functions = {
         "sktem": lambda: tens.fit(X[:2000]),

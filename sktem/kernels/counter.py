@@ -19,8 +19,9 @@ _S30, _S27, _S31, _S32 = (np.uint64(30), np.uint64(27), np.uint64(31), np.uint64
 
 _LANE = np.uint32(0x9E3779B1)
 #: The factors of the hash.
-_FIRST, _LAST = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
+FIRST, LAST = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 _S8, _S15, _S16 = np.uint32(8), np.uint32(15), np.uint32(16)
+_BYTE = np.uint32(255)
 
 _ROUNDER = np.float32(12582912.0)  # 1.5 * 2**23: added to x, it rounds x
 _ONE = np.float32(1.0)
@@ -33,7 +34,8 @@ _MANTISSA_BITS = np.int32(23)
 
 #: A field times this is what `odds` takes.
 MINUS_LOG2_E = np.float32(-1.4426950408889634)
-_LARGEST_POWER = np.float32(115.0)
+#: The bound of the exponents of `small_power_of_two`.
+LARGEST_POWER = np.float32(115.0)
 #: An integer of `hashed` is below this.
 TWO_24 = np.float32(2.0**24)
 
@@ -63,24 +65,47 @@ def lane_number(lane):
 
 
 @njit(cache=True, nogil=True)
+def _hashed_bits(low, high, lane):
+    """Return `hashed` before its last shift."""
+    x = np.uint32(lane + low)
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S16)) * FIRST)
+    x = np.uint32(x ^ high)
+    return np.uint32(np.uint32(x ^ np.uint32(x >> _S15)) * LAST)
+
+
+@njit(cache=True, nogil=True)
 def hashed(low, high, lane):
     """Return a whole number below 2**24, as float32, from a key and a `lane_number`.
 
     Equal to, with uint32 wrap-around, ``x = lane + low``, ``x = (x ^ x >> 16) *
     0x7FEB352D ^ high``, ``x = (x ^ x >> 15) * 0x846CA68B`` and ``x >> 8``.
     """
-    x = np.uint32(lane + low)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S16)) * _FIRST)
-    x = np.uint32(x ^ high)
-    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S15)) * _LAST)
+    x = _hashed_bits(low, high, lane)
     return np.float32(np.int32(np.uint32(x >> _S8)))
+
+
+@njit(cache=True, nogil=True)
+def hashed_byte(low, high, lane, shift):
+    """Return a byte of a hash, as float32, from a key and a `lane_number`.
+
+    Equal to, x being that of `hashed`, ``(x ^ x >> 16) >> shift & 255``.
+    """
+    x = _hashed_bits(low, high, lane)
+    x = np.uint32(np.uint32(x ^ np.uint32(x >> _S16)) >> shift)
+    return np.float32(np.int32(np.uint32(x & _BYTE)))
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def power_of_two(x):
     """Equal ``2.0 ** np.clip(x, -115, 115)`` in float32, to 2e-7 relative."""
-    x = x if x < _LARGEST_POWER else _LARGEST_POWER
-    x = x if x > -_LARGEST_POWER else -_LARGEST_POWER
+    x = x if x < LARGEST_POWER else LARGEST_POWER
+    x = x if x > -LARGEST_POWER else -LARGEST_POWER
+    return small_power_of_two(x)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def small_power_of_two(x):
+    """Equal ``2.0 ** x`` in float32, to 2e-7 relative, for x from -115 to 115."""
     shifted = x + _ROUNDER
     r = x - (shifted - _ROUNDER)
     square = r * r

@@ -8,9 +8,11 @@ from sktem.kernels import counter
 from sktem.kernels.counter import (
     halves,
     hashed,
+    hashed_byte,
     lane_number,
     odds,
     power_of_two,
+    small_power_of_two,
 )
 from tests.oracles import for_python
 
@@ -29,10 +31,19 @@ def reference_mixed(seed, step, group):
 def reference_hashed(key, lane):
     """Return what the kernels draw, in NumPy's integers."""
     low, high = np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32)
+    return (reference_bits(low, high, lane) >> np.uint32(8)).astype(np.float32)
+
+
+def reference_bits(low, high, lane):
     x = np.asarray(lane, np.uint32) * np.uint32(0x9E3779B1) + low
     x = (x ^ x >> np.uint32(16)) * np.uint32(0x7FEB352D) ^ high
-    x = (x ^ x >> np.uint32(15)) * np.uint32(0x846CA68B)
-    return (x >> np.uint32(8)).astype(np.float32)
+    return (x ^ x >> np.uint32(15)) * np.uint32(0x846CA68B)
+
+
+def reference_bytes(key, lane, byte):
+    """Return a byte of each hash, the lowest being the first."""
+    x = reference_bits(np.uint32(key & 0xFFFFFFFF), np.uint32(key >> 32), lane)
+    return (x ^ x >> np.uint32(16)) >> np.asarray(8 * byte, np.uint32) & np.uint32(255)
 
 
 def test_keys_and_draws_equal_their_reference():
@@ -47,6 +58,9 @@ def test_keys_and_draws_equal_their_reference():
             np.uint32(low), np.uint32(high), np.uint32(lane_number(np.uint32(lane)))
         )
         assert found == reference_hashed(int(key), np.array([lane]))[0]
+        number, shift = lane_number(np.uint32(lane)), np.uint32(8 * (lane % 4))
+        found = hashed_byte(np.uint32(low), np.uint32(high), np.uint32(number), shift)
+        assert found == reference_bytes(int(key), np.array([lane]), lane % 4)[0]
 
 
 def table(n_groups, n_lanes, seed=3):
@@ -54,8 +68,17 @@ def table(n_groups, n_lanes, seed=3):
     return np.array([reference_hashed(key, np.arange(n_lanes)) for key in keys])
 
 
-def test_draws_are_uniform():
-    values = table(100, 2000) / 2**24
+def byte_table(n_groups, n_lanes, seed=3):
+    """Return uniform numbers below 256 whose first bytes are parts of hashes."""
+    keys = [reference_mixed(seed, step, 7) for step in range(n_groups)]
+    places = np.arange(n_lanes)
+    bytes_of = [reference_bytes(key, -1 - places // 4, places % 4) for key in keys]
+    return np.array(bytes_of) + np.array(table(n_groups, n_lanes, seed)) / 2**24
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_draws_are_uniform(whole):
+    values = table(100, 2000) / 2**24 if whole else byte_table(100, 2000) / 256
     assert stats.kstest(values.ravel(), "uniform").pvalue > 1e-3
     for bits in (1, 4, 8):
         counts = np.bincount((values.ravel() * 2**bits).astype(int), minlength=2**bits)
@@ -63,8 +86,9 @@ def test_draws_are_uniform():
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_neighbours_are_independent(axis):
-    values = table(1000, 1000) / 2**24
+@pytest.mark.parametrize("whole", [True, False])
+def test_neighbours_are_independent(axis, whole):
+    values = table(1000, 1000) / 2**24 if whole else byte_table(1000, 1000) / 256
     values -= 0.5
     for lag in (1, 2, 3, 4, 16):
         one = np.take(values, range(1000 - lag), axis=axis)
@@ -87,3 +111,5 @@ def test_powers():
     assert power_of_two(np.float32(200)) == power_of_two(np.float32(115))
     assert power_of_two(np.float32(-200)) == power_of_two(np.float32(-115))
     assert odds(np.float32(0)) == 2
+    for value in x[::100]:
+        assert small_power_of_two(value) == power_of_two(value)

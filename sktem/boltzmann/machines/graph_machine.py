@@ -7,9 +7,13 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
-from sktem.boltzmann.kernels.graph_sweeps import log_potentials, pair_sums, sweeps
+from sktem.boltzmann.kernels.graph_sweeps import log_potentials, pair_sums
+from sktem.boltzmann.machines.graph_sweeps import (
+    CHAINS_PER_BLOCK,
+    GraphSweeps,
+    product_sums,
+)
 from sktem.boltzmann.machines.model import BoltzmannModel, Moments, entropy
-from sktem.boltzmann.machines.neighbours import Neighbours
 from sktem.boltzmann.normalisation.elimination import (
     EliminationPlan,
     plan_elimination,
@@ -20,9 +24,6 @@ from sktem.kernels.blocks import iterate_blocks, reduce_blocks
 
 __all__ = ["GraphMachine"]
 
-#: Chains whose states are worked on at a time: enough to hide what a unit costs apart
-#: from its chains.
-CHAINS_PER_BLOCK = 512
 #: Most parameters of a machine whose exact gradient is looked for.
 MOST_PARAMETERS = 2000
 #: Largest separator of the sums over all units that it takes.
@@ -61,7 +62,7 @@ class GraphMachine(BoltzmannModel):
         self.n_parameters = graph.n_units + graph.n_edges
         self.weights_from = graph.n_units
         self.largest_degree = int(graph.degrees().max(initial=0))
-        self.neighbours = Neighbours(graph)
+        self.sweeps = GraphSweeps(graph)
         self._arrange()
         subgraph, self.hidden_edges = graph.subgraph(self.hidden)
         self.plan = posterior_plan(subgraph)
@@ -115,44 +116,13 @@ class GraphMachine(BoltzmannModel):
     ):  # fmt: skip
         """Sweep Gibbs sampling or mean field over units, in place.
 
-        Parameters
-        ----------
-        params : ndarray of shape (n_parameters,)
-            Parameters.
-        states : ndarray of float32 of shape (n_units, n)
-            States.
-        n_sweeps : int
-            Sweeps.
-        seed : int
-            Seed of the draws.
-        order : ndarray of int or None, default=None
-            The units to visit, None for all.
-        clamped : ndarray of uint8 of shape (n_units, n) or None, default=None
-            Where states stay.
-        means : bool, default=False
-            Probabilities in place of draws.
-        apart : bool, default=False
-            Update each unit from the states at the beginning of the call.
-        offsets : ndarray of float32 of shape (n_units, n) or None, default=None
-            Further fields.
-        scales : tuple of float, default=(1.0, 0.0)
-            Factors of the parameters and of the offsets.
+        As :meth:`GraphSweeps.sweep`, over all units if `order` is None.
         """
         order = self.order if order is None else order
-        weights, biases = self.neighbours.bound(params, scales[0])
-        layout = order, self.neighbours.indptr, self.neighbours.indices, weights, biases
-        offsets = np.empty((0, 0), np.float32) if offsets is None else offsets
-        clamped = np.empty((0, 0), np.uint8) if clamped is None else clamped
-        scale, seed = np.float32(scales[1]), np.uint64(seed)
-
-        def block(start, stop):
-            sweeps(
-                states, clamped, offsets, scale, *layout, n_sweeps, means, apart, seed,
-                start, stop,
-            )  # fmt: skip
-
-        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, self.n_jobs):
-            pass
+        self.sweeps.sweep(
+            params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
+            scales, self.n_jobs,
+        )  # fmt: skip
 
     def conditional_means(self, params, states, order=None, clamped=None) -> np.ndarray:
         """Return the probability of each visited unit given all others.
@@ -197,7 +167,7 @@ class GraphMachine(BoltzmannModel):
         means = states if means is None else means
         share = self.free_share if share is None else share
         n = states.shape[1]
-        sums_of = product_sums if self.neighbours.is_dense else pair_sums
+        sums_of = product_sums if self.sweeps.is_dense else pair_sums
 
         def block(start, stop):
             return sums_of(states, means, share, self.first, self.second, start, stop)
@@ -476,12 +446,3 @@ class GraphMachine(BoltzmannModel):
     def as_graph(self, params):
         """Return graph, biases, weights and a constant whose sum over states is Z."""
         return self.graph, params[: self.n_units], params[self.n_units :], 0.0
-
-
-def product_sums(states, means, share, first, second, start, stop):
-    """Equal `kernels.graph_sweeps.pair_sums`, by a product of matrices."""
-    means = means[:, start:stop]
-    products = means @ states[:, start:stop].T
-    one, other = products[first, second], products[second, first]
-    units = means.sum(axis=1, dtype=np.float64)
-    return units, (share * one + (1.0 - share) * other).astype(np.float64)

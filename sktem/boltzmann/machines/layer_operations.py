@@ -15,6 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from sktem.arrays import NamespaceArrays, NumpyArrays, arrays_of
+from sktem.boltzmann.kernels.binary_products import code_rows, coded_product
 from sktem.boltzmann.kernels.layers import (
     draw_from_means,
     draw_normals,
@@ -22,7 +23,11 @@ from sktem.boltzmann.kernels.layers import (
     mean_units,
     softplus_differences,
 )
-from sktem.boltzmann.kernels.sparse_products import sparse_product
+from sktem.boltzmann.kernels.sparse_products import (
+    list_by_column,
+    list_by_row,
+    listed_product,
+)
 
 __all__ = ["CompiledOperations", "NamespaceOperations", "operations_of"]
 
@@ -31,6 +36,11 @@ __all__ = ["CompiledOperations", "NamespaceOperations", "operations_of"]
 SPARSE_SHARE = 0.2
 SMALLEST_SPARSE = 2**14
 NARROWEST_SPARSE = 128
+#: Products of zeros and ones add listed sums from this many rows, inner places and
+#: columns on; below them BLAS is as fast (see `benchmarks/binary_products.py`).
+FEWEST_CODED = 48
+SHALLOWEST_CODED = 256
+NARROWEST_CODED = 64
 #: Separates the blocks of rows of one seed.
 ROW_STEP = 0x9E3779B97F4A7C15
 
@@ -74,7 +84,12 @@ class CompiledOperations(NumpyArrays):
         """
         if out is None:
             out = np.empty((a.shape[0], b.shape[1]), np.result_type(a, b))
-        if not (_may_be_sparse(a, b, out) and _sparse_product(a, b, out)):
+        if not (
+            _suits_lists(a, b, out)
+            and _sparse_product(a, b, out)
+            or _suits_codes(a, b, out)
+            and _coded_product(a, b, out)
+        ):
             np.matmul(a, b, out=out)
         return out
 
@@ -87,25 +102,67 @@ class CompiledOperations(NumpyArrays):
         return np.unpackbits(packed, axis=1, count=width).astype(np.float32)
 
 
-def _may_be_sparse(a, b, out):
-    """Return whether a product is one that `_sparse_product` takes."""
+def _are_single(*arrays):
+    """Return whether arrays are matrices of float32, each in one piece of memory."""
+    return all(
+        x.ndim == 2
+        and x.dtype == np.float32
+        and (x.flags.c_contiguous or x.flags.f_contiguous)
+        for x in arrays
+    )
+
+
+def _suits_lists(a, b, out):
+    """Return whether a product is of the kind that `_sparse_product` is for."""
     return (
         a.size >= SMALLEST_SPARSE
         and b.shape[-1] >= NARROWEST_SPARSE
-        and all(x.ndim == 2 and x.dtype == np.float32 for x in (a, b, out))
-        and (a.flags.c_contiguous or a.flags.f_contiguous)
+        and _are_single(a, b, out)
         and b.flags.c_contiguous
         and out.flags.c_contiguous
     )
 
 
+def _suits_codes(a, b, out):
+    """Return whether a product is of the kind that `_coded_product` is for."""
+    return (
+        a.shape[0] >= FEWEST_CODED
+        and b.ndim == 2
+        and b.shape[0] >= SHALLOWEST_CODED
+        and b.shape[1] >= NARROWEST_CODED
+        and _are_single(b, out)
+        and a.dtype == np.float32
+        and out.flags.c_contiguous
+    )
+
+
+def _coded_product(a, b, out):
+    """Write ``a @ b`` into `out` if a is zeros and ones; return whether."""
+    codes = np.empty((a.shape[0], -(-a.shape[1] // 4)), np.uint8)
+    coded = code_rows(np.ascontiguousarray(a), codes)
+    if coded:
+        transposed = not b.flags.c_contiguous
+        coded_product(codes, b.T if transposed else b, transposed, out)
+    return coded
+
+
 def _sparse_product(a, b, out):
     """Write ``a @ b`` into `out` if few entries of a are not zero; return whether."""
-    first = (a if a.flags.c_contiguous else a.T)[:4, ::8]
+    rows = a if a.flags.c_contiguous else a.T
+    first = rows[:4, ::8]
     if np.count_nonzero(first) > 2 * SPARSE_SHARE * first.size:
         return False  # most likely not, and this took no time
     limit = int(SPARSE_SHARE * a.size)
-    return sparse_product(np.ascontiguousarray(a), b, out, limit)
+    starts = np.empty(a.shape[0] + 1, np.int64)
+    room = limit + rows.shape[1]
+    places, values = np.empty(room, np.int64), np.empty(room, np.float32)
+    if a.flags.c_contiguous:
+        kept = list_by_row(rows, limit, starts, places, values)
+    else:
+        kept = list_by_column(rows, limit, starts, places, values)
+    if kept:
+        listed_product(starts, places, values, b, out)
+    return kept
 
 
 class _CompiledDraws:

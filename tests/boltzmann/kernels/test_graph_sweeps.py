@@ -3,10 +3,14 @@
 import numpy as np
 import pytest
 
-from sktem.boltzmann.machines import neighbours
+from sktem.boltzmann.machines import graph_sweeps
 from sktem.boltzmann.machines.graph_machine import GraphMachine
 from sktem.graphs import Graph, grid_graph
-from tests.kernels.test_counter import reference_hashed, reference_mixed
+from tests.kernels.test_counter import (
+    reference_bytes,
+    reference_hashed,
+    reference_mixed,
+)
 
 
 def machine(kind, seed=0):
@@ -32,6 +36,15 @@ def dense_weights(model, params):
     return weights + weights.T
 
 
+def reference_uniform(key, places, few):
+    """Return uniform numbers, of 32 bits for units with at most four neighbours."""
+    uniform = (reference_hashed(key, places).astype(float) + 0.5) / 2**24
+    if few:
+        uniform += reference_bytes(key, -1 - places // 4, places % 4)
+        uniform /= 256
+    return uniform
+
+
 def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
     """Sweep in float64; also return how near the draws were to their thresholds."""
     weights, biases = dense_weights(model, params), params[: model.n_units]
@@ -48,7 +61,7 @@ def reference_sweeps(model, params, states, n_sweeps, seed, order, **options):
             new = p
             if not options.get("means"):
                 key = reference_mixed(seed, sweep, int(u))
-                uniform = (reference_hashed(key, places).astype(float) + 0.5) / 2**24
+                uniform = reference_uniform(key, places, (weights[u] != 0).sum() <= 4)
                 nearest = min(nearest, np.abs(uniform - p).min())
                 new = (uniform < p).astype(float)
             states[u] = new if clamped is None else np.where(clamped[u], states[u], new)
@@ -137,17 +150,30 @@ def test_nothing_depends_on_threads(kind):
 
 
 @pytest.mark.parametrize("kind", ["grid", "complete"])
-@pytest.mark.parametrize("n", [3, 514])
-def test_blocks_of_chains_and_states_between_0_and_1(kind, n):
+@pytest.mark.parametrize("n", [3, 70, 1000])
+def test_states_as_bits_or_floats(kind, n):
+    """Few chains and states between 0 and 1 take another way to the same draws."""
     model, params, rng = machine(kind)
     start = model.new_chains(n, rng)
-    start[model.order[:5]] = 0.25
-    for order in (model.order, model.order[5:]):
-        states = start.copy()
-        model.sweep(params, states, 2, 5, order)
-        expected, nearest = reference_sweeps(model, params, start, 2, 5, order)
-        assert nearest > 1e-6
-        np.testing.assert_array_equal(states, expected)
+    states = start.copy()
+    model.sweep(params, states, 5, 3)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, model.order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+    held = model.visible[0]
+    start[held] = 0.25
+    order = model.order[model.order != held]
+    states = start.copy()
+    model.sweep(params, states, 5, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 5, 3, order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
+    start[order[:5]] = 0.25
+    states = start.copy()
+    model.sweep(params, states, 2, 3, order)
+    expected, nearest = reference_sweeps(model, params, start, 2, 3, order)
+    assert nearest > 1e-6
+    np.testing.assert_array_equal(states, expected)
 
 
 @pytest.mark.parametrize("n_drawn", [0, 1, 33, 70])
@@ -162,13 +188,28 @@ def test_some_units_of_a_complete_graph(n_drawn):
     np.testing.assert_array_equal(states, expected)
 
 
+def test_draws_of_probabilities_that_differ_in_their_last_bits():
+    # Of units without neighbours: less than, about and more than whole bytes.
+    p = np.array([0.08, 127.6, 128.0, 128.6, 179.6, 255.92]) / 256
+    graph = Graph(np.zeros((len(p), len(p))))
+    model, n = GraphMachine(graph, []), 2_000_000
+    states = np.zeros((len(p), n), np.float32)
+    model.sweep(np.log(p / (1 - p)), states, 1, 17)
+    errors = np.sqrt(p * (1 - p) / n)
+    found = states.mean(axis=1, dtype=np.float64)
+    assert (np.abs(found - p) < 4 * errors).all()
+    # First bytes alone would be seen.
+    seen = np.abs(found - np.floor(256 * p) / 256) > 4.5 * errors
+    np.testing.assert_array_equal(seen, p != 0.5)
+
+
 @pytest.mark.parametrize("kind", ["grid", "complete"])
 def test_chains_have_their_exact_means(kind, monkeypatch):
-    monkeypatch.setattr(neighbours, "FEWEST_UNITS", 1)
+    monkeypatch.setattr(graph_sweeps, "FEWEST_UNITS", 1)
     rng = np.random.default_rng(4)
     graph = grid_graph(3, 4) if kind == "grid" else np.ones((12, 12)) - np.eye(12)
     model = GraphMachine(Graph(graph), [])
-    assert model.neighbours.is_dense == (kind == "complete")
+    assert model.sweeps.is_dense == (kind == "complete")
     params = rng.normal(size=model.n_parameters)
     n = 100_000
     states = model.new_chains(n, rng)

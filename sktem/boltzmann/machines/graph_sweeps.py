@@ -1,0 +1,134 @@
+"""Sweeps of graphs, on bits or on floats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sktem.boltzmann.kernels.bit_sweeps import bit_means, bit_sweeps
+from sktem.boltzmann.kernels.graph_sweeps import sweeps
+from sktem.kernels.blocks import iterate_blocks
+
+__all__ = ["CHAINS_PER_BLOCK", "GraphSweeps", "product_sums"]
+
+#: Chains whose states are worked on at a time: enough to hide what a unit costs apart
+#: from its chains.
+CHAINS_PER_BLOCK = 512
+#: Chains from which on states are bits where all are 0 or 1: 32 take the time of one.
+FEWEST_BITS = 16
+#: Share of all pairs that are joined, and units, from which on the sums of their
+#: products are a product of matrices: of fits of 300 joined units, they took more time
+#: than everything else.
+LEAST_SHARE = 0.5
+FEWEST_UNITS = 64
+
+
+class GraphSweeps:
+    """The neighbours of each unit, laid out for sweeps.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    """
+
+    def __init__(self, graph):
+        self.graph, self.n_units = graph, graph.n_units
+        n_pairs = graph.n_units * (graph.n_units - 1) / 2
+        many = graph.n_units >= FEWEST_UNITS
+        self.is_dense = many and graph.n_edges >= LEAST_SHARE * n_pairs
+        starts, units, edges = graph.neighbours()
+        degrees = graph.degrees()
+        # In groups of four.
+        groups = (degrees + 3) // 4 * 4
+        self.indptr = np.concatenate([[0], np.cumsum(groups)]).astype(np.int64)
+        place = np.repeat(self.indptr[:-1] - starts[:-1], degrees)
+        place += np.arange(len(units))
+        # Filled up with the first neighbour, at weight zero: were it the unit itself,
+        # a draw could not go straight to its place.
+        first = np.zeros(graph.n_units, units.dtype)
+        first[degrees > 0] = units[starts[:-1][degrees > 0]]
+        self.indices = np.repeat(first, groups)
+        self.indices[place] = units
+        self._place, self._edge = place, edges
+        self._nothing = np.empty((0, 0), np.float32)
+        self._no_mask = np.empty((0, 0), np.uint8)
+
+    def _bound(self, params, scale):
+        """Return weights by neighbour and biases, times a scale, for kernels."""
+        weights = np.zeros(len(self.indices), np.float32)
+        weights[self._place] = scale * params[self.n_units :][self._edge]
+        return weights, (scale * params[: self.n_units]).astype(np.float32)
+
+    def sweep(
+        self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
+        scales, n_jobs,
+    ):  # fmt: skip
+        """Sweep Gibbs sampling or mean field over units, in place.
+
+        Parameters
+        ----------
+        params : ndarray of shape (n_parameters,)
+            Parameters.
+        states : ndarray of float32 of shape (n_units, n)
+            States.
+        n_sweeps : int
+            Sweeps.
+        seed : int
+            Seed of the draws.
+        order : ndarray of int
+            The units to visit.
+        clamped : ndarray of uint8 of shape (n_units, n) or None
+            Where states stay.
+        means : bool
+            Probabilities in place of draws.
+        apart : bool
+            Update each unit from the states at the beginning of the call.
+        offsets : ndarray of float32 of shape (n_units, n) or None
+            Further fields.
+        scales : tuple of float
+            Factors of the parameters and of the offsets.
+        n_jobs : int or None
+            Threads.
+        """
+        plain = offsets is None and clamped is None and means == apart
+        block = self._block(
+            params, states, n_sweeps, np.uint64(seed), order, clamped, means, apart,
+            offsets, scales, plain and states.shape[1] >= FEWEST_BITS,
+        )  # fmt: skip
+        for _ in iterate_blocks(block, states.shape[1], CHAINS_PER_BLOCK, n_jobs):
+            pass
+
+    def _block(
+        self, params, states, n_sweeps, seed, order, clamped, means, apart, offsets,
+        scales, bits,
+    ):  # fmt: skip
+        """Return the sweeps of a block of chains, on bits where that is possible."""
+        layout = order, self.indptr, self.indices
+        weights, biases = self._bound(params, scales[0])
+        with np.errstate(over="ignore"):
+            factors = np.exp(-weights), np.exp(-biases)
+        offsets = self._nothing if offsets is None else offsets
+        clamped = self._no_mask if clamped is None else clamped
+
+        def on_bits(start, stop):
+            if means:
+                return bit_means(states, *layout, *factors, start, stop)
+            return bit_sweeps(states, *layout, *factors, n_sweeps, seed, start, stop)
+
+        def block(start, stop):
+            if not (bits and on_bits(start, stop)):
+                sweeps(
+                    states, clamped, offsets, np.float32(scales[1]), *layout, weights,
+                    biases, n_sweeps, means, apart, seed, start, stop,
+                )  # fmt: skip
+
+        return block
+
+
+def product_sums(states, means, share, first, second, start, stop):
+    """Equal `kernels.graph_sweeps.pair_sums`, by a product of matrices."""
+    means = means[:, start:stop]
+    products = means @ states[:, start:stop].T
+    one, other = products[first, second], products[second, first]
+    units = means.sum(axis=1, dtype=np.float64)
+    return units, (share * one + (1.0 - share) * other).astype(np.float64)
