@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import LinAlgError, lapack
 
 from sktem.template.model.systems import Equations, systems_of
 
-__all__ = ["TemplatePriors", "posterior_template"]
+__all__ = ["TemplatePriors", "posterior_template", "unexplained_square"]
 
 
 class TemplatePriors(NamedTuple):
@@ -178,3 +178,16 @@ def _alternated(system, part, count, priors, variance):
         needed = max(equations.roughest * change, equations.residual)
         residual = min(residual, needed)
     return system.coefficients(x), variance, floored
+
+
+def unexplained_square(grid, part, jitter) -> float:
+    """Return the part of the mean ``|y|^2`` that no template explains."""
+    grams = grid.grams
+    gram = grams.of(part.middle)
+    diagonal = grams.diagonal(gram)
+    diagonal += jitter * float(diagonal.mean())
+    try:
+        solve = grams.factor(gram)
+    except LinAlgError:
+        return -np.inf
+    return part.square - float(part.cross @ solve(part.cross))

@@ -8,8 +8,7 @@ import numpy as np
 
 from sktem.kernels.blocks import reduce_blocks
 from sktem.template.kernels.statistics import template_sums
-from sktem.template.model.priors import posterior_template
-from sktem.template.model.systems import FactoredSystem
+from sktem.template.model.priors import posterior_template, unexplained_square
 
 __all__ = [
     "ComponentStatistics",
@@ -165,8 +164,9 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         if not variance <= LEAST_NOISE * mean_square:
             break
         left = True
-        system = FactoredSystem(grid, part.middle, part.cross, priors.equations)
-        rest = part.square - float(part.cross @ system.solve(0.0, None, 0.0))
+        rest = unexplained_square(grid, part, priors.equations.jitter)
+        if not np.isfinite(rest):  # no matrix of images
+            rest = -part.square
         # So that the noise is just above the least share of the new square.
         share = 1.01 * LEAST_NOISE
         missing = (share * part.square - rest) / (1 - share)
