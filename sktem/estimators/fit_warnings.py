@@ -25,6 +25,9 @@ PACKAGES = ("sktem", "sklearn")
 #: Acceptance rates outside of these bounds mean steps of a wrong length.
 ACCEPTANCE = (0.05, 0.99)
 
+#: Share of moves that an accept test would reject, above which it is told.
+LARGEST_BIAS = 0.1
+
 #: A share of chains that never moved which is not worth a warning.
 FEW_STAND = 0.001
 
@@ -94,6 +97,7 @@ def warn_of_run(state, settings) -> None:
     if message := event_message("The fit", events, " (see history_.events)"):
         warn_user(message, FitWarning)
     _warn_of_acceptance(state, settings)
+    _warn_of_bias(state, settings)
 
 
 def event_message(what: str, events, where: str = "") -> str:
@@ -128,14 +132,31 @@ def _warn_of_chains_that_stand(state):
     )
 
 
+def _at_the_end(values):
+    """Return the finite ones of the last fifth of values."""
+    last = np.array(values[-max(1, len(values) // 5) :])
+    return last[np.isfinite(last)]
+
+
+def _warn_of_bias(state, settings):
+    """Warn of Markov chains without an accept test whose steps are too long."""
+    last = _at_the_end(state.history.bias)
+    if len(last) and last.mean() > LARGEST_BIAS:
+        warn_user(
+            f"An accept test would have rejected {last.mean():.0%} of the moves of "
+            f"{type(settings.sampler).__name__} at the end of the fit: latents and "
+            "parameters are biased. Use a shorter step, step='auto' or an adjusted "
+            "sampler (MALA), and fit again.",
+            FitWarning,
+        )
+
+
 def _warn_of_acceptance(state, settings):
     """Warn of Metropolis chains that reject or accept nearly everything."""
     if not settings.sampler.accepts:
         return
     _warn_of_chains_that_stand(state)
-    rates = state.history.acceptance_rate
-    last = np.array(rates[-max(1, len(rates) // 5) :])
-    last = last[np.isfinite(last)]
+    last = _at_the_end(state.history.acceptance_rate)
     if not len(last) or ACCEPTANCE[0] <= last.mean() <= ACCEPTANCE[1]:
         return
     few = last.mean() < ACCEPTANCE[0]

@@ -51,7 +51,12 @@ class RandomInterceptModel(LatentModel):
 
     def initial_params(self, X, rng):
         """Return starting parameters from the overall mean and variance."""
-        return RandomInterceptParams(0.0, float(X.var()), float(X.var()))
+        variance = float(X.var())
+        if variance == 0:
+            raise ValueError(
+                "X has no variance: it is constant, or so small that its squares are 0"
+            )
+        return RandomInterceptParams(0.0, variance, variance)
 
     def initial_latents(self, X, params, rng):
         """Return the subjects' means, of shape (n, 1)."""

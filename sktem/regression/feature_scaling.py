@@ -13,6 +13,10 @@ from sktem.rows.held import carrier_of
 __all__ = ["Scaling"]
 
 
+#: Deviation of a constant feature over its mean, at most: a rounding error.
+ROUNDING = 1e-14
+
+
 class Scaling(NamedTuple):
     """Means and standard deviations of the features, infinite for constant ones."""
 
@@ -32,7 +36,7 @@ class Scaling(NamedTuple):
                 f"X has values whose squares overflow, in columns {large.tolist()}: "
                 "divide these columns by their size"
             )
-        constant = scale <= 1e-12 * np.abs(centre)
+        constant = scale <= ROUNDING * np.abs(centre)
         return cls(centre, np.where(constant, np.inf, scale))
 
     def apply(self, X):

@@ -18,6 +18,7 @@ from sktem.estimators.by_blocks import (
     checked_rows,
     each_block,
 )
+from sktem.estimators.fit_warnings import warn_user
 from sktem.estimators.parameters import (
     Average,
     BatchSize,
@@ -28,6 +29,7 @@ from sktem.estimators.parameters import (
 )
 from sktem.estimators.stochastic_em import drop_weightless
 from sktem.estimators.targets import features_of, split_target
+from sktem.exceptions import FitWarning
 from sktem.loop.state import RunState
 from sktem.regression.feature_scaling import Scaling
 from sktem.regression.robust_poisson_ascent import ascend, best_start, has_maximum
@@ -260,7 +262,24 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
 
         state = self._fit(settings, rows, sample_weight, new_run, finish=finish)
         self._warn(state, settings)
+        if not state.failure:
+            self._warn_of_few(weights)
         return self
+
+    def _warn_of_few(self, weights):
+        """Warn where the coefficients can follow every count."""
+        effective, n = weights.sum() ** 2 / (weights**2).sum(), 1 + self.n_features_in_
+        if effective <= n:
+            equal = np.ptp(weights) == 0
+            rows = f"{effective:.3g} rows" if equal else (
+                f"weights that are worth {effective:.3g} equal rows"
+            )  # fmt: skip
+            warn_user(
+                f"{rows} are too few for {n} coefficients: they can follow every "
+                "count, and sigma_ says nothing. Take fewer features, or a penalty "
+                "(scikit-learn's PoissonRegressor).",
+                FitWarning,
+            )
 
     def _fitted_attributes(self, settings, state, X):
         scaled = state.params

@@ -54,6 +54,19 @@ def test_unbiased(scheme, batch_size, weights, global_random_seed):
     np.testing.assert_allclose(table.std(axis=0) ** 2, error**2 * len(table), rtol=0.5)
 
 
+@pytest.mark.parametrize("scheme", ["fixed", "shuffle"])
+def test_rows_that_are_drawn_twice_count_twice(scheme, global_random_seed):
+    weights = np.full(N, 0.2 / (N - 1))
+    weights[3] = 0.8
+    table = coefficients(scheme, 4, weights, global_random_seed)
+    np.testing.assert_allclose(4 * table, np.round(4 * table), atol=1e-12)
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    assert standard_errors(table, weights).max() < LIMIT
+    # Batches in which all visited rows count the same would be far off.
+    wrong = (table > 0) / (table > 0).sum(axis=1, keepdims=True)
+    assert standard_errors(wrong, weights).max() > 3 * LIMIT
+
+
 @pytest.mark.parametrize("batch_size", [1, 4])
 def test_inclusion_with_equal_coefficients_would_be_biased(
     batch_size, global_random_seed

@@ -487,3 +487,9 @@ def test_samplers_by_name_fit():
     for name in SAMPLERS:
         em = estimator(sampler=name, max_iter=30).fit(X)
         np.testing.assert_allclose(em.params_, closed_form_mle(X), atol=0.4)
+
+
+@pytest.mark.parametrize("X", [np.full((20, 3), 2.0), 1e-200 * np.eye(20)])
+def test_data_without_variance(X):
+    with pytest.raises(ValueError, match="X has no variance"):
+        StochasticEM(RandomInterceptModel()).fit(X)

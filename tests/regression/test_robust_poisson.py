@@ -274,3 +274,24 @@ def test_log_likelihoods_of_rows():
     np.testing.assert_allclose(found.sum(), fit.log_likelihood(X, y), rtol=1e-12)
     with pytest.raises(ValueError, match="negative"):
         fit.log_density(X, -y)
+
+
+def test_an_offset_takes_no_feature_away():
+    X = np.random.default_rng(0).normal(size=(200, 2)).round(2)
+    y = np.random.default_rng(1).poisson(np.exp(1 + X[:, 0]))
+    plain = RobustPoissonRegressor().fit(X, y)
+    far = RobustPoissonRegressor().fit(X + 1e12, y)
+    np.testing.assert_allclose(far.coef_, plain.coef_, rtol=1e-2, atol=1e-3)
+    constant = np.column_stack([X, np.full(200, 0.1 + 1e12)])
+    assert RobustPoissonRegressor().fit(constant, y).coef_[2] == 0
+
+
+def test_rows_that_are_too_few_are_told():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    y = np.random.default_rng(1).poisson(np.exp(1 + X[:, 0]))
+    with pytest.warns(FitWarning, match="3 rows are too few for 3 coefficients"):
+        RobustPoissonRegressor().fit(X[:3], y[:3] + 1)
+    heavy = np.append(1e8, np.ones(59))
+    with pytest.warns(FitWarning, match="weights that are worth 1 equal rows"):
+        RobustPoissonRegressor().fit(X, y, sample_weight=heavy)
+    RobustPoissonRegressor().fit(X, y, sample_weight=np.full(60, 1e8))

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from sktem import StochasticEM
 from sktem.e_step.chains import ChainState, ChainTable
 from sktem.e_step.random import spawn_generators
+from sktem.exceptions import FitWarning
 from sktem.models import RandomInterceptModel
 from sktem.samplers import HMC, MALA, ULA, positions
 from sktem.schedules import Polynomial
@@ -252,3 +254,14 @@ def test_halved_steps_belong_to_their_chains():
     expected[5, 0] = 0.25
     found = chains.get(slice(None)).tuning["step_factor"]
     np.testing.assert_array_equal(found, expected)
+
+
+def test_a_bias_that_matters_is_told():
+    """The variance ended at 4.1 for 0.9, converged, and nothing was said."""
+    X = 5 + np.random.default_rng(0).normal(size=(200, 1)) + np.zeros((200, 5))
+    X += 0.5 * np.random.default_rng(1).normal(size=X.shape)
+    options = {"max_iter": 10, "tol": 0, "random_state": 0}
+    with pytest.warns(FitWarning, match="accept test would have rejected .*shorter"):
+        StochasticEM(RandomInterceptModel(), sampler=ULA(step=1.0), **options).fit(X)
+    for step in ("auto", 0.01):
+        StochasticEM(RandomInterceptModel(), sampler=ULA(step=step), **options).fit(X)
