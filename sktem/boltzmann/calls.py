@@ -1,14 +1,13 @@
-"""Calls of users: threads of BLAS, and the lines that warnings point to."""
+"""Calls of users: threads of BLAS, and notices of compilation."""
 
 from __future__ import annotations
 
 import functools
 
 from sktem.e_step.blas_threads import one_blas_thread
-from sktem.estimators.fit_warnings import users_frame
 from sktem.estimators.progress import compile_notice
 
-__all__ = ["one_blas_thread", "query", "users_frame"]
+__all__ = ["one_blas_thread", "query"]
 
 
 def query(method):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from sktem.boltzmann.calls import users_frame
 from sktem.boltzmann.learning.loop import run_epochs
 from sktem.boltzmann.learning.objective import Objective
 from sktem.boltzmann.learning.state import ContrastiveSettings
 from sktem.boltzmann.units import VisibleUnits
+from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = [
@@ -110,7 +109,7 @@ def warn_of_fit(settings, state, n_rows) -> None:
         gain, by_chance = best - state.rounds.base, state.rounds.dependence < DEPENDENT
         doubt = not settings.weight_decay or (gain > LARGE_GAIN and by_chance)
         if state.converged and chance is not None and doubt:
-            warnings.warn(chance, FitWarning, stacklevel=users_frame())
+            warn_user(chance, FitWarning)
     warn_of_events(state.history.events)
 
 
@@ -145,46 +144,42 @@ def _warn_of_likelihood(settings, state, best, chance):
     """Warn if the likelihood is too low, or still rises, which may be by chance."""
     rounds = state.rounds
     if rounds.n_left_out and rounds.learns_nothing(best):
-        warnings.warn(
+        warn_user(
             f"The {rounds.n_left_out} rows that were left out of the fit are about as "
             f"likely under independent units ({rounds.base:.4g} per row) as after it "
             f"({best:.4g}): the columns do not depend on each other, or not in a way "
             "that was found. Try more hidden units, another random_state, or more "
             "rows.",
             FitWarning,
-            stacklevel=users_frame(),
         )
     elif rounds.has_fallen(best):
-        warnings.warn(
+        warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below "
             f"that of independent units, {rounds.base:.4g}: {_reason(settings)}",
             FitWarning,
-            stacklevel=users_frame(),
         )
     elif not state.converged and rounds.epochs_of(state) >= settings.n_epochs:
         last = "round" if settings.adaptive else "half of the epochs"
         advice = "Increase max_iter, or tol to accept it."
         if chance is not None:
             advice = f"{advice} But more epochs may fit noise alone. {chance}"
-        warnings.warn(
+        warn_user(
             f"The fit has not converged after {settings.n_epochs} epochs: the last "
             f"{last} changed the log-likelihood{_of_rows(state)} by "
             f"{state.rounds.rise:.3g} per row and left it at {best:.4g} "
             f"({state.rounds.base:.4g} for independent units). {advice}",
             ConvergenceWarning,
-            stacklevel=users_frame(),
         )
     elif state.rounds.normal is not None and state.rounds.normal - best > max(
         FAR * (state.rounds.normal - state.rounds.base),
         FAR_BY_COLUMN * settings.model.n_visible,
     ):
-        warnings.warn(
+        warn_user(
             f"The log-likelihood after the fit, {best:.4g} per row, is below that "
             f"of one normal density with all covariances, {state.rounds.normal:.4g}: "
             "few binary units are a poor model of strong linear correlations. Whiten "
             "the columns first, as PCA(whiten=True) does, or add hidden units.",
             FitWarning,
-            stacklevel=users_frame(),
         )
 
 
@@ -212,12 +207,11 @@ def _reason(settings):
 def warn_of_events(events) -> None:
     """Warn if parameters have run away."""
     if events["diverged"]:
-        warnings.warn(
+        warn_user(
             f"The parameters ran away {events['diverged']} times and were held at "
             "+-1000 (see history_.events): the steps are too long. Decrease "
             "step_size_m.",
             FitWarning,
-            stacklevel=users_frame(),
         )
 
 
@@ -238,11 +232,10 @@ def warn_of_stream(stream) -> None:
             "takes neither ascents nor rounds. Begin by fit to the first rows, some "
             "thousand if there are, and compare"
         )
-    warnings.warn(
+    warn_user(
         f"After {stream.n_updates} batches of the stream {found} the score of rows "
         "left out with that after fit to some thousand rows.",
         FitWarning,
-        stacklevel=users_frame(),
     )
 
 
@@ -264,13 +257,12 @@ def warn_of_one_hot(X) -> None:
     if groups:
         first = ", ".join(f"{begin} to {end}" for begin, end in groups[:3])
         more = ", ..." if len(groups) > 3 else ""
-        warnings.warn(
+        warn_user(
             f"In each row one of the columns {first}{more} is 1, as in one-hot codes. "
             "A machine has to learn that from the rows; with visible='categorical' and "
             "the columns before they were coded it is built in, and rows are mostly "
             "much more likely.",
             FitWarning,
-            stacklevel=users_frame(),
         )
 
 
@@ -290,24 +282,22 @@ def warn_of_codes(X, units) -> None:
                 found.append(name)
     if found:
         more = ", ..." if len(found) > 3 else ""
-        warnings.warn(
+        warn_user(
             f"Columns {', '.join(found[:3])}{more} hold few distinct whole numbers, "
             "and visible='auto' has taken them for real numbers. If they are codes of "
             "categories, say so by a list with the kind of each column, such as "
             "visible=['categorical', 'gaussian']; if not, by visible='gaussian'.",
             FitWarning,
-            stacklevel=users_frame(),
         )
 
 
 def warn_of_small_weights(n_rows, mass) -> None:
     """Warn if weights, such as shares, make many rows count as few to the prior."""
     if n_rows > 1 and mass < SMALL_WEIGHT * n_rows:
-        warnings.warn(
+        warn_user(
             f"The weights of {n_rows} rows add up to {mass:.3g}, and as so many rows "
             "they count to the prior of the machine's weights, which may hold these "
             "back too much. Pass weights that are about 1 on average, or a number as "
             f"weight_decay (such as {1 / n_rows:.1g}, one over the rows).",
             FitWarning,
-            stacklevel=users_frame(),
         )
