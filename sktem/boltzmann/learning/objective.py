@@ -244,7 +244,7 @@ class Objective:
             )  # fmt: skip
             if found.value >= least - 2.0 * found.standard_error:
                 return max(found.value, least), found.standard_error
-        return least, found.standard_error
+        return least, max(found.standard_error, least - found.value)
 
     def is_estimated(self, params) -> bool:
         """Return whether log Z is not a sum that is known to be cheap."""
