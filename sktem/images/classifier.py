@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ __all__ = ["ImageClassifier"]
 
 
 class ImageClassifier(
-    KnownParametersMixin, DocumentationLinkMixin, ClassifierMixin, BaseEstimator
+    KnownParametersMixin, DocumentationLinkMixin, ClassifierMixin, BaseEstimator, ABC
 ):
     """Base of classifiers that score images for each class, and judge how odd they are.
 
@@ -171,8 +172,9 @@ class ImageClassifier(
     def _checked(self, X):
         return checked_images(self, X, self._layout)
 
+    @abstractmethod
     def _scores(self, X):
-        raise NotImplementedError
+        """Return scores (n, n_classes) and distances (n,) of checked images."""
 
     def _judged(self, X, asked=False):
         """Return tempered scores plus log-priors, and probabilities of outliers.
