@@ -137,8 +137,10 @@ def _expected(X, weights, params, components):
     Rows of large groups are complete rows of fewer columns to the kernels.
     """
     groups = grouped(X, ROWS_OF_GROUP)
-    dense, kind = params.covariance_type in DENSE, params.covariance_type
-    kind = kind if kind == "tied" else "full" if dense else "diag"
+    dense = params.covariance_type in DENSE
+    kind = "diag"
+    if dense:
+        kind = "tied" if params.covariance_type == "tied" else "full"
     total, value = _few_alike(X, weights, groups, params, components)
     for pattern in groups.large:
         part = None if weights is None else weights[pattern.rows]

@@ -94,8 +94,8 @@ class EnoughRows(NamedTuple):
     ----------
     per_column : int
         Rows for each component and column. With as many, four fifths of new outputs lie
-        in intervals of nine tenths, and two to five times as many new rows as are meant
-        to lie below a low quantile of the density.
+        in intervals of nine tenths, and new rows below a low quantile of the density
+        are still several times as many as are meant.
     """
 
     per_column: int = 5
