@@ -88,7 +88,7 @@ class Responses(CompartmentModel):
     >>> records = {"ID": [1] * 4, "TIME": [0, 4, 4, 4], "AMT": [100, 0, 0, 0],
     ...            "CMT": [1, 1, 2, 3]}
     >>> model.predict(records, psi).round(4)
-    array([10.    ,  6.7032,  2.5579,  0.7192])
+    array([10.    ,  6.7032,  2.5577,  0.7192])
     """
 
     def __init__(

@@ -131,7 +131,7 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
 
         def finish(state):
             total = float(len(X) if sample_weight is None else sample_weight.sum())
-            self._stream = MixtureStream.after_fit(self, model, state, total)
+            self._stream = MixtureStream.after_fit(self, model, state, len(X), total)
             self.__dict__.pop("n_steps_", None)
 
         options = {"n_init": n_init, "starts": starts, "finish": finish}

@@ -26,7 +26,7 @@ def warn_of_components(model, state, X, sample_weight) -> None:
             return
     if is_repaired or any(spread.has_prior for spread in spreads):
         return  # it has been told, or is what the prior makes of few rows
-    empty = np.flatnonzero(weights * state.n_rows < 1)
+    empty = np.flatnonzero(weights * len(X) < 1)
     if len(empty):
         warn_user(
             f"Component(s) {', '.join(map(str, empty[:5]))} have less than one row: "

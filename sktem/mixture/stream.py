@@ -76,11 +76,11 @@ class MixtureStream(StreamRunner):
         self.settled: Any = None
 
     @classmethod
-    def after_fit(cls, estimator, model, state, total_weight) -> MixtureStream:
-        """Return a stream that continues a fit."""
+    def after_fit(cls, estimator, model, state, n_rows, total_weight) -> MixtureStream:
+        """Return a stream that continues a fit to rows of some weight."""
         stream = cls()
         stream.model = model
-        stream.n_rows = state.n_rows
+        stream.n_rows = n_rows
         stream.state = StreamState(
             params=state.params,
             s=state.returned,

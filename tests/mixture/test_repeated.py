@@ -1,11 +1,16 @@
 """Rows that repeat."""
 
+from collections import Counter
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sktem import StochasticEMMixture
 from sktem.emissions import Categorical
+from sktem.exceptions import FitWarning
+from sktem.mixture.fit_warnings import warn_of_components
 from sktem.mixture.repeated import distinct_rows
 
 
@@ -77,3 +82,25 @@ def test_rows_of_which_few_are_copies_stay():
     # Equal keys, of which the small numbers are no part, are no equal rows.
     Y = np.column_stack([np.full(100, 1e20), np.arange(100.0)])
     assert distinct_rows(Y)[0] is Y
+
+
+def test_all_rows_count_after_passes_over_distinct_ones():
+    """A component of ten rows that are one distinct row does not lack rows."""
+    X = np.repeat([[0.0, 0.0], [2.0, 2.0]], [90, 10], axis=0)
+    mixture = StochasticEMMixture(2, emission=Categorical(), random_state=0).fit(X)
+    assert_allclose(np.sort(mixture.weights_), [0.1, 0.9], atol=0.01)
+    assert mixture.n_samples_seen_ == 100
+    assert mixture.partial_fit(X[:30]).n_samples_seen_ == 130
+
+
+def test_components_without_a_row_are_told():
+    X = np.zeros((100, 2))
+    model = SimpleNamespace(spreads=lambda params: [])
+    state = SimpleNamespace(
+        params=SimpleNamespace(weights=np.array([0.992, 0.008])),
+        history=SimpleNamespace(events=Counter()),
+    )
+    with pytest.warns(FitWarning, match=r"Component\(s\) 1 have less than one row"):
+        warn_of_components(model, state, X, None)
+    state.params.weights[:] = 0.988, 0.012
+    warn_of_components(model, state, X, None)
