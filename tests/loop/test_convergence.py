@@ -96,6 +96,17 @@ def test_flat_with_little_noise_is_convergence(global_random_seed):
     assert np.mean([state.converged for state in flat]) > 0.95
 
 
+@pytest.mark.parametrize("scale", [0.003, 0.01, 0.03])
+def test_an_approach_slower_than_exponential_is_no_convergence(scale):
+    """A gap that falls as 1 / k looks settled to an exponential, not to two windows."""
+    settings = SimpleNamespace(
+        tol=1e-4, patience=3, step_size=Constant(1.0), sampler=RandomWalk()
+    )
+    gaps = scale / np.arange(1, 2001)
+    left = gap_at_the_stop(gaps, monotone=False, settings=settings)
+    assert 0.2 < left < 1
+
+
 # ------------------------------------------------------- exact expectations, known gaps
 
 EXACT = SimpleNamespace(

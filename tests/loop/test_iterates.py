@@ -67,6 +67,19 @@ def test_false_in_any_form_is_the_last(average):
     np.testing.assert_array_equal(state.returned, iterates[-1])
 
 
+@pytest.mark.parametrize("n", [1, 2, 7, 40])
+def test_tail_average_has_known_weights(n):
+    """Iterate k of n has the weight k (k + 1) (k + 2), as the products of steps give."""
+    iterates = np.random.default_rng(n).standard_normal((n, 3))
+    rule = IterateRule("tail")
+    for s in iterates:
+        rule.add(s)
+    k = np.arange(1.0, n + 1)
+    weights = k * (k + 1) * (k + 2)
+    expected = weights @ iterates / weights.sum()
+    np.testing.assert_allclose(rule.result(None), expected, rtol=1e-12)
+
+
 class Falls(Constant):
     """Step 1 in the burn-in, and one half after it."""
 
