@@ -276,8 +276,8 @@ class LogLikelihoodMonitor(_FitCallback):
         if context.task_name not in ("epoch", "partial_fit"):
             return False
         weights = self.sample_weight
-        given = {} if weights is None else {"sample_weight": weights}
-        self.scores_.append(float(fitted_estimator.score(self.X, **given)))
+        arguments = {} if weights is None else {"sample_weight": weights}
+        self.scores_.append(float(fitted_estimator.score(self.X, **arguments)))
         if self.patience is None or len(self.scores_) <= self.patience:
             return False
         best_before = np.max(self.scores_[: -self.patience])

@@ -55,21 +55,21 @@ def text_columns(X):
     """Return the names of the columns of a data frame that are not numbers."""
     if not (hasattr(X, "columns") and hasattr(X, "__getitem__")):
         return []
-    found = []
+    names = []
     for name in X.columns:
         column = X[name]
         if getattr(column, "ndim", 1) != 1:  # two columns of one name
             continue
         values = np.asarray(column)
         if values.dtype.kind in "mM":  # dates and durations
-            found.append(name)
+            names.append(name)
         if values.dtype.kind not in "OUS":
             continue
         try:
             values.astype(np.float64)
         except (TypeError, ValueError):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _is_valid(estimator, X, options):
@@ -99,13 +99,13 @@ def validate_data(estimator, X="no_validation", *args, **kwargs):
     if isinstance(X, np.ma.MaskedArray):
         X = without_mask(X)
     text_is_meant = kwargs.get("skip_check_array", False)
-    if not text_is_meant and (found := text_columns(X)):
+    if not text_is_meant and (names := text_columns(X)):
         grouped = "groups" in inspect.signature(estimator.fit).parameters
         advice = ", or pass the labels of subjects as groups" if grouped else ""
-        if any(np.asarray(X[name]).dtype.kind in "mM" for name in found):
+        if any(np.asarray(X[name]).dtype.kind in "mM" for name in names):
             advice = f", dates for example as numbers of days{advice}"
         raise ValueError(
-            f"The columns {found} of X do not hold numbers: leave them out or encode "
+            f"The columns {names} of X do not hold numbers: leave them out or encode "
             f"them{advice}."
         )
     frame = hasattr(X, "columns") and hasattr(X, "to_numpy")

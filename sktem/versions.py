@@ -29,13 +29,13 @@ DISTRIBUTIONS = (
 
 def installed_versions() -> dict[str, str | None]:
     """Return the version of each distribution, None for those not installed."""
-    found: dict[str, str | None] = {}
+    versions: dict[str, str | None] = {}
     for name in DISTRIBUTIONS:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = None
-    return found
+            versions[name] = None
+    return versions
 
 
 def show_versions() -> None:

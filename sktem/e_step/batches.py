@@ -164,8 +164,8 @@ class BufferedSelector:
         self._reading = self._loaded = None
 
     def __getstate__(self):
-        own = {"_reading": None, "_loaded": None}
-        return {**self.__dict__, **own, "indices": None, "values": None}
+        not_pickled = {"_reading": None, "_loaded": None}
+        return {**self.__dict__, **not_pickled, "indices": None, "values": None}
 
     @property
     def mean_size(self) -> float:

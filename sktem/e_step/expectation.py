@@ -31,13 +31,13 @@ ROWS_TO_CHECK = 64
 
 def check_memory_of_rows(X, sampler, solver) -> None:
     """Raise an error if a fit has to remember latents of rows that cannot do so."""
-    kept = "the chains" if sampler.markov else "latents"
+    memory = "the chains" if sampler.markov else "latents"
     if carrier_of(X).can_remember or not (
         sampler.markov or solver.keeps_latents(sampler)
     ):
         return
     raise TypeError(
-        f"{type(solver).__name__} with {type(sampler).__name__} keeps {kept} of each "
+        f"{type(solver).__name__} with {type(sampler).__name__} keeps {memory} of each "
         "row from one visit to the next, which the partitions of a Dask collection do "
         "not. Exact expectations are possible with the solvers 'em', 'online' and "
         "'vrttem', exact draws with 'mcem', 'saem' and 'online'. Or write the rows to "
@@ -301,13 +301,13 @@ class Expectation:
         n_draws = None if draws_at is None else draws_at(iteration)
         if not sampler.markov:
             check_latents(model, name, Z, n_rows, n_draws)
-        one = model.annotate(Z, params)
+        annotated = model.annotate(Z, params)
         if not model.averages_draws:
-            one = one[:, 0]
+            annotated = annotated[:, 0]
         if model.completes_rows:
             return
         few = np.arange(min(n_rows, ROWS_TO_CHECK))
-        checked_mean_statistics(model, X[few], one[few], name, Z.shape)
+        checked_mean_statistics(model, X[few], annotated[few], name, Z.shape)
 
     def of(self, batch: Batch, Z: np.ndarray, params: Any = None) -> np.ndarray:
         """Return ``sum_i c_i S(x_i, z_i)`` for given latents.
@@ -518,12 +518,12 @@ class Expectation:
         """
         if self.fused:
             return self._expected_statistics(params)[1]
-        found = getattr(self.model, "log_likelihood", None)
-        if found is None or not self.can_measure_all:
+        log_likelihood = getattr(self.model, "log_likelihood", None)
+        if log_likelihood is None or not self.can_measure_all:
             return float("nan")
         total = 0.0
         for rows in self.chunks():
-            values, shares = found(self.take(rows), params), self.shares(rows)
+            values, shares = log_likelihood(self.take(rows), params), self.shares(rows)
             check_each_row(self.model, "log_likelihood", values, len(shares))
             total += float(values @ shares)
         return total
@@ -544,9 +544,9 @@ class Expectation:
         for rows in self.chunks():
             weights = None if self.weights is None else self.weights[rows]
             share = self._share(rows, weights)
-            found = model.expected_statistics(self.take(rows), params, weights)
-            mean = mean + share * found[0]
-            log_likelihood += share * found[1]
+            block_values = model.expected_statistics(self.take(rows), params, weights)
+            mean = mean + share * block_values[0]
+            log_likelihood += share * block_values[1]
         return mean, log_likelihood
 
     def _share(self, rows, weights):

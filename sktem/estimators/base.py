@@ -89,16 +89,16 @@ class LoopEstimator(EpochEstimator):
             solvers = {"auto": None} | {
                 key: part for key, part in SOLVERS.items() if part[1] in samplers
             }
-        found = resolve_part(name, solvers, Solver, "solver")
+        entry = resolve_part(name, solvers, Solver, "solver")
         sampler, step_size = self.sampler, self.step_size
         implied_sampler, known = None, self._samplers
-        if isinstance(found, tuple):
-            solver_class, implied_sampler, implied_step = found
+        if isinstance(entry, tuple):
+            solver_class, implied_sampler, implied_step = entry
             solver = solver_class()
             if implied_step is not None and _is_auto(step_size):
                 step_size = implied_step
         else:
-            solver = found
+            solver = entry
         if _is_auto(sampler):
             sampler = implied_sampler or self._best_sampler(model, name)
         if implied_sampler is not None:

@@ -126,9 +126,9 @@ def each_chunk(estimator, X, sample_weight, is_fresh, check=None):
             yield rows
 
 
-def needed_in_memory(estimator, X, reason, found=found_rows):
+def needed_in_memory(estimator, X, reason, source_of=found_rows):
     """Raise if X would have to be read by blocks."""
-    if not isinstance(X, np.ndarray) and found(X) is not None:
+    if not isinstance(X, np.ndarray) and source_of(X) is not None:
         raise TypeError(
             f"fit of {type(estimator).__name__} needs X in memory, as an array or a "
             f"data frame: {reason}. Pass a sample of the rows, or all as an array"
@@ -154,10 +154,10 @@ def total_over(estimator, X, sample_weight, function, check=None):
         return rows.summed(function, sample_weight, size=ROWS_PER_BLOCK)
     sums = None
     for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):
-        found = function(rows, weights=weights)
+        values = function(rows, weights=weights)
         if sums is not None:
-            found = tuple(a + b for a, b in zip(sums, found, strict=True))
-        sums = found
+            values = tuple(a + b for a, b in zip(sums, values, strict=True))
+        sums = values
     return sums
 
 

@@ -102,18 +102,18 @@ def warn_of_run(state, settings) -> None:
 
 def event_message(what: str, events, where: str = "") -> str:
     """Return one sentence on numerical problems that were repaired, with advice."""
-    found = {
+    problems = {
         name: count
         for name, count in events.items()
         if count and name not in CLUSTER_EVENTS
     }
-    if not found:
+    if not problems:
         return ""
-    counts = ", ".join(f"{count} {name}" for name, count in found.items())
+    counts = ", ".join(f"{count} {name}" for name, count in problems.items())
     message = (
         f"{what} recovered from numerical problems: {counts}{where}. Inspect the result"
     )
-    advice = [ADVICE[name] for name in found if name in ADVICE]
+    advice = [ADVICE[name] for name in problems if name in ADVICE]
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 

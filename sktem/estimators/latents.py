@@ -131,8 +131,8 @@ def latent_draws(
     generators = spawn_generators(random_state)
     rows = np.arange(count_rows(X))
     if callable(getattr(model, "draw_posterior", None)) and not chains:
-        own = generators.of_rows(PASS, 1, rows)
-        values = _exact_draws(model, X, params, n_draws, own.sampling)
+        row_random = generators.of_rows(PASS, 1, rows)
+        values = _exact_draws(model, X, params, n_draws, row_random.sampling)
         return LatentDraws(values[:, None], float("nan"), False)
     if not sampler.markov:
         sampler = RandomWalk()
@@ -148,8 +148,8 @@ def _exact_draws(model, X, params, n_draws, rng):
         Z = model.draw_posterior(X, params, n_draws, rng)
         check_latents(model, "draw_posterior", Z, count_rows(X), n_draws)
         return Z
-    one = [model.draw_posterior(X, params, 1, rng) for _ in range(n_draws)]
-    return np.stack(one, axis=1)
+    draws = [model.draw_posterior(X, params, 1, rng) for _ in range(n_draws)]
+    return np.stack(draws, axis=1)
 
 
 def _chain_draws(model, sampler, X, params, n_draws, generators: Generators, rule):
@@ -160,8 +160,8 @@ def _chain_draws(model, sampler, X, params, n_draws, generators: Generators, rul
     )
 
     def drawn(purpose, k):
-        own = generators.of_rows(purpose, k, rows)
-        return sampler.draw(model, X, chains, params, own, 1)
+        row_random = generators.of_rows(purpose, k, rows)
+        return sampler.draw(model, X, chains, params, row_random, 1)
 
     for k in itertools.count():
         if sampler.is_warm(chains, k):

@@ -168,10 +168,10 @@ class _Differences:
         return slopes, hessian
 
 
-def covariance_of(found: LouisInformation, rule: StepRule = STEP_RULE) -> np.ndarray:
+def covariance_of(louis: LouisInformation, rule: StepRule = STEP_RULE) -> np.ndarray:
     """Return the covariance of the estimates; warn where it cannot be trusted."""
-    information = (found.observed + found.observed.T) / 2
-    scale = np.sqrt(np.abs(np.diag(found.complete)))
+    information = (louis.observed + louis.observed.T) / 2
+    scale = np.sqrt(np.abs(np.diag(louis.complete)))
     scale = np.where(scale > 0, scale, 1.0)
     values = np.linalg.eigvalsh(information / scale[:, None] / scale)
     if not values[0] > 1e-10:
@@ -185,7 +185,7 @@ def covariance_of(found: LouisInformation, rule: StepRule = STEP_RULE) -> np.nda
         return np.full(information.shape, np.nan)
     covariance = np.linalg.inv(information / scale[:, None] / scale)
     covariance = covariance / scale[:, None] / scale
-    promise = 0.5 * float(found.slope @ covariance @ found.slope)
+    promise = 0.5 * float(louis.slope @ covariance @ louis.slope)
     if promise > rule.largest_promise:
         warn_user(
             "The slope of the log-likelihood is not zero at the parameters: a Newton "

@@ -193,14 +193,14 @@ class EpochEstimator(
                     if progress.best is None:
                         raise
                     return error
-            state, one = progress.current, task.subtask("run", epochs)
+            state, subtask = progress.current, task.subtask("run", epochs)
             label = f"{type(self).__name__}: epochs"
             if n_init > 1:
                 label += f" of start {progress.start + 1} of {n_init}"
             with bar(label, epochs) as advance:
-                report = _EpochReport(self, settings, one, lines, advance)
+                report = _EpochReport(self, settings, subtask, lines, advance)
                 self._run_epochs(settings, X, state, sample_weight, report)
-            one.end()
+            subtask.end()
             lines.end(self._outcome(state), state)
             best = progress.best
             if best is None or final_objective(state) > final_objective(best):

@@ -561,8 +561,10 @@ class StochasticEM(LoopEstimator):
         warn_of_mixing(draws)
         vector = ParamsVector.of(self.model, self.params_)
         weights = np.ones(count_rows(X)) if weights is None else weights
-        found = louis_information(self.model, X, draws.joined(n_draws), vector, weights)
-        covariance = covariance_of(found)
+        information = louis_information(
+            self.model, X, draws.joined(n_draws), vector, weights
+        )
+        covariance = covariance_of(information)
         errors = vector.like_params(np.sqrt(np.diag(covariance)))
         return (errors, covariance) if return_covariance else errors
 
@@ -580,8 +582,8 @@ class StochasticEM(LoopEstimator):
     def _latents(self, X, n_draws, random_state, chains=False):
         check_number("n_draws", n_draws, Integral, 1)
         sampler = self._parts(self.model)[0]
-        given = (self.model, sampler, X, self.params_, n_draws, random_state)
-        return latent_draws(*given, chains=chains)
+        arguments = (self.model, sampler, X, self.params_, n_draws, random_state)
+        return latent_draws(*arguments, chains=chains)
 
 
 def _row_likelihoods(X, model, params):

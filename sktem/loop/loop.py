@@ -312,8 +312,8 @@ class _Loop:
         state, settings, expectation = self.state, self.settings, self.expectation
         history, recursion = state.history, state.solver
         step_size = in_phase(settings.step_size, state.phase)
-        found, self.full_pass = self.full_pass, None
-        objective, mean_field, exact = measured(settings, state, expectation, found)
+        full_pass, self.full_pass = self.full_pass, None
+        objective, mean_field, exact = measured(settings, state, expectation, full_pass)
         accepted, bias, visits = expectation.acceptance
         expectation.acceptance = [0.0, 0.0, 0]
         history.events.update(expectation.new_events())

@@ -76,7 +76,7 @@ class _ModelCheck:
 
     def latents(self, params):
         """Return latents of the rows from the first method that gives some."""
-        model, found = self.model, None
+        model, latents = self.model, None
         for method in ("posterior", "draw_posterior", "initial_latents"):
             if not callable(getattr(model, method, None)):
                 continue
@@ -85,66 +85,70 @@ class _ModelCheck:
                 extra = ()
             elif method == "draw_posterior":
                 extra = (3, self.rng)
-            Z = getattr(model, method)(self.X, params, *extra)
+            candidate = getattr(model, method)(self.X, params, *extra)
             count = 3 if method == "draw_posterior" else None
-            check_latents(model, method, Z, self.n, count)
+            check_latents(model, method, candidate, self.n, count)
             if method == "initial_latents":
-                Z = moved_latents(model, self.X, Z, params, self.rng)
-                Z = Z if model.averages_draws else Z[:, None]
-            if found is None:
-                found, self.source = Z, method
-        if found is None:
+                candidate = moved_latents(model, self.X, candidate, params, self.rng)
+                candidate = candidate if model.averages_draws else candidate[:, None]
+            if latents is None:
+                latents, self.source = candidate, method
+        if latents is None:
             self.fail("the methods", "give no latents: see LatentModel for which can")
-        return model.annotate(found, params)
+        return model.annotate(latents, params)
 
     def average(self, Z, weights=None):
         return average_statistics(self.model, self.X, Z, weights)
 
     def mean_statistics(self):
         """Check shape, weights, and that the average over rows is one."""
-        model, one = self.model, self.Z
+        model, latents = self.model, self.Z
         if not model.averages_draws:
-            one = one[:, 0]
-        checked_mean_statistics(model, self.X, one, self.source, self.Z.shape)
-        s = np.asarray(model.mean_statistics(self.X, one, None))
+            latents = latents[:, 0]
+        checked_mean_statistics(model, self.X, latents, self.source, self.Z.shape)
+        s = np.asarray(model.mean_statistics(self.X, latents, None))
         if s.dtype != np.float64:
             self.fail("mean_statistics", f"must return float64, got {s.dtype}")
-        ones = model.mean_statistics(self.X, one, np.ones(self.n))
+        ones = model.mean_statistics(self.X, latents, np.ones(self.n))
         self.close("mean_statistics", ones, s, "with weights of one and without any")
         weights = self.rng.integers(1, 4, size=self.n)
         rows = np.repeat(np.arange(self.n), weights)
-        repeated = model.mean_statistics(self.X[rows], one[rows], None)
-        weighted = model.mean_statistics(self.X, one, weights.astype(float))
+        repeated = model.mean_statistics(self.X[rows], latents[rows], None)
+        weighted = model.mean_statistics(self.X, latents, weights.astype(float))
         what = "with weights and with rows repeated as often"
         self.close("mean_statistics", weighted, repeated, what)
-        scaled = model.mean_statistics(self.X, one, 0.01 * weights)
+        scaled = model.mean_statistics(self.X, latents, 0.01 * weights)
         self.close("mean_statistics", scaled, weighted, "with weights and a hundredth")
 
-    def close(self, method, found, expected, what, rtol=1e-7):
+    def close(self, method, returned, expected, what, rtol=1e-7):
         scale = np.abs(expected).max(initial=1e-300)
-        if np.shape(found) != np.shape(expected):
+        if np.shape(returned) != np.shape(expected):
             self.fail(method, f"has other shapes {what}")
-        if not np.abs(found - expected).max(initial=0.0) <= rtol * scale:
-            self.fail(method, f"differs {what}: {found} and {expected}")
+        if not np.abs(returned - expected).max(initial=0.0) <= rtol * scale:
+            self.fail(method, f"differs {what}: {returned} and {expected}")
 
     # ------------------------------------------------------------------------- E-step
 
     def expected_statistics(self):
         """Compare with posterior, mean_statistics and log_likelihood."""
         weights = self.rng.random(self.n) + 0.5
-        for given in (None, weights):
-            pair = self.model.expected_statistics(self.X, self.params, given)
+        for sample_weight in (None, weights):
+            pair = self.model.expected_statistics(self.X, self.params, sample_weight)
             if not (
                 isinstance(pair, tuple) and len(pair) == 2 and np.ndim(pair[1]) == 0
             ):
                 self.fail("expected_statistics", "must return (s, mean log-likelihood)")
-            expected = self.average(self.model.posterior(self.X, self.params), given)
+            expected = self.average(
+                self.model.posterior(self.X, self.params), sample_weight
+            )
             self.close("expected_statistics", pair[0], expected, "from the posterior's")
             values = self.log_likelihood()
             if values is not None:
-                mean = np.atleast_1d(np.average(values, weights=given))
-                found = np.atleast_1d(pair[1])
-                self.close("expected_statistics", found, mean, "from log_likelihood")
+                mean = np.atleast_1d(np.average(values, weights=sample_weight))
+                returned_mean = np.atleast_1d(pair[1])
+                self.close(
+                    "expected_statistics", returned_mean, mean, "from log_likelihood"
+                )
 
     def log_likelihood(self, params=None):
         """Return the log-likelihood of the rows, None if the model has none."""
@@ -158,9 +162,9 @@ class _ModelCheck:
     def hard_latents(self):
         """Return one latent per row that log_joint can be asked about, or None."""
         if callable(getattr(self.model, "initial_latents", None)):
-            given = (self.params, self.rng)
-            Z = self.model.initial_latents(self.X, *given)
-            return moved_latents(self.model, self.X, Z, *given)
+            arguments = (self.params, self.rng)
+            Z = self.model.initial_latents(self.X, *arguments)
+            return moved_latents(self.model, self.X, Z, *arguments)
         if self.model.averages_draws:
             return None
         if callable(getattr(self.model, "draw_posterior", None)):
@@ -217,8 +221,8 @@ class _ModelCheck:
         if callable(getattr(model, "log_joint", None)):
             Z = self.hard_latents()
             if Z is not None:
-                kept = model.annotate(Z, self.params)
-                shaped = kept if model.averages_draws else kept[:, None]
+                annotated = model.annotate(Z, self.params)
+                shaped = annotated if model.averages_draws else annotated[:, None]
 
                 def complete(params):
                     return objective_of(model, self.log_joint(Z, params).mean(), params)
@@ -244,10 +248,10 @@ class _ModelCheck:
 
     def maximize(self):
         """Check that no parameters near those of the M-step are better."""
-        found = self.objective()
-        if found is None:
+        objective = self.objective()
+        if objective is None:
             return False
-        value, statistics, entries = found
+        value, statistics, entries = objective
         s = statistics(None)
         best = self.params
         for _ in range(200):  # where an M-step may go a part of the way only
@@ -285,9 +289,9 @@ class _ModelCheck:
         zero = s == 0
         floors = np.abs(same[zero])
         allowed = 1e-9 * np.abs(s) + floors.sum()
-        kept = (np.abs(same - s) <= allowed).all()
+        is_kept = (np.abs(same - s) <= allowed).all()
         small = floors.max(initial=0.0) <= LARGEST_FLOOR * np.abs(s).max(initial=0.0)
-        if not (kept and small) or (left and not floors.any()):
+        if not (is_kept and small) or (left and not floors.any()):
             self.fail("project", "changes statistics that come from data")
         for _ in range(20):
             other = self.average(self.Z, self.rng.dirichlet(np.ones(self.n) / 5))
@@ -314,10 +318,10 @@ class _ModelCheck:
     def draws(self):
         """Compare the statistics of draws with those of the posterior."""
         expected = self.average(self.model.posterior(self.X, self.params))
-        given = (self.X, self.params, 4, self.rng)
-        draws = (self.model.draw_posterior(*given) for _ in range(self.n_draws))
-        found = np.array([self.average(Z) for Z in draws])
-        self.standard_errors("draw_posterior", found - expected, "from posterior's")
+        arguments = (self.X, self.params, 4, self.rng)
+        draws = (self.model.draw_posterior(*arguments) for _ in range(self.n_draws))
+        averages = np.array([self.average(Z) for Z in draws])
+        self.standard_errors("draw_posterior", averages - expected, "from posterior's")
         return True
 
     def draws_log_joint(self):

@@ -113,7 +113,7 @@ def _draw_rows(selectors, rng, size, batch_size, X):
     values = None
     weighted = getattr(selectors[0], "weights", None) is not None
     if not weighted and getattr(selectors[0], "scheme", "shuffle") == "shuffle":
-        drawn = [one.several(rng, size, X) for one in selectors]
+        drawn = [selector.several(rng, size, X) for selector in selectors]
         rows = np.concatenate([part for part, *_ in drawn])
         if drawn[0][1] is not None:
             values = np.concatenate([part for _, part, _ in drawn])
@@ -122,7 +122,7 @@ def _draw_rows(selectors, rng, size, batch_size, X):
         rows = rng.integers(len(X), size=(size, len(selectors))).T.ravel()
         lengths = np.ones((len(selectors), size), dtype=np.intp)
     else:
-        batches = [[one.next(rng) for one in selectors] for _ in range(size)]
+        batches = [[selector.next(rng) for selector in selectors] for _ in range(size)]
         in_order = [batch for side in zip(*batches, strict=True) for batch in side]
         rows = np.concatenate([batch.rows for batch in in_order])
         coefficients = np.concatenate([batch.coefficients for batch in in_order])

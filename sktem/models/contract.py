@@ -40,13 +40,13 @@ def maximized(model, s: np.ndarray, params: Any) -> Any:
     if not isinstance(s, np.ndarray):  # a tensor
         return model.maximize(s, params)
     before = s.copy()
-    found = model.maximize(s, params)
+    params_after = model.maximize(s, params)
     if not np.array_equal(s, before, equal_nan=True):
         raise ValueError(
             f"maximize of {type(model).__name__} writes into the statistics s, with "
             "which the solver goes on: work on a copy of them"
         )
-    return found
+    return params_after
 
 
 def nan_message(model, s) -> str:
@@ -93,7 +93,7 @@ def check_latents(model, name: str, Z, n_rows: int, n_draws: int | None = None):
 
 def checked_mean_statistics(model, X, Z, source: str, came: tuple) -> None:
     """Check the result of ``mean_statistics``."""
-    given = (
+    call = (
         f"mean_statistics of {type(model).__name__}, called for {len(Z)} rows with "
         f"latents of shape {Z.shape} ({source} returned {came}, averages_draws = "
         f"{model.averages_draws})"
@@ -111,11 +111,11 @@ def checked_mean_statistics(model, X, Z, source: str, came: tuple) -> None:
                 ". The second axis of what it gets was taken for draws: if it is not, "
                 "set averages_draws = True"
             )
-        raise ValueError(f"{given}, failed: {error}{hint}") from error
+        raise ValueError(f"{call}, failed: {error}{hint}") from error
     if len(shape) != 1 or alone not in (None, shape):
         raise ValueError(
-            f"{given}, must return an average over the rows of shape (n_statistics,), "
+            f"{call}, must return an average over the rows of shape (n_statistics,), "
             f"which does not depend on their number; got {shape}"
         )
     if np.isnan(s).any():
-        raise ValueError(f"{given}, returned NaN")
+        raise ValueError(f"{call}, returned NaN")

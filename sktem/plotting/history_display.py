@@ -103,14 +103,14 @@ class HistoryDisplay:
     def traces(self) -> list[str]:
         """Names of the entries that hold numbers, the objective first."""
         names = [entry.name for entry in fields(self.history)]
-        found = []
+        traces = []
         for name in dict.fromkeys([*TITLES, *names]):
             values = getattr(self.history, name)
             if name in NOT_DRAWN or not isinstance(values, list):
                 continue
             if np.isfinite(values).any():
-                found.append(name)
-        return found
+                traces.append(name)
+        return traces
 
     def plot(self, traces=None, *, x="passes", ax=None, **kwargs):
         """Draw one panel per trace.

@@ -359,18 +359,18 @@ def aligned(
     block : ndarray
         The rows; valid until the next block is asked for.
     """
-    first, held = 0, 0
+    first, n_waiting = 0, 0
     parts: list[np.ndarray] = []
     for chunk in chunks:
         start = 0
         while start < len(chunk):
-            part = chunk[start : start + size - held]
+            part = chunk[start : start + size - n_waiting]
             start += len(part)
-            held += len(part)
-            if held < size:
+            n_waiting += len(part)
+            if n_waiting < size:
                 parts.append(np.array(part))  # the source may reuse its buffer
                 continue
             yield first, np.concatenate([*parts, part]) if parts else part
-            first, held, parts = first + size, 0, []
-    if held:
+            first, n_waiting, parts = first + size, 0, []
+    if n_waiting:
         yield first, parts[0] if len(parts) == 1 else np.concatenate(parts)

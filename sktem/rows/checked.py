@@ -67,8 +67,8 @@ class CheckedRows:
             for chunk in _numbers_of_piece(source, index, n_columns):
                 n_columns = chunk.shape[1]
                 first = int(self.lengths.sum())
-                found = check_finite(chunk, first, source.where(index), allow_nan)
-                self.has_nan |= found
+                has_nan = check_finite(chunk, first, source.where(index), allow_nan)
+                self.has_nan |= has_nan
                 check_values(check, chunk, source.where(index))
                 types.add(chunk.dtype)
                 self.lengths[index] += len(chunk)
@@ -107,9 +107,9 @@ class CheckedRows:
                 yield int(self.starts[index]) + count, chunk
                 count += len(chunk)
             if count != expected:
-                found = "more" if count < 0 else count
+                n_rows = "more" if count < 0 else count
                 raise ChangedRowsError(
-                    f"{source.where(index)} gave {expected} rows at first and {found} "
+                    f"{source.where(index)} gave {expected} rows at first and {n_rows} "
                     "on a later pass: the rows must stay the same during a fit, and a "
                     "function must return a new iterator at each call"
                 )
@@ -189,28 +189,28 @@ class CheckedRows:
         CheckedRows
             The rows, with the names of these.
         """
-        made = CheckedRows(MappedRows(self, function, beside), allow_nan=True)
-        made.names = self.names
-        return made
+        mapped_rows = CheckedRows(MappedRows(self, function, beside), allow_nan=True)
+        mapped_rows.names = self.names
+        return mapped_rows
 
     def buffers(self, order, sizes) -> Generator[tuple[np.ndarray, np.ndarray]]:
         """Yield sorted numbers and rows, many at once, in an order of the pieces."""
-        remaining, held = iter(sizes), 0
+        remaining, n_waiting = iter(sizes), 0
         size = next(remaining)
         parts: list[tuple[int, np.ndarray]] = []
         with closing(self.pieces(order)) as pieces:
             for first, chunk in pieces:
                 start = 0
                 while start < len(chunk):
-                    part = chunk[start : start + size - held]
+                    part = chunk[start : start + size - n_waiting]
                     parts.append((first + start, part.astype(self.dtype)))
                     start += len(part)
-                    held += len(part)
-                    if held == size:
+                    n_waiting += len(part)
+                    if n_waiting == size:
                         parts.sort(key=lambda part: part[0])
                         runs = [np.arange(n, n + len(rows)) for n, rows in parts]
                         rows = np.concatenate([rows for _, rows in parts])
-                        parts, held, size = [], 0, next(remaining, 0)
+                        parts, n_waiting, size = [], 0, next(remaining, 0)
                         yield np.concatenate(runs), rows
 
     def digest(self) -> str:
@@ -267,8 +267,8 @@ class MappedRows(Rows):
         return np.asarray(self._made(indices, self.checked.take(indices)))
 
     def _made(self, indices, rows):
-        given = () if self.beside is None else (self.beside[indices],)
-        return self.function(rows, *given)
+        beside = () if self.beside is None else (self.beside[indices],)
+        return self.function(rows, *beside)
 
 
 def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
@@ -296,8 +296,8 @@ def results_of_blocks(blocks, function, weights):
 
 def summed_blocks(blocks, function, weights) -> tuple:
     """Return sums over blocks of the results of a function, in their order."""
-    found = results_of_blocks(blocks, function, weights)
-    return reduce(lambda sums, values: tuple(map(add, sums, values)), found)
+    results = results_of_blocks(blocks, function, weights)
+    return reduce(lambda sums, values: tuple(map(add, sums, values)), results)
 
 
 def share_of(block, weights, total) -> float:
@@ -331,10 +331,10 @@ def check_columns(estimator, source, *, reset: bool) -> None:
 
 def check_finite(chunk: np.ndarray, first: int, where: str, allow_nan=False) -> bool:
     """Refuse infinity, and NaN unless allowed, naming the row; return whether it is."""
-    found, place = not_finite(chunk, allow_nan)
+    has_nan, place = not_finite(chunk, allow_nan)
     if place is not None:
         raise not_finite_error(place, first, where)
-    return found
+    return has_nan
 
 
 def check_values(check: Callable | None, chunk: np.ndarray, where: str) -> None:

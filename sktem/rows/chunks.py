@@ -66,14 +66,14 @@ def names_of(chunk):
 
 def as_array(chunk, names, where, coded=None):
     """Return a chunk as an array, after a look at the names of its columns."""
-    if (found := names_of(chunk)) != names:
+    if (columns := names_of(chunk)) != names:
         raise ValueError(
-            f"{where} has the columns {found}, and the first rows have {names}"
+            f"{where} has the columns {columns}, and the first rows have {names}"
         )
     array = np.asarray(chunk)
     for column, numbers in (coded or {}).items():
-        given = array[:, column]
-        if (found := numbers(given)) is not given:
+        values = array[:, column]
+        if (labels := numbers(values)) is not values:
             array = array.astype(object)
-            array[:, column] = found
+            array[:, column] = labels
     return array

@@ -135,10 +135,10 @@ def found_files(path):
     """Return the names of files: see `_files_of`; those of a list in its order."""
     several = isinstance(path, (list, tuple))
     names = [os.fspath(one) for one in (path if several else [path])]
-    found = {name: _files_of(name) for name in names}
-    files = [file for name in names for file in found[name]]
-    if several and not all(found.values()):
-        lost = [name for name in names if not found[name]]
+    files_of = {name: _files_of(name) for name in names}
+    files = [file for name in names for file in files_of[name]]
+    if several and not all(files_of.values()):
+        lost = [name for name in names if not files_of[name]]
         raise ValueError(f"X names files that do not exist: {lost}")
     kinds = {os.path.splitext(file)[1] for file in files}
     if len(kinds) != 1 or not kinds <= set(ENDINGS):

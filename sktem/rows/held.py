@@ -117,8 +117,8 @@ class HeldRows:
 
     def mapped(self, function: Callable, beside=None) -> HeldRows:
         """Return the rows that a function makes of these, and of values beside them."""
-        given = () if beside is None else (beside,)
-        return HeldRows(function(self.values, *given))
+        arguments = () if beside is None else (beside,)
+        return HeldRows(function(self.values, *arguments))
 
 
 def carrier_of(X) -> Carrier:

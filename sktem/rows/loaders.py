@@ -70,10 +70,10 @@ class Partition(NamedTuple):
             beside = None if beside is None else beside[chosen]
         array = numbers_of_chunk(array, self.n_columns, self.name)
         if self.function is not None:
-            given = (array,) if beside is None else (array, beside)
-            array = self.function(*given)
+            arguments = (array,) if beside is None else (array, beside)
+            array = self.function(*arguments)
         return np.ascontiguousarray(array, dtype=self.dtype)
 
 
-def _one_by_one(one, other, *given):
-    return other(one(*given))
+def _one_by_one(first, second, *arguments):
+    return second(first(*arguments))

@@ -187,20 +187,20 @@ class PartitionedRows(CheckedRows):
             Partition(names, source.where(index), width, coded=coded)
             for index in range(source.n_pieces)
         ]
-        found = computed(
+        examined = computed(
             called(partial(_examined, check, allow_nan, loader), raw)
             for raw, loader in zip(source.partitions, self.loaders, strict=True)
         )
-        self.lengths = np.array([n_rows for n_rows, *_ in found], dtype=np.int64)
+        self.lengths = np.array([n_rows for n_rows, *_ in examined], dtype=np.int64)
         self.starts = np.cumsum(self.lengths) - self.lengths
         self.used = np.flatnonzero(self.lengths)
-        self.has_nan = any(found[index][2] for index in self.used)
+        self.has_nan = any(examined[index][2] for index in self.used)
         for index in self.used:
-            if (wrong := found[index][3]) is not None:
+            if (wrong := examined[index][3]) is not None:
                 raise not_finite_error(
                     wrong, int(self.starts[index]), source.where(index)
                 )
-        types = {found[index][1] for index in self.used}
+        types = {examined[index][1] for index in self.used}
         self.dtype = np.dtype(np.result_type(*types) if types else np.float64)
         self.shape = (int(self.lengths.sum()), source.n_columns)
         self.beside: np.ndarray | None = None
@@ -229,15 +229,15 @@ class PartitionedRows(CheckedRows):
         PartitionedRows
             The rows.
         """
-        made = object.__new__(PartitionedRows)
-        made.__dict__.update(self.__dict__)
-        given = () if beside is None else (np.zeros(1),)
+        mapped_rows = object.__new__(PartitionedRows)
+        mapped_rows.__dict__.update(self.__dict__)
+        arguments = () if beside is None else (np.zeros(1),)
         if beside is not None:
-            made.beside = beside
-        example = function(np.ones((1, self.shape[1]), self.dtype), *given)
-        made.shape = (self.shape[0], example.shape[1])
-        made.loaders = [loader.then(function) for loader in self.loaders]
-        return made
+            mapped_rows.beside = beside
+        example = function(np.ones((1, self.shape[1]), self.dtype), *arguments)
+        mapped_rows.shape = (self.shape[0], example.shape[1])
+        mapped_rows.loaders = [loader.then(function) for loader in self.loaders]
+        return mapped_rows
 
     def pieces(self, order=None):
         """Bring the rows here, partition by partition."""

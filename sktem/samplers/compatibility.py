@@ -45,8 +45,8 @@ def check_implied_sampler(estimator, implied: str, sampler, solvers: dict) -> No
             f"{means}, which {type(estimator).__name__} does not have. Solvers that "
             f"work: {working}"
         )
-    found = resolve_part(sampler, known, Sampler, "sampler")
-    if found is not known[implied] and not isinstance(found, known[implied]):
+    resolved = resolve_part(sampler, known, Sampler, "sampler")
+    if resolved is not known[implied] and not isinstance(resolved, known[implied]):
         raise ValueError(f"{means}, got sampler={estimator.sampler!r}")
 
 

@@ -198,8 +198,8 @@ class ComponentWalk(Sampler):
         uniforms = generators.acceptance.random((n, m, len(moves.group)))
         log_uniforms = np.log1p(-uniforms)
         arguments = (X, chains.position, params, moves, noise, log_uniforms)
-        found = model.walk(*arguments) if hasattr(model, "walk") else None
-        Z, accepted = _walk(model, *arguments) if found is None else found
+        moved = model.walk(*arguments) if hasattr(model, "walk") else None
+        Z, accepted = _walk(model, *arguments) if moved is None else moved
         rates = accepted / (n * m)
         chains = chains._replace(position=Z)
         if self.adapt is not None:

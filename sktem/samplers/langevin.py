@@ -103,39 +103,45 @@ class _Langevin(MarkovSampler):
     def _step_at(self, iteration):
         return self.step(iteration) if callable(self.step) else self.step
 
-    def _move_by(self, given, model, X, params):
-        step = np.asarray(given, dtype=float)
+    def _move_by(self, preconditioner, model, X, params):
+        step = np.asarray(preconditioner, dtype=float)
         if not (np.isfinite(step) & (step > 0)).all():
-            raise ValueError(f"step must be positive, got {given!r}")
+            raise ValueError(f"step must be positive, got {preconditioner!r}")
         return Move(step, *self._scaled(model, X, params))
 
     def _preconditioner_needs(self):
         """Return the methods that a preconditioner given by name asks of the model."""
-        given = self.preconditioner
+        preconditioner = self.preconditioner
         return (
-            (NEEDS_OF[given],) if isinstance(given, str) and given in NEEDS_OF else ()
+            (NEEDS_OF[preconditioner],)
+            if isinstance(preconditioner, str) and preconditioner in NEEDS_OF
+            else ()
         )
 
     def _scaled(self, model, X, params):
         """Return functions that multiply by L, L L' and the inverse of L."""
-        given = self.preconditioner
-        if given is None:
+        preconditioner = self.preconditioner
+        if preconditioner is None:
             return (lambda v: v), (lambda v: v), (lambda v: v)
-        if isinstance(given, str) and given == "prior":
+        if isinstance(preconditioner, str) and preconditioner == "prior":
             root = model.prior_moments(X, params)[1]
             return _multipliers(root)
-        if isinstance(given, str) and given == "curvature":
-            given = model.curvature_scale(X, params)
-        elif isinstance(given, str):
+        if isinstance(preconditioner, str) and preconditioner == "curvature":
+            preconditioner = model.curvature_scale(X, params)
+        elif isinstance(preconditioner, str):
             raise ValueError(
                 'preconditioner must be None, "prior", "curvature" or a covariance, '
-                f"got {given!r}"
+                f"got {preconditioner!r}"
             )
-        given = np.asarray(given, dtype=float)
-        if given.ndim == 1:
-            root = np.sqrt(given)
-            return (lambda v: v * root), (lambda v: v * given), (lambda v: v / root)
-        return _multipliers(np.linalg.cholesky(given))
+        preconditioner = np.asarray(preconditioner, dtype=float)
+        if preconditioner.ndim == 1:
+            root = np.sqrt(preconditioner)
+            return (
+                (lambda v: v * root),
+                (lambda v: v * preconditioner),
+                (lambda v: v / root),
+            )
+        return _multipliers(np.linalg.cholesky(preconditioner))
 
 
 def _multipliers(root):

@@ -61,8 +61,8 @@ class MarkovSampler(Sampler):
         if n_draws < self.warm_up:
             return False
         shared = ChainState.of(chains).shared
-        found = not isinstance(shared, Tuning) or shared.found
-        return not self.warm_up or found or n_draws >= LONGEST_WARM_UP
+        settled = not isinstance(shared, Tuning) or shared.has_settled
+        return not self.warm_up or settled or n_draws >= LONGEST_WARM_UP
 
     def draw(self, model, X, chains, params, generators, iteration=1):
         """Move every chain by ``n_steps`` transitions."""
@@ -111,9 +111,9 @@ class MarkovSampler(Sampler):
         for m in range(Z_new.shape[1]):
             state = self._begin(model, X, chains.chain(m), params)
             for k in range(count + short):
-                one = move if k < count else self._shortened(move, n, generators)
+                transition = move if k < count else self._shortened(move, n, generators)
                 state, accepted, repaired = self._transition(
-                    model, X, state, params, generators, one
+                    model, X, state, params, generators, transition
                 )
                 counts[:, m] += accepted & (k < count)
                 moves_now[:, m] |= accepted
@@ -122,7 +122,7 @@ class MarkovSampler(Sampler):
             tunings.append(self._tuning(state))
             biases.append(self._bias(model, X, params, state, move))
         tuning = {
-            name: np.stack([one[name] for one in tunings], axis=1)
+            name: np.stack([transition[name] for transition in tunings], axis=1)
             for name in tunings[0]
         }
         if self.accepts and self.warm_up:

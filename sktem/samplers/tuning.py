@@ -64,13 +64,13 @@ class Tuning(NamedTuple):
         variance = self.variance + share * (spread - self.variance)
         # Chains that start at one point have a spread by rounding.
         variance = np.where(variance > (ROUNDING * mean) ** 2, variance, 0.0)
-        found = self._replace(mass=mass, mean=mean, variance=variance)
-        if found.length:
-            return found
-        return found._replace(length=_typical(np.sqrt(variance)) or 1.0)
+        tuning = self._replace(mass=mass, mean=mean, variance=variance)
+        if tuning.length:
+            return tuning
+        return tuning._replace(length=_typical(np.sqrt(variance)) or 1.0)
 
     @property
-    def found(self) -> bool:
+    def has_settled(self) -> bool:
         """Whether the rate has crossed its target, or is not known."""
         return self.turns > 0 or self.sign == 0
 

@@ -169,27 +169,27 @@ class SequenceBlocks(CheckedRows):
     def _cut(self):
         """Yield the rows in blocks of whole sequences."""
         size = rows_per_block(self.table.shape[1])
-        held: list[np.ndarray] = []
+        waiting: list[np.ndarray] = []
         for _, chunk in self.table.pieces():
-            held.append(np.array(chunk))
-            if sum(map(len, held)) < size:
+            waiting.append(np.array(chunk))
+            if sum(map(len, waiting)) < size:
                 continue
-            rows = np.concatenate(held)
+            rows = np.concatenate(waiting)
             labels = rows[:, self.roles.groups]
             changes = np.flatnonzero(labels[1:] != labels[:-1])
             cut = changes[-1] + 1 if len(changes) else 0
             if cut:
                 yield rows[:cut]
-            held = [rows[cut:]]
-        if sum(map(len, held)):
-            yield np.concatenate(held)
+            waiting = [rows[cut:]]
+        if sum(map(len, waiting)):
+            yield np.concatenate(waiting)
 
     def _check_whole(self, labels):
         """Raise an error if a sequence has rows in two blocks."""
-        found, counts = np.unique(labels, return_counts=True)
+        unique_labels, counts = np.unique(labels, return_counts=True)
         if (counts == 1).all():
             return
-        label = found[counts > 1][0]
+        label = unique_labels[counts > 1][0]
         places = np.flatnonzero(labels == label)[:2]
         label = f"{label:g}" if labels.dtype.kind == "f" else repr(str(label))
         blocks = np.searchsorted(self.cuts, places, side="right") - 1
@@ -206,10 +206,10 @@ class SequenceBlocks(CheckedRows):
 
     def with_roles(self, roles: Roles) -> SequenceBlocks:
         """Return the same sequences with the columns used in this way."""
-        made = object.__new__(type(self))
-        made.__dict__.update(self.__dict__, roles=roles, _kept={})
-        made.__dict__.update(roles.gathered(self.extras))
-        return made
+        blocks = object.__new__(type(self))
+        blocks.__dict__.update(self.__dict__, roles=roles, _kept={})
+        blocks.__dict__.update(roles.gathered(self.extras))
+        return blocks
 
     def _chosen(self, which):
         """Yield the numbers of blocks and their sequences, in order."""
@@ -218,16 +218,16 @@ class SequenceBlocks(CheckedRows):
             return
         keep = self._can_be_kept()
         for b, rows in self._read(which):
-            found = self.roles.grouped(rows)
+            sequences = self.roles.grouped(rows)
             expected = self.row_counts[self.cuts[b] : self.cuts[b + 1]]
-            if not np.array_equal(found.lengths, expected):
+            if not np.array_equal(sequences.lengths, expected):
                 raise ChangedRowsError(
                     f"the {self.roles.noun}s of the rows have changed since the first "
                     "pass"
                 )
             if keep:
-                self._kept[b] = found
-            yield b, found
+                self._kept[b] = sequences
+            yield b, sequences
 
     def _can_be_kept(self):
         """Return whether all sequences are so few that they are kept in memory."""
@@ -309,9 +309,9 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
         wanted = [*tasks.values()]
         if self.roles.groups in table.source.coded:
             wanted += table.raw_tasks(partial(_labels, self.roles.groups))
-        found = computed(wanted)
-        summaries = found[: len(tasks)]
-        self._labels = found[len(tasks) :]
+        results = computed(wanted)
+        summaries = results[: len(tasks)]
+        self._labels = results[len(tasks) :]
         self.lengths = np.zeros(len(table.lengths), dtype=np.int64)
         self.lengths[self.used] = [len(summary[0]) for summary in summaries]
         self.starts = np.cumsum(self.lengths) - self.lengths
@@ -341,12 +341,12 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
         It gets the sequences of the partition, and the index of the first.
         """
         used = self.used if each is None else each
-        own = {
+        arguments_of = {
             int(index): (int(self.starts[index]), *(each[index] if each else ()))
             for index in used
         }
         call = partial(_on_sequences, self.roles, function, chosen)
-        return self._rows().tasks(call, each=own)
+        return self._rows().tasks(call, each=arguments_of)
 
     @property
     def is_remote(self) -> bool:
@@ -356,8 +356,10 @@ class SequencePartitions(SequenceBlocks, PartitionedRows):
     def each(self, function, arguments):
         """Return the results of a function of partitions, see :func:`each_block`."""
         stops = self.starts + self.lengths
-        own = {i: arguments(slice(self.starts[i], stops[i])) for i in self.used}
-        tasks = self.tasks(partial(_called, function), each=own)
+        arguments_of = {
+            i: arguments(slice(self.starts[i], stops[i])) for i in self.used
+        }
+        tasks = self.tasks(partial(_called, function), each=arguments_of)
         return computed(tasks.values())
 
 

@@ -123,12 +123,12 @@ def offsets_of(n_rows: int, groups=None, lengths=None) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if groups is None:
         return np.array([0, n_rows], dtype=np.int64)
-    found, index = labelled(groups, n_rows)
+    unique_labels, index = labelled(groups, n_rows)
     changes = np.flatnonzero(index[1:] != index[:-1]) + 1
     offsets = np.concatenate([[0], changes, [n_rows]]).astype(np.int64)
-    if len(offsets) - 1 > len(found):
+    if len(offsets) - 1 > len(unique_labels):
         firsts = index[offsets[:-1]]
-        again = found[np.flatnonzero(np.bincount(firsts) > 1)[0]].item()
+        again = unique_labels[np.flatnonzero(np.bincount(firsts) > 1)[0]].item()
         raise ValueError(
             f"the rows of group {again!r} are not next to each other: sort the rows by "
             "groups, or give each piece a label of its own"
@@ -186,10 +186,10 @@ def _weights_of_sequences(X, weights):
     if len(weights) == len(X):
         return weights
     firsts = np.where(X.lengths > 0, X.offsets[:-1], 0)
-    found = weights[firsts]
-    if (np.repeat(found, X.lengths) != weights).any():
+    first_weights = weights[firsts]
+    if (np.repeat(first_weights, X.lengths) != weights).any():
         raise ValueError(
             "sample_weight must be the same in all rows of a sequence: a weight means "
             "repetition, and sequences are repeated as a whole"
         )
-    return found
+    return first_weights

@@ -85,11 +85,16 @@ class LabelCodes:
             self.are_numbers = _are_numbers(labels)
         if self.are_numbers or not len(labels):
             return labels
-        found, index = labelled(labels, len(labels))
-        found, first = found.tolist(), np.unique(index, return_index=True)[1]
+        unique_labels, index = labelled(labels, len(labels))
+        unique_labels, first = (
+            unique_labels.tolist(),
+            np.unique(index, return_index=True)[1],
+        )
         for k in np.argsort(first):
-            self.codes.setdefault(found[k], len(self.codes))
-        return np.array([self.codes[label] for label in found], dtype=float)[index]
+            self.codes.setdefault(unique_labels[k], len(self.codes))
+        return np.array([self.codes[label] for label in unique_labels], dtype=float)[
+            index
+        ]
 
     def labels_of(self, codes):
         """Return the labels that numbers stand for."""

@@ -114,9 +114,9 @@ class Sequences:
         if count == 1:
             return self
         if count not in self._repeated:
-            kept = dict(list(self._repeated.items())[-(KEPT_COPIES - 1) :])
+            latest = dict(list(self._repeated.items())[-(KEPT_COPIES - 1) :])
             copies = self[np.repeat(np.arange(len(self)), count)]
-            self._repeated = {**kept, count: copies}
+            self._repeated = {**latest, count: copies}
         return self._repeated[count]
 
     def sums(self, values: np.ndarray) -> np.ndarray:

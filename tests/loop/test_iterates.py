@@ -69,7 +69,7 @@ def test_false_in_any_form_is_the_last(average):
 
 @pytest.mark.parametrize("n", [1, 2, 7, 40])
 def test_tail_average_has_known_weights(n):
-    """Iterate k of n has the weight k (k + 1) (k + 2), as the products of steps give."""
+    """Iterate k has the weight k (k + 1) (k + 2), as the products of steps give."""
     iterates = np.random.default_rng(n).standard_normal((n, 3))
     rule = IterateRule("tail")
     for s in iterates:
