@@ -31,7 +31,8 @@ from mixture_data import SHARED, available, kddcup99, simulated, split
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
-from sktem.mixture.start import MOST_VALUES, ROWS_PER_PARAMETER
+from sktem.budget import MEMORY
+from sktem.mixture.start import ROWS_PER_PARAMETER
 
 #: Rows, features and components of the cost of starts.
 SIZES = {"array": (10_000_000, 8, 8), "memory map": (6_000_000, 8, 8)}
@@ -86,7 +87,7 @@ def patches(n=600_000, side=4, seed=0):
 
 def sample_of(n, d, n_components):
     """Return the rows of the sample that "auto" takes, 0 if it is all."""
-    size = max(MOST_VALUES // d, ROWS_PER_PARAMETER * n_components * (d + 1))
+    size = max(MEMORY.kept // d, ROWS_PER_PARAMETER * n_components * (d + 1))
     return size if size < n else 0
 
 

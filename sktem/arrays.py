@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from sklearn import get_config
 
+from sktem import budget
+
 __all__ = [
     "NUMPY",
     "NamespaceArrays",
@@ -25,11 +27,6 @@ __all__ = [
     "input_arrays",
     "numpy_of",
 ]
-
-#: Values of the largest temporary of a block: as many as a cache holds on a processor,
-#: as many as keep a GPU busy elsewhere.
-BLOCK_VALUES = 1 << 18
-BLOCK_VALUES_OF_A_GPU = 1 << 24
 
 
 class NumpyArrays:
@@ -301,7 +298,7 @@ class TensorRows:
     def rows_at_once(self, values_per_row) -> int:
         """Return the rows of a block whose largest temporary has such rows."""
         on_gpu = "cpu" not in str(arrays_of(self.values).device).lower()
-        most = BLOCK_VALUES_OF_A_GPU if on_gpu else BLOCK_VALUES
+        most = budget.MEMORY.values if on_gpu else budget.MEMORY.cached
         return max(1, most // values_per_row)
 
     def largest_sizes(self):

@@ -8,15 +8,13 @@ import numpy as np
 import sklearn
 from sklearn.utils import validation
 
+from sktem import budget
+
 __all__ = ["validate_data", "without_mask"]
 
 #: Whether scikit-learn asks frames other than those of pandas for an exchange protocol
 #: to learn the names of columns, which newer ones do not offer.
 BY_PROTOCOL = tuple(map(int, sklearn.__version__.split(".")[:2])) < (1, 9)
-
-
-#: Rows that are searched at once for a value that is not finite.
-ROWS_AT_ONCE = 1 << 16
 
 
 class _Exchanged:
@@ -128,12 +126,8 @@ def _not_finite(X, message):
     frame = hasattr(X, "columns") and hasattr(X, "iloc")
     if not frame and type(X) not in (np.ndarray, np.memmap):
         return ""
-    for first in range(0, len(X), ROWS_AT_ONCE):
-        block = (
-            X.iloc[first : first + ROWS_AT_ONCE]
-            if frame
-            else X[first : first + ROWS_AT_ONCE]
-        )
+    for first in range(0, len(X), budget.MEMORY.rows):
+        block = (X.iloc if frame else X)[first : first + budget.MEMORY.rows]
         try:
             block = np.asarray(block, dtype=np.float64)
         except (TypeError, ValueError):

@@ -11,6 +11,8 @@ import sklearn.cluster  # noqa: F401  loads every BLAS and OpenMP library
 import threadpoolctl
 from hypothesis import settings
 
+from sktem.budget import MemoryBudget
+
 SEED_VARIABLE = "SKTEM_TESTS_GLOBAL_RANDOM_SEED"
 DATA_VARIABLE = "SKTEM_SHARED_DATA"
 DEVICE_VARIABLE = "SKTEM_TESTS_TORCH_DEVICE"
@@ -77,6 +79,16 @@ def pyplot():
     pyplot.close("all")
     yield pyplot
     pyplot.close("all")
+
+
+@pytest.fixture
+def memory_budget(monkeypatch):
+    """Return a function that sets sizes of the memory budget, the others as ever."""
+
+    def limited(**sizes):
+        monkeypatch.setattr("sktem.budget.MEMORY", MemoryBudget(**sizes))
+
+    return limited
 
 
 @pytest.fixture(scope="session")

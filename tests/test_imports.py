@@ -125,6 +125,7 @@ FAMILIES = {
 }
 # The floors of the core, from the ground up: imports go down, never across.
 FLOORS = [
+    {"budget"},
     {
         "arrays",
         "choices",

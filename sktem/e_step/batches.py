@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem import budget
 from sktem.e_step.expectation import Batch
 from sktem.e_step.random import permutation
 from sktem.rows.held import carrier_of
@@ -15,9 +16,6 @@ __all__ = [
     "batch_edges",
     "new_selector",
 ]
-
-#: Numbers that a buffer of rows holds, at most.
-VALUES_PER_BUFFER = 1 << 22
 
 #: Names of the sampling schemes.
 SAMPLING_SCHEMES = ("fixed", "shuffle", "inclusion")
@@ -154,7 +152,7 @@ class BufferedSelector:
         self.edges = batch_edges(len(X), batch_size)
         self.n_batches = len(self.edges) - 1
         self.whole = self.n_batches == 1
-        per_buffer = max(1, VALUES_PER_BUFFER // (X.shape[1] * batch_size))
+        per_buffer = max(1, budget.MEMORY.kept // (X.shape[1] * batch_size))
         #: Index of the first batch of each buffer, and the number of batches.
         self.cuts = np.append(np.arange(0, self.n_batches, per_buffer), self.n_batches)
         self.position = self.n_batches

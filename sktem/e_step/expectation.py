@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from sktem import budget
 from sktem.e_step.chains import ChainState, ChainTable, averaged, positions
 from sktem.e_step.memory import LatentMemory
 from sktem.e_step.row_random import BATCH, PASS, START, WARM_UP
@@ -17,13 +18,9 @@ from sktem.models.contract import (
     check_latents,
     checked_mean_statistics,
 )
-from sktem.rows.base import rows_per_block
 from sktem.rows.held import carrier_of, count_rows
 
 __all__ = ["Batch", "Expectation", "FullPass", "check_memory_of_rows"]
-
-#: Rows handled at once in a full pass, which bounds the memory of temporaries.
-ROWS_PER_CHUNK = 1 << 16
 
 #: Rows whose statistics are looked at before the first iteration.
 ROWS_TO_CHECK = 64
@@ -224,7 +221,7 @@ class Expectation:
 
     def chunks(self):
         """Yield consecutive rows, as many as are handled at once in a pass."""
-        size = min(ROWS_PER_CHUNK, rows_per_block(self.X.row_size))
+        size = budget.block_rows(self.X.row_size)
         for start, block in self.X.blocks(size):
             rows = slice(start, start + count_rows(block))
             self._taken = (rows, block)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.e_step.expectation import ROWS_PER_CHUNK, Batch, Expectation
+from sktem import budget
+from sktem.e_step.expectation import Batch, Expectation
 from sktem.e_step.random import Generators
 from sktem.e_step.row_random import PASS
 from sktem.rows.held import carrier_of
@@ -59,10 +60,10 @@ class PartitionedExpectation(Expectation):
         visit = self._visit(params, iteration, PASS)
         each = self.X.weights_of(self.weights)
         tasks = self.X.tasks(partial(_pass_sums, visit), each=each)
-        sums = reduced(tasks.values(), partial(joined_sums, ROWS_PER_CHUNK))
+        sums = reduced(tasks.values(), partial(joined_sums, budget.MEMORY.rows))
         self.rows_visited += self.n_rows
         self.checked = True
-        return total_of(sums, ROWS_PER_CHUNK, self.n_rows)[0]
+        return total_of(sums, budget.MEMORY.rows, self.n_rows)[0]
 
     def new_events(self):
         """Return numerical problems since the last call, and changes of the cluster."""
@@ -75,7 +76,7 @@ class PartitionedExpectation(Expectation):
         function = partial(
             _expected_share, model=model, params=params, n_rows=self.n_rows
         )
-        return self.X.summed(function, self.weights, size=ROWS_PER_CHUNK)
+        return self.X.summed(function, self.weights, size=budget.MEMORY.rows)
 
     def _visit(self, params, iteration, purpose) -> Visit:
         return Visit(
@@ -152,7 +153,7 @@ class LocalExpectation(Expectation):
         return self.generators.of_rows(purpose, iteration, self.indices[rows])
 
     def chunks(self):
-        return aligned_slices(int(self.indices[0]), self.n_rows, ROWS_PER_CHUNK)
+        return aligned_slices(int(self.indices[0]), self.n_rows, budget.MEMORY.rows)
 
     def _purpose(self, iteration):
         return self.visit.purpose

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.utils import check_array, check_consistent_length, get_tags
 from sklearn.utils.validation import _check_sample_weight
 
+from sktem import budget
 from sktem.arrays import numpy_of
 from sktem.rows.answers import gathered
-from sktem.rows.base import ROWS_PER_BLOCK
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.sources import (
     as_chunk,
@@ -151,7 +151,7 @@ def total_over(estimator, X, sample_weight, function, check=None):
                 dtype=np.float64,
                 ensure_non_negative=True,
             )
-        return rows.summed(function, sample_weight, size=ROWS_PER_BLOCK)
+        return rows.summed(function, sample_weight, size=budget.MEMORY.rows)
     sums = None
     for rows, weights in at_least_one(each_block(estimator, X, sample_weight, check)):
         values = function(rows, weights=weights)

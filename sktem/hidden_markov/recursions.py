@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem import budget
+
 __all__ = [
     "Matrices",
     "Smoothed",
@@ -22,8 +24,6 @@ KERNELS = "sktem.hidden_markov.kernels"
 NOTHING = np.empty(0)
 #: States that a byte can number.
 STATES_OF_BYTE = 256
-#: Entries of arrays of pairs of states, at most, at a time.
-MOST_ENTRIES = 1 << 22
 
 
 class Matrices(NamedTuple):
@@ -245,7 +245,7 @@ class ByLogarithms(NamedTuple):
         pairs = np.empty((n - 1, K, K))
         _, A = self.matrices.logarithms()
         which = self.matrices.which
-        step = max(1, MOST_ENTRIES // K**2)
+        step = max(1, budget.MEMORY.kept // K**2)
         for first in range(0, n - 1, step):
             rows = slice(first, min(first + step, n - 1))
             after = slice(rows.start + 1, rows.stop + 1)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sktem import budget
 from sktem.images.shapes import rows_of
 from sktem.rows.answers import gathered
-from sktem.rows.base import Rows, rows_per_block
+from sktem.rows.base import Rows
 from sktem.rows.checked import check_columns, checked_blocks
 from sktem.rows.files import (
     check_length,
@@ -30,9 +31,6 @@ __all__ = [
     "found_images",
     "images_of_start",
 ]
-
-#: Pixels of the images from which a start is made, where X is read by blocks.
-MOST_PIXELS = 1 << 22
 
 
 class ImageRows(Rows):
@@ -73,7 +71,7 @@ class ImageRows(Rows):
     def piece(self, index):
         """Read the images of an array."""
         self._check_length(index)
-        array, size = self.arrays[index], rows_per_block(self.n_columns)
+        array, size = self.arrays[index], budget.block_rows(self.n_columns)
         for start in range(0, int(array.shape[0]), size):
             yield _flat(array[start : start + size])
 
@@ -150,7 +148,7 @@ def images_of_start(X, sample_weight, rng):
     """Return the images from which a start is made, all of them or a sample."""
     if carrier_of(X).in_memory:
         return X, sample_weight
-    size, rows = max(MOST_PIXELS // X.shape[1], 1), np.arange(len(X))
+    size, rows = max(budget.MEMORY.kept // X.shape[1], 1), np.arange(len(X))
     if len(X) > size:
         rows = np.sort(rng.choice(len(X), size, replace=False))
     images = np.asarray(X.take(rows), dtype=np.float64)
@@ -187,7 +185,7 @@ def chunks_of(X, sample_weight):
         yield from at_least_one(map(as_chunk, X))
         return
     shape = getattr(source, "image_shape", (source.n_columns,))
-    blocks = source.blocks(rows_per_block(source.n_columns))
+    blocks = source.blocks(budget.block_rows(source.n_columns))
     for _, block in at_least_one(blocks):
         yield block.reshape(-1, *shape)
 

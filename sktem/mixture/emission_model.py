@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
+from sktem import budget
 from sktem.emissions.base import LEAST_SHARE, something_observed
 from sktem.kernels.blocks import plain
 from sktem.models.base import LatentModel
@@ -22,9 +23,6 @@ __all__ = [
     "drawn_completions",
     "drawn_states",
 ]
-
-#: Numbers of a temporary array of a block of rows.
-VALUES_PER_BLOCK = 1 << 18
 
 
 class EmissionMixtureParams(NamedTuple):
@@ -152,7 +150,7 @@ class EmissionMixtureModel(LatentModel):
 
     def _over_blocks(self, X, compute, weights=None):
         """Return the results of a function for blocks of rows."""
-        size = max(256, VALUES_PER_BLOCK // max(X.shape[1], self.n_components))
+        size = max(256, budget.MEMORY.cached // max(X.shape[1], self.n_components))
         parts = []
         for start in range(0, max(len(X), 1), size):
             rows = slice(start, start + size)

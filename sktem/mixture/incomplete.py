@@ -14,6 +14,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.special import logsumexp
 
+from sktem import budget
 from sktem.emissions.covariances import COVARIANCES
 from sktem.emissions.elliptical import (
     DENSE,
@@ -40,9 +41,6 @@ __all__ = [
     "predict",
     "statistics",
 ]
-
-#: Rows of a block: many, as each block factors the covariances of its patterns anew.
-ROWS_PER_BLOCK = 1 << 16
 
 
 class _Components(NamedTuple):
@@ -103,7 +101,8 @@ def _joint(X, params, components):
 
 def _over_blocks(X, compute, weights, n_jobs):
     """Return the results of a function for blocks of rows of float64."""
-    blocks = carrier_of(X).blocks(ROWS_PER_BLOCK)
+    # Many rows, as each block factors the covariances of its patterns anew.
+    blocks = carrier_of(X).blocks(budget.MEMORY.rows)
     tasks = (
         delayed(compute)(
             np.asarray(block, dtype=np.float64),

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from sktem import budget
 from sktem.choices import KnownParametersMixin, check_choice, check_number
 from sktem.emissions.base import bisected
 from sktem.emissions.marginals import Marginal
@@ -28,9 +29,6 @@ from sktem.mixture.scaled import (
 from sktem.validation import validate_data
 
 __all__ = ["GaussianMixtureRegressor"]
-
-#: Numbers of a temporary array of a block of rows.
-VALUES_PER_BLOCK = 1 << 18
 
 
 class _Outputs(NamedTuple):
@@ -331,7 +329,7 @@ class GaussianMixtureRegressor(
         full = model.emission.structure(K, d + m).full(own.covariances)
         own = own._replace(covariances=full)
         inputs, outputs = mixture.marginal(np.arange(d)), np.arange(d, d + m)
-        size = max(1, VALUES_PER_BLOCK // (K * max(m, d)))
+        size = max(1, budget.MEMORY.cached // (K * max(m, d)))
         nothing = np.empty(0, dtype=np.intp)
         for start in range(0, len(X), size):
             block = X[start : start + size]

@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.random import sample_without_replacement
 
+from sktem import budget
 from sktem.rows.held import carrier_of
 
 __all__ = [
@@ -23,18 +24,14 @@ __all__ = [
     "start_statistics",
 ]
 
-#: Numbers, and rows for each parameter of the means, from which a start is made if
-#: its size is not given.
-MOST_VALUES, ROWS_PER_PARAMETER = 1 << 22, 20
+#: Rows for each parameter of the means from which a start is made, at least.
+ROWS_PER_PARAMETER = 20
 
 #: Beyond it, rows are chosen without a permutation of all of them.
 MOST_PERMUTED = 1 << 24
 
 #: Rows of which copies are looked for.
 MOST_COUNTED = 1 << 14
-
-#: Rows handled at once, so that no array of size n x K is made in floating point.
-ROWS_PER_CHUNK = 1 << 16
 
 
 def _kmeans(model, X, random_state, sample_weight):
@@ -134,7 +131,7 @@ def chosen_rows(X, n_components, size, random_state):
     n_rows, n_features = X.shape
     if size == "auto":
         least = ROWS_PER_PARAMETER * n_components * (n_features + 1)
-        size = max(MOST_VALUES // n_features, least)
+        size = max(budget.MEMORY.kept // n_features, least)
     if size is None or size >= n_rows:
         return None if carrier_of(X).array is not None else np.arange(n_rows)
     size = max(size, n_components)
@@ -150,7 +147,7 @@ def assigned_statistics(model, X, params, sample_weight=None):
     Means from a sample of the rows become a start from all of them.
     """
     assigned = partial(_assigned, model=model, means=params.means)
-    total, mass = carrier_of(X).summed(assigned, sample_weight, size=ROWS_PER_CHUNK)
+    total, mass = carrier_of(X).summed(assigned, sample_weight, size=budget.MEMORY.rows)
     return total / mass
 
 
@@ -216,8 +213,8 @@ def _are_responsibilities(values):
 def _averaged(model, X, latents, sample_weight):
     """Average statistics over all rows, with latents made chunk by chunk."""
     total, mass = 0.0, 0.0
-    for start in range(0, len(X), ROWS_PER_CHUNK):
-        rows = slice(start, min(start + ROWS_PER_CHUNK, len(X)))
+    for start in range(0, len(X), budget.MEMORY.rows):
+        rows = slice(start, min(start + budget.MEMORY.rows, len(X)))
         weights = None if sample_weight is None else sample_weight[rows]
         share = rows.stop - rows.start if weights is None else weights.sum()
         total = total + share * model.mean_statistics(X[rows], latents(rows), weights)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.rows.base import ROWS_PER_BLOCK, Rows, rows_per_block
+from sktem import budget
+from sktem.rows.base import Rows
 
 __all__ = ["ArrayRows", "JoinedRows", "SlicedRows"]
 
@@ -45,12 +46,13 @@ class ArrayRows(Rows):
 
     def piece(self, index):
         """Read the array in slices."""
-        size = rows_per_block(self.n_columns)
+        size = budget.block_rows(self.n_columns)
         for start in range(0, int(self.array.shape[0]), size):
             yield np.asarray(self.array[start : start + size])
 
-    def blocks(self, size=ROWS_PER_BLOCK):
+    def blocks(self, size=None):
         """Read aligned blocks, without a copy."""
+        size = size or budget.MEMORY.rows
         for start in range(0, int(self.array.shape[0]), size):
             yield start, np.asarray(self.array[start : start + size])
 
@@ -121,7 +123,7 @@ class SlicedRows(ArrayRows):
         super().__init__(array)
         chunk = (getattr(array, "chunks", None) or (1,))[0]
         # Many small reads are slow, and so is reading a compressed chunk twice.
-        self.step = -(-(rows_per_block(self.n_columns) // 4) // chunk) * chunk
+        self.step = -(-(budget.block_rows(self.n_columns) // 4) // chunk) * chunk
         self.n_pieces = max(1, -(-int(array.shape[0]) // self.step))
 
     def where(self, index):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sktem.rows.base import ROWS_PER_BLOCK, Rows
+from sktem import budget
+from sktem.rows.base import Rows
 
 __all__ = ["ArrowRows", "DatasetRows", "LazyFrameRows", "import_pyarrow", "numbers_of"]
 
@@ -60,7 +61,7 @@ class DatasetRows(Rows):
     def piece(self, index):
         """Read all record batches in order, few of them ahead."""
         batches = self.dataset.to_batches(
-            batch_size=ROWS_PER_BLOCK, batch_readahead=2, fragment_readahead=1
+            batch_size=budget.MEMORY.rows, batch_readahead=2, fragment_readahead=1
         )
         yield from (numbers_of(batch, self.coded) for batch in batches)
 
@@ -90,7 +91,7 @@ class LazyFrameRows(Rows):
     def piece(self, index):
         """Read all batches in order."""
         batches = self.frame.collect_batches(
-            chunk_size=ROWS_PER_BLOCK, maintain_order=True
+            chunk_size=budget.MEMORY.rows, maintain_order=True
         )
         for batch in batches:
             yield joined_columns(batch.get_columns(), self.names, self.coded)

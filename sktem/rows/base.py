@@ -10,26 +10,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from sktem import budget
+
 __all__ = [
-    "ROWS_PER_BLOCK",
     "Carrier",
     "ChangedRowsError",
     "ColumnRows",
     "Rows",
     "aligned",
     "as_iterator",
-    "rows_per_block",
 ]
-
-#: Rows of a block, unless another number is asked for, and values of wide rows.
-ROWS_PER_BLOCK = 1 << 16
-VALUES_PER_BLOCK = 1 << 24
-
-
-def rows_per_block(n_columns: int) -> int:
-    """Return the rows of a block: a power of two, fewer where rows are wide."""
-    fitting = max(VALUES_PER_BLOCK // max(n_columns, 1), 16)
-    return min(ROWS_PER_BLOCK, 1 << (fitting.bit_length() - 1))
 
 
 class ChangedRowsError(ValueError):
@@ -132,13 +122,13 @@ class Rows(ABC):
                     return np.asarray(chunk)
         return np.empty((0, 0))
 
-    def blocks(self, size: int = ROWS_PER_BLOCK) -> Iterator[tuple[int, np.ndarray]]:
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """Read all rows in aligned blocks, whatever the pieces and their arrays.
 
         Parameters
         ----------
-        size : int, default=65536
-            Rows of each block but the last.
+        size : int or None, default=None
+            Rows of each block but the last. None: those of the memory budget.
 
         Yields
         ------
@@ -147,7 +137,7 @@ class Rows(ABC):
         block : ndarray of shape (size, n_columns)
             The rows.
         """
-        yield from aligned(self._chunks(), size)
+        yield from aligned(self._chunks(), size or budget.MEMORY.rows)
 
     def _chunks(self):
         for index in range(self.n_pieces):

@@ -11,7 +11,8 @@ from operator import add
 
 import numpy as np
 
-from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator, rows_per_block
+from sktem import budget
+from sktem.rows.base import ChangedRowsError, Rows, aligned, as_iterator
 
 __all__ = [
     "CheckedRows",
@@ -116,7 +117,7 @@ class CheckedRows:
 
     def blocks(self, size: int | None = None) -> Generator[tuple[int, np.ndarray]]:
         """Yield the row index of the first row and the rows, in aligned blocks."""
-        size = rows_per_block(self.shape[1]) if size is None else size
+        size = budget.block_rows(self.shape[1]) if size is None else size
         with closing(self.pieces()) as pieces:
             for first, block in aligned((chunk for _, chunk in pieces), size):
                 yield first, np.ascontiguousarray(block, dtype=self.dtype)
@@ -283,7 +284,7 @@ def checked_blocks(source: Rows, n_columns: int, check=None, allow_nan=False):
                 first += len(chunk)
                 yield chunk
 
-    for _, block in aligned(chunks(), rows_per_block(n_columns)):
+    for _, block in aligned(chunks(), budget.block_rows(n_columns)):
         yield np.ascontiguousarray(block)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from sktem import budget
 from sktem.rows.arrays import ArrayRows, JoinedRows
 from sktem.rows.arrow import import_pyarrow, numbers_of
-from sktem.rows.base import ROWS_PER_BLOCK, ChangedRowsError, Rows
+from sktem.rows.base import ChangedRowsError, Rows
 
 __all__ = [
     "NpyRows",
@@ -95,7 +96,7 @@ class ParquetRows(Rows):
             if file.metadata.num_row_groups != n_groups:
                 raise ChangedRowsError(f"{path} has changed since it was opened")
             batches = file.iter_batches(
-                ROWS_PER_BLOCK, row_groups=[group], columns=self.names
+                budget.MEMORY.rows, row_groups=[group], columns=self.names
             )
             yield from (numbers_of(batch, self.coded) for batch in batches)
 

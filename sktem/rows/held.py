@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from sktem import budget
 from sktem.arrays import TensorRows, arrays_of
-from sktem.rows.base import Carrier, rows_per_block
+from sktem.rows.base import Carrier
 from sktem.rows.checked import CheckedRows, results_of_blocks, summed_blocks
 
 __all__ = ["HeldRows", "carrier_of", "count_rows"]
@@ -103,7 +104,7 @@ class HeldRows:
     def blocks(self, size: int | None = None) -> Iterator[tuple[int, Any]]:
         """Yield the row index of the first row and the rows, in aligned blocks."""
         if size is None:
-            size = rows_per_block(self.row_size)
+            size = budget.block_rows(self.row_size)
         for first in range(0, len(self), size):
             yield first, self.values[first : first + size]
 

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sktem.rows.base import Rows, rows_per_block
+from sktem import budget
+from sktem.rows.base import Rows
 from sktem.rows.checked import (
     CheckedRows,
     check_finite,
@@ -307,7 +308,7 @@ class PartitionedRows(CheckedRows):
         tuple
             The sums.
         """
-        size = rows_per_block(self.shape[1]) if size is None else size
+        size = budget.block_rows(self.shape[1]) if size is None else size
         sums_of = partial(_block_sums, size, function)
         tasks = self.tasks(sums_of, each=self.weights_of(weights))
         sums = reduced(tasks.values(), partial(joined_sums, size))
@@ -499,7 +500,7 @@ def _answered(function, check, allow_nan, loader, like, starts, raw, block_id=(0
     first, where = (int(starts[index]), "") if known else (0, ", counted in it")
     check_finite(array, first, loader.name + where, allow_nan)
     check_values(check, array, loader.name)
-    size = rows_per_block(array.shape[1])
+    size = budget.block_rows(array.shape[1])
     blocks = (array[start : start + size] for start in range(0, len(array), size))
     return np.concatenate([*map(function, blocks)]).astype(like.dtype, copy=False)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sktem.rows.base import ChangedRowsError, Rows, rows_per_block
+from sktem import budget
+from sktem.rows.base import ChangedRowsError, Rows
 from sktem.rows.checked import CheckedRows
 from sktem.rows.partitions import PartitionedRows
 from sktem.rows.tasks import computed
@@ -26,9 +27,6 @@ __all__ = [
     "sequence_blocks",
     "with_codes",
 ]
-
-#: Numbers in all that are kept in memory instead of being read again.
-MOST_KEPT = 1 << 22
 
 
 class Roles(ABC):
@@ -168,7 +166,7 @@ class SequenceBlocks(CheckedRows):
 
     def _cut(self):
         """Yield the rows in blocks of whole sequences."""
-        size = rows_per_block(self.table.shape[1])
+        size = budget.block_rows(self.table.shape[1])
         waiting: list[np.ndarray] = []
         for _, chunk in self.table.pieces():
             waiting.append(np.array(chunk))
@@ -231,7 +229,7 @@ class SequenceBlocks(CheckedRows):
 
     def _can_be_kept(self):
         """Return whether all sequences are so few that they are kept in memory."""
-        return self.n_rows * self.shape[1] <= MOST_KEPT
+        return self.n_rows * self.shape[1] <= budget.MEMORY.kept
 
     def _read(self, which):
         """Yield the numbers of blocks and their rows, in order."""

@@ -64,10 +64,10 @@ def test_values_that_are_not_observed(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:The fit has not converged")
-def test_buffers_visit_each_row_once(monkeypatch):
+def test_buffers_visit_each_row_once(monkeypatch, memory_budget):
     """Where a buffer does not hold all rows, the mean of a stable machine is found."""
     few_values(monkeypatch)
-    monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 600)
+    memory_budget(kept=600)
     fitted = machine(hidden_layer_sizes=(2,), max_iter=100, tol=None)
     fitted.fit(Chunked(BITS))
     log_likelihood = fitted.score(BITS, method="exact")

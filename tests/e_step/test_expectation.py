@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from sktem.e_step import expectation as expectation_module
 from sktem.e_step.expectation import Expectation
 from sktem.e_step.random import spawn_generators
 from sktem.models import RandomInterceptModel
@@ -15,12 +14,12 @@ WEIGHTS = np.arange(1.0, 101.0) ** 2
 
 @pytest.mark.parametrize("sampler", [ExactExpectation(), ExactDraws(3)], ids=str)
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weights"])
-def test_blocks_count_by_their_weights(sampler, weights, monkeypatch):
+def test_blocks_count_by_their_weights(sampler, weights, memory_budget):
     model = RandomInterceptModel()
     params = model.initial_params(X, np.random.default_rng(0))
 
     def passed(size):
-        monkeypatch.setattr(expectation_module, "ROWS_PER_CHUNK", size)
+        memory_budget(rows=size)
         generators = spawn_generators(0)
         whole = Expectation(model, sampler, X, weights, generators)
         memory = whole.new_memory()

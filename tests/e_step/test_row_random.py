@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import sktem.e_step.expectation
 from sktem import StochasticEMGaussianMixture
 from sktem.e_step.expectation import Expectation
 from sktem.e_step.random import spawn_generators
@@ -152,9 +151,9 @@ SAMPLERS = [
 ]
 
 
-def latents(sampler, batches, chunk, monkeypatch, seed=0):
+def latents(sampler, batches, chunk, memory_budget, seed=0):
     """Return the latents of all rows after visits of the batches, by row."""
-    monkeypatch.setattr(sktem.e_step.expectation, "ROWS_PER_CHUNK", chunk)
+    memory_budget(rows=chunk)
     model, found = RandomInterceptModel(), {}
     expectation = Expectation(model, sampler, X, None, spawn_generators(seed))
     expectation.start_chains(START)
@@ -166,27 +165,27 @@ def latents(sampler, batches, chunk, monkeypatch, seed=0):
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
-def test_latents_depend_on_neither_chunks_nor_order(sampler, monkeypatch):
+def test_latents_depend_on_neither_chunks_nor_order(sampler, memory_budget):
     rng = np.random.default_rng(0)
     batches = [rng.choice(len(X), 50, replace=False) for _ in range(4)]
     shuffled = [rng.permutation(batch) for batch in batches]
     found = [
-        latents(sampler, given, chunk, monkeypatch)
+        latents(sampler, given, chunk, memory_budget)
         for given, chunk in ((batches, 1 << 16), (batches, 7), (shuffled, 64))
     ]
     # Sums over a row may be rounded in another way for another number of rows.
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
     np.testing.assert_allclose(found[2], found[0], rtol=1e-12)
-    other = latents(sampler, batches, 7, monkeypatch, seed=1)
+    other = latents(sampler, batches, 7, memory_budget, seed=1)
     assert (np.abs(other - found[0]) > 1e-6).any(axis=(1, 2)).mean() > 0.5
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=lambda s: type(s).__name__)
-def test_generators_of_numpy_would_depend_on_order(sampler, monkeypatch):
+def test_generators_of_numpy_would_depend_on_order(sampler, memory_budget, monkeypatch):
     """The negative control of the test above."""
     monkeypatch.setattr(Expectation, "generators_of", lambda self, *_: self.generators)
     orders = np.arange(50), np.arange(50)[::-1]
-    found = [latents(sampler, [order], 1 << 16, monkeypatch) for order in orders]
+    found = [latents(sampler, [order], 1 << 16, memory_budget) for order in orders]
     assert (np.abs(found[1] - found[0]) > 1e-6).mean() > 0.5
 
 
@@ -202,14 +201,14 @@ def test_visits_of_an_iteration_are_independent():
 
 
 @pytest.mark.parametrize("solver", ["saem", "mcem"])
-def test_fits_depend_on_neither_threads_nor_chunks(solver, monkeypatch):
+def test_fits_depend_on_neither_threads_nor_chunks(solver, memory_budget):
     rows = np.random.default_rng(0).normal(size=(3000, 3)) + 4 * (
         np.arange(3000)[:, None] % 2
     )
     options = {"n_components": 2, "solver": solver, "max_iter": 5, "tol": 0}
     fits = []
     for n_jobs, chunk in ((1, 1 << 16), (2, 1 << 16), (1, 512)):
-        monkeypatch.setattr(sktem.e_step.expectation, "ROWS_PER_CHUNK", chunk)
+        memory_budget(rows=chunk)
         gm = StochasticEMGaussianMixture(**options, n_jobs=n_jobs, random_state=0)
         fits.append(gm.fit(rows).means_)
     np.testing.assert_array_equal(fits[0], fits[1])

@@ -39,7 +39,7 @@ def test_chains_on_disk(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_model_that_gets_a_block_at_a_time(monkeypatch):
+def test_model_that_gets_a_block_at_a_time(memory_budget):
     """``expected_statistics`` of one's own model knows arrays only."""
 
     class Plain(GaussianMixtureModel):
@@ -49,7 +49,7 @@ def test_model_that_gets_a_block_at_a_time(monkeypatch):
             assert isinstance(X, np.ndarray)
             return super().expected_statistics(X, params, sample_weight)
 
-    monkeypatch.setattr("sktem.e_step.expectation.ROWS_PER_CHUNK", 200)
+    memory_budget(rows=200)
     weights = rng.uniform(0.5, 2, size=900)
     for sample_weight in (None, weights):
         one, other = (

@@ -7,7 +7,6 @@ import pytest
 from sktem import HiddenMarkovModel
 from sktem.emissions import Regression
 from sktem.hidden_markov import blocks
-from sktem.sequences import blocks as sequence_blocks
 from tests.hidden_markov.chains import draw_sequences
 
 LENGTHS = np.tile([30, 12, 1, 25], 10)
@@ -27,9 +26,8 @@ START = {
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr(sequence_blocks, "rows_per_block", lambda n: 100)
-    monkeypatch.setattr(sequence_blocks, "MOST_KEPT", 0)
+def small_blocks(memory_budget):
+    memory_budget(rows=100, kept=0)
 
 
 def parquet(path):

@@ -10,7 +10,6 @@ from sktem import NonlinearMixedEffectsRegressor
 from sktem.mixed_effects.subject_blocks import SubjectRoles
 from sktem.rows import Rows, as_rows
 from sktem.rows.base import ChangedRowsError
-from sktem.sequences import blocks as sequence_blocks
 from sktem.sequences.blocks import SequenceBlocks
 from tests.mixed_effects.fits import bolus_rows
 
@@ -43,10 +42,9 @@ def vector(fit):
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
+def small_blocks(memory_budget):
     """Blocks of few subjects, which are read again on every pass."""
-    monkeypatch.setattr(sequence_blocks, "rows_per_block", lambda n_columns: 32)
-    monkeypatch.setattr(sequence_blocks, "MOST_KEPT", 0)
+    memory_budget(rows=32, kept=0)
 
 
 def parquet(path):

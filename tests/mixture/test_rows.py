@@ -73,8 +73,8 @@ def test_starts(init_params, init_size):
 
 
 @pytest.mark.parametrize("init_params", ["kmeans", "k-means++", "random"])
-def test_start_of_many_rows(init_params, monkeypatch):
-    monkeypatch.setattr("sktem.mixture.start.MOST_VALUES", 3 * 400)
+def test_start_of_many_rows(init_params, monkeypatch, memory_budget):
+    memory_budget(kept=3 * 400)
     monkeypatch.setattr("sktem.mixture.start.ROWS_PER_PARAMETER", 1)
     settings = {"init_params": init_params, "init_size": "auto"}
     sample_weight = rng.uniform(0.5, 2, size=3000)
@@ -125,8 +125,8 @@ def test_rows_in_order_refuse_what_they_cannot_do():
 
 
 @pytest.fixture
-def small_buffers(monkeypatch):
-    monkeypatch.setattr(sktem.e_step.batches, "VALUES_PER_BUFFER", 3 * 700)
+def small_buffers(memory_budget):
+    memory_budget(kept=3 * 700)
 
 
 @pytest.mark.parametrize("solver", ["online", "isaem", "vrttem", "fittem"])
@@ -444,9 +444,9 @@ def test_reads_before_the_first_pass(solver, max_iter):
     assert source.passes == 3 + max_iter + measured
 
 
-def test_two_passes_at_a_time_over_one_connection(tmp_path, monkeypatch):
+def test_two_passes_at_a_time_over_one_connection(tmp_path, memory_budget):
     X = np.random.default_rng(0).normal(size=(900, 2))
-    monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 400)
+    memory_budget(kept=400)
     relation = ADAPTERS["relation"](X, tmp_path)
     mixture = StochasticEMGaussianMixture(
         2, solver="fittem", batch_size=10, random_state=0

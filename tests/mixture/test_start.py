@@ -112,15 +112,15 @@ def test_the_centre_does_not_matter(method):
 
 
 @pytest.mark.parametrize("method", sorted(START_METHODS))
-def test_long_data_are_handled_in_chunks(method, monkeypatch):
+def test_long_data_are_handled_in_chunks(method, memory_budget):
     X = data()
     weights = np.random.default_rng(1).random(len(X)) + 0.1
     model = GaussianMixtureModel(K)
     for sample_weight in (None, weights):
         expected = start(model, X, method, sample_weight=sample_weight)
-        monkeypatch.setattr(mixture_start, "ROWS_PER_CHUNK", 17)
+        memory_budget(rows=17)
         found = start(model, X, method, sample_weight=sample_weight)
-        monkeypatch.undo()
+        memory_budget()
         assert_allclose(found.weights, expected.weights, rtol=1e-12)
         assert_allclose(found.means, expected.means, rtol=1e-10)
         assert_allclose(found.covariances, expected.covariances, rtol=1e-9)

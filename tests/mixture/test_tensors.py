@@ -5,7 +5,7 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 
-from sktem import GaussianMixturePrior, StochasticEMGaussianMixture, arrays
+from sktem import GaussianMixturePrior, StochasticEMGaussianMixture
 from sktem.arrays import TensorRows, arrays_of
 from sktem.mixture import tensors
 from sktem.mixture.kernels import e_step as kernels
@@ -27,10 +27,10 @@ def clusters(seed, separation, d=4, n=700):
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch):
+def small_blocks(monkeypatch, memory_budget):
     """Several blocks, the last of them shorter; and scikit-learn dispatches."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
-    monkeypatch.setattr(arrays, "BLOCK_VALUES", 1 << 10)
+    memory_budget(cached=1 << 10)
 
 
 @pytest.mark.parametrize("d", [1, 4])

@@ -49,17 +49,16 @@ def test_poisson_solvers_and_weights(solver, tmp_path):
         assert machine.sigma_ == sigma
 
 
-def test_many_blocks_are_the_array(monkeypatch):
-    monkeypatch.setattr("sktem.rows.base.ROWS_PER_BLOCK", 128)
-    monkeypatch.setattr("sktem.e_step.expectation.ROWS_PER_CHUNK", 128)
+def test_many_blocks_are_the_array(memory_budget):
+    memory_budget(rows=128)
     same(
         RobustPoissonRegressor(max_iter=20).fit(Chunked(X), y),
         RobustPoissonRegressor(max_iter=20).fit(X, y),
     )
 
 
-def test_blocks_have_the_maximum_of_the_array(whole, monkeypatch):
-    monkeypatch.setattr("sktem.rows.base.ROWS_PER_BLOCK", 100)
+def test_blocks_have_the_maximum_of_the_array(whole, memory_budget):
+    memory_budget(rows=100)
     fitted = RobustPoissonRegressor().fit(X, y)
     np.testing.assert_allclose(fitted.coef_, whole.coef_, rtol=1e-6)
     np.testing.assert_allclose(fitted.sigma_, whole.sigma_, rtol=1e-5)

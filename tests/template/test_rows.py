@@ -92,8 +92,8 @@ def test_missing_pixels_and_weights(tmp_path):
         np.testing.assert_array_equal(getattr(template, name), expected[name])
 
 
-def test_start_from_a_sample(tmp_path, monkeypatch, whole):
-    monkeypatch.setattr("sktem.images.rows.MOST_PIXELS", 20 * ROWS.shape[1])
+def test_start_from_a_sample(tmp_path, memory_budget, whole):
+    memory_budget(kept=20 * ROWS.shape[1])
     fitted = DeformableTemplateEstimator(**SMALL).fit(npy(tmp_path))
     gap = whole.score(IMAGES) - fitted.score(IMAGES)
     spread = whole.score_samples(IMAGES).std() / 6

@@ -380,10 +380,12 @@ def test_rows_in_a_file(monkeypatch, tmp_path):
 @pytest.mark.parametrize("by_buffers", [False, True])
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=["exact", "mc"])
 @pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: solver.sweep_name)
-def test_shuffled_rows(monkeypatch, solver, sampler, by_buffers, batch_size):
+def test_shuffled_rows(
+    monkeypatch, memory_budget, solver, sampler, by_buffers, batch_size
+):
     """In memory, and read in order into buffers of 16 rows."""
     monkeypatch.setattr("sktem.loop.sweeps.MOST_VALUES", 80)
-    monkeypatch.setattr("sktem.e_step.batches.VALUES_PER_BUFFER", 32)
+    memory_budget(kept=32)
     model = GaussianMixtureModel(2, covariance_type="diag")
     X = make_rows(40, 2)
     X = CheckedRows(Chunked(X, (5, 20))) if by_buffers else X
