@@ -2,15 +2,39 @@
 
 from __future__ import annotations
 
+import math
+
 from scipy import optimize
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.fit_warnings import warn_user
 
-__all__ = ["minimised", "warn_of_slope"]
+__all__ = ["Parts", "minimised", "warn_of_slope"]
 
 #: Pairs that L-BFGS remembers.
 MEMORY = 20
+
+
+class Parts:
+    """Arrays of some shapes as views of one vector.
+
+    Parameters
+    ----------
+    *shapes : tuple of int
+        Shape of each array.
+    """
+
+    def __init__(self, *shapes):
+        self.n_parameters, self._places = 0, []
+        for shape in shapes:
+            begin, self.n_parameters = (
+                self.n_parameters, self.n_parameters + math.prod(shape)
+            )  # fmt: skip
+            self._places.append((slice(begin, self.n_parameters), shape))
+
+    def __call__(self, params):
+        """Return the arrays."""
+        return [params[place].reshape(shape) for place, shape in self._places]
 
 
 def minimised(loss, start, rows, max_iter, tol, bounds=None):

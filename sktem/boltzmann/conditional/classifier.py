@@ -297,13 +297,13 @@ class BoltzmannMachineClassifier(
         if not self._new_machine(labels, 0.0).is_exact:
             return 1 / n_rows
 
-        def learn(decay, *own):
-            machine, rng = self._new_machine(labels, decay), np.random.default_rng(seed)
-            start = machine.start(*own[1:], rng, SIZES[0])
+        def learn(decay, start, *own):
+            machine = self._new_machine(labels, decay)
+            if start is None:
+                start = machine.start(*own[1:], np.random.default_rng(seed), SIZES[0])
             return machine, minimised(machine.loss, start, own, ITERATIONS, SLOPE).x
 
-        def judge(found, inputs, codes):
-            machine, params = found
+        def judge(machine, params, inputs, codes):
             W, _, c, _ = machine.parts(params)
             return machine.log_likelihoods(params, inputs @ W + c, codes)
 

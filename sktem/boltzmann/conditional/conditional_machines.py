@@ -10,8 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 import numpy as np
-from scipy.special import expit, log_softmax, logsumexp, softmax
+from scipy.special import expit, softmax
 
+from sktem.boltzmann.conditional.ascents import Parts
+from sktem.boltzmann.conditional.sums import blocks, hidden_sums, log_sums
 from sktem.boltzmann.normalisation.enumeration import enumerate_states
 
 __all__ = ["ConditionalMachine", "conditional_machine"]
@@ -22,8 +24,6 @@ MOST_TERMS = 2048
 MOST_HIDDEN = 12
 #: Least base rate of a class at the start.
 LEAST_RATE = 1e-3
-#: Numbers of a temporary.
-BLOCK = 2**21
 #: Sweeps of the chains of labels where neither can be summed.
 SWEEPS = 300
 
@@ -55,20 +55,16 @@ class ConditionalMachine(ABC):
 
     def __init__(self, labels, n_inputs, n_hidden, weight_decay):
         self.labels, self.weight_decay = labels, weight_decay
-        self.shapes = [
+        self.n_hidden = n_hidden
+        #: Views of W, U, c and d in a vector of all of them.
+        self.parts = Parts(
             (n_inputs, n_hidden), (labels.n_columns, n_hidden), (n_hidden,),
             (labels.n_columns,),
-        ]  # fmt: skip
-
-    def parts(self, params):
-        """Return W, U, c and d as views."""
-        ends = np.cumsum([np.prod(shape) for shape in self.shapes])
-        pieces = np.split(params, ends[:-1])
-        return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
+        )  # fmt: skip
 
     def start(self, codes, shares, rng, size=0.5):
         """Return weights that give fields of a size, and biases at the base rates."""
-        params = np.zeros(sum(int(np.prod(shape)) for shape in self.shapes))
+        params = np.zeros(self.parts.n_parameters)
         W, U, _, d = self.parts(params)
         for weights, n_inputs in ((W, len(W)), (U, 2)):
             scale = size / np.sqrt(n_inputs)
@@ -125,8 +121,11 @@ class LabelSums(ConditionalMachine):
     def log_probabilities(self, params, fields):
         """Return the log-probability of all labels, (n, n_states)."""
         _, U, _, d = self.parts(params)
-        energies = free_energies(fields, self.states @ U)
-        return log_softmax(energies + self.states @ d, axis=1)
+        U, d = self.states @ U, self.states @ d
+        out = np.empty((len(fields), len(U)))
+        for rows in blocks(len(fields), U.size):
+            out[rows] = given_fields(fields[rows], U, d)[0]
+        return out
 
     def log_likelihoods(self, params, fields, codes):
         """Return the log-probability of the labels of each row."""
@@ -135,22 +134,14 @@ class LabelSums(ConditionalMachine):
 
     def slopes(self, params, fields, codes, shares, gradient):
         """Return the loss and its slopes along fields; add those of U and d."""
-        U = self.states @ self.parts(params)[1]
-        logs = self.log_probabilities(params, fields)
-        seen = np.arange(len(logs)), self.labels.state_numbers(codes)
-        value = -float(shares @ logs[seen])
-        slopes = np.exp(logs)
-        slopes[seen] -= 1.0
-        slopes *= shares[:, None]
-        along, to_states = np.zeros_like(fields), np.empty_like(U)
-        for k, of_labels in enumerate(U):
-            means = expit(fields + of_labels)
-            means *= slopes[:, [k]]
-            along += means
-            to_states[k] = means.sum(axis=0)
+        _, U, _, d = self.parts(params)
         _, to_U, _, to_d = self.parts(gradient)
+        seen = self.labels.state_numbers(codes)
+        value, along, to_states, to_logits = label_slopes(
+            fields, self.states @ U, self.states @ d, seen, shares
+        )
         to_U += self.states.T @ to_states
-        to_d += slopes.sum(axis=0) @ self.states
+        to_d += to_logits @ self.states
         return value, along
 
     def probabilities(self, params, fields, rng):
@@ -174,27 +165,21 @@ class HiddenSums(ConditionalMachine):
 
     def __init__(self, *options):
         super().__init__(*options)
-        self.states = enumerate_states(self.shapes[2][0])
+        self.states = enumerate_states(self.n_hidden)
 
     def given_states(self, params):
         """Return log-sums over the outputs and probabilities of the classes."""
         _, U, _, d = self.parts(params)
         return label_sums(self.labels, self.states @ U.T + d)
 
-    def blocks(self, n):
-        """Yield slices of rows."""
-        size = max(1, BLOCK // len(self.states))
-        for begin in range(0, n, size):
-            yield slice(begin, begin + size)
-
     def log_likelihoods(self, params, fields, codes):
         """Return the log-probability of the labels of each row."""
         _, U, _, d = self.parts(params)
         sums, _ = self.given_states(params)
         of_labels = self.labels.indicators(codes)
-        out = np.logaddexp(0, fields + of_labels @ U).sum(axis=1) + of_labels @ d
-        for rows in self.blocks(len(fields)):
-            out[rows] -= logsumexp(fields[rows] @ self.states.T + sums, axis=1)
+        out = hidden_sums(fields + of_labels @ U)[0] + of_labels @ d
+        for rows in blocks(len(fields), len(self.states)):
+            out[rows] -= log_sums(fields[rows] @ self.states.T + sums)[0]
         return out
 
     def slopes(self, params, fields, codes, shares, gradient):
@@ -203,20 +188,16 @@ class HiddenSums(ConditionalMachine):
         _, to_U, _, to_d = self.parts(gradient)
         sums, given = self.given_states(params)
         of_labels = self.labels.indicators(codes)
-        inside = fields + of_labels @ U
-        values = np.logaddexp(0, inside).sum(axis=1) + of_labels @ d
-        along = -expit(inside) * shares[:, None]
+        values, means = hidden_sums(fields + of_labels @ U)
+        values += of_labels @ d
+        along = -means * shares[:, None]
         to_U += of_labels.T @ along
         to_d -= shares @ of_labels
         mass = np.zeros(len(self.states))
-        for rows in self.blocks(len(fields)):
-            exponents = fields[rows] @ self.states.T
-            exponents += sums
-            largest = exponents.max(axis=1, keepdims=True)
-            weights = np.exp(exponents - largest)
-            totals = weights.sum(axis=1)
-            values[rows] -= largest[:, 0] + np.log(totals)
-            weights *= (shares[rows] / totals)[:, None]
+        for rows in blocks(len(fields), len(self.states)):
+            totals, weights = log_sums(fields[rows] @ self.states.T + sums)
+            values[rows] -= totals
+            weights *= shares[rows, None]
             along[rows] += weights @ self.states
             mass += weights.sum(axis=0)
         to_U += (given * mass[:, None]).T @ self.states
@@ -227,16 +208,16 @@ class HiddenSums(ConditionalMachine):
         """Return the probability of each class of each output, by column."""
         sums, given = self.given_states(params)
         out = np.empty((len(fields), self.labels.n_columns))
-        for rows in self.blocks(len(fields)):
-            out[rows] = softmax(fields[rows] @ self.states.T + sums, axis=1) @ given
+        for rows in blocks(len(fields), len(self.states)):
+            out[rows] = log_sums(fields[rows] @ self.states.T + sums)[1] @ given
         return out
 
     def draws(self, params, fields, rng):
         """Return codes of labels drawn given fields."""
         sums, given = self.given_states(params)
         states = np.empty(len(fields), np.int64)
-        for rows in self.blocks(len(fields)):
-            weights = softmax(fields[rows] @ self.states.T + sums, axis=1)
+        for rows in blocks(len(fields), len(self.states)):
+            weights = log_sums(fields[rows] @ self.states.T + sums)[1]
             states[rows] = draw_rows(weights, rng)
         return draw_labels(self.labels, given[states], rng)
 
@@ -252,23 +233,14 @@ class PseudoLikelihood(ConditionalMachine):
         _, to_U, _, to_d = self.parts(gradient)
         everything = fields + self.labels.indicators(codes) @ U
         value, total = 0.0, np.zeros_like(fields)
-        rows = np.arange(len(fields))
         for k, columns in enumerate(self.labels.columns):
             own = codes[:, k]
-            others = everything - U[own]
-            logs = log_softmax(free_energies(others, U[columns]) + d[columns], axis=1)
-            place = rows, own - columns.start
-            value -= float(shares @ logs[place])
-            slopes = np.exp(logs)
-            slopes[place] -= 1.0
-            slopes *= shares[:, None]
-            to_d[columns] += slopes.sum(axis=0)
-            along = np.zeros_like(fields)
-            for column in range(columns.start, columns.stop):
-                means = expit(others + U[column])
-                means *= slopes[:, [column - columns.start]]
-                along += means
-                to_U[column] += means.sum(axis=0)
+            loss, along, to_classes, to_rates = label_slopes(
+                everything - U[own], U[columns], d[columns], own - columns.start, shares
+            )
+            value += loss
+            to_U[columns] += to_classes
+            to_d[columns] += to_rates
             # The others do not hold the class of the output itself.
             np.subtract.at(to_U, own, along)
             total += along
@@ -301,12 +273,29 @@ class PseudoLikelihood(ConditionalMachine):
             means = expit(fields + self.labels.indicators(drawn) @ U)
 
 
-def free_energies(fields, U):
-    """Return the logarithm of the sum over hidden units for each row and label."""
-    out = np.empty((len(fields), len(U)))
-    for k, of_label in enumerate(U):
-        out[:, k] = np.logaddexp(0, fields + of_label).sum(axis=1)
-    return out
+def given_fields(fields, U, d):
+    """Return log-probabilities of labels, these, and means of hidden units."""
+    sums, means = hidden_sums(fields[:, None, :] + U)
+    sums += d
+    totals, probabilities = log_sums(sums)
+    return sums - totals[:, None], probabilities, means
+
+
+def label_slopes(fields, U, d, seen, shares):
+    """Return the log-loss of labels, and its slopes along fields, U and d."""
+    value, along = 0.0, np.empty_like(fields)
+    to_U, to_d = np.zeros_like(U), np.zeros_like(d)
+    for rows in blocks(len(fields), U.size):
+        logs, slopes, means = given_fields(fields[rows], U, d)
+        place = np.arange(len(logs)), seen[rows]
+        value -= float(shares[rows] @ logs[place])
+        slopes[place] -= 1.0
+        slopes *= shares[rows, None]
+        means *= slopes[:, :, None]
+        along[rows] = means.sum(axis=1)
+        to_U += means.sum(axis=0)
+        to_d += slopes.sum(axis=0)
+    return value, along, to_U, to_d
 
 
 def label_sums(labels, logits):

@@ -31,9 +31,10 @@ def chosen_decay(penalties, learn, judge, rows, parts, n_rows) -> float:
     penalties : sequence of float
         Penalties of all rows together, the largest first.
     learn : callable
-        Returns what a weight decay, inputs, outputs and shares lead to.
+        Returns the machine of a weight decay and its parameters, given those of the
+        next smaller one (None for the first), and inputs, outputs and shares.
     judge : callable
-        Returns the log-likelihood of each row of inputs and outputs under it.
+        Returns the log-likelihood of each row of inputs and outputs, given both.
     rows : tuple of ndarray
         Inputs, outputs and shares of the rows.
     parts : ndarray of shape (n,)
@@ -55,9 +56,11 @@ def chosen_decay(penalties, learn, judge, rows, parts, n_rows) -> float:
         if not out.any() or not mass > 0:
             continue
         own = X[taken], y[taken], shares[taken] / mass
-        for place, penalty in enumerate(penalties):
-            learned = learn(penalty / (n_rows * mass), *own)
-            found[place, out] = judge(learned, X[out], y[out])
+        params = None
+        for place in reversed(range(len(penalties))):
+            decay = penalties[place] / (n_rows * mass)
+            machine, params = learn(decay, params, *own)
+            found[place, out] = judge(machine, params, X[out], y[out])
     judged = np.isfinite(found).all(axis=0)
     mass = shares[judged].sum()
     if not mass > 0:

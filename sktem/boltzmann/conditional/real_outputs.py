@@ -10,19 +10,23 @@ becomes small; without hidden units the log-likelihood is concave.
 
 from __future__ import annotations
 
-import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from typing import Any
 
-from sktem.boltzmann.conditional.ascents import minimised
-from sktem.boltzmann.conditional.conditional_machines import BLOCK, draw_rows
+import numpy as np
+
+from sktem.boltzmann.conditional.ascents import Parts, minimised
+from sktem.boltzmann.conditional.conditional_machines import draw_rows
 from sktem.boltzmann.conditional.decays import chosen_decay, parts_of
+from sktem.boltzmann.conditional.sums import blocks, hidden_sums, log_sums
 from sktem.boltzmann.normalisation.enumeration import enumerate_states
 
-__all__ = ["LARGEST_ROOT", "RealOutputs", "learned", "learned_decay"]
+__all__ = ["LARGEST_ROOT", "RealOutputs", "largest_roots", "learned_decay"]
 
 #: Largest and least r, one over a standard deviation; that of a column of outputs is 1.
 LARGEST_ROOT = 1e3
 LEAST_ROOT = 1e-3
+#: How far from a whole number of steps a value on a grid may be.
+GRID = 1e-4
 
 #: Penalties, of all rows together, among which rows left out choose: by parts of about
 #: so many rows, with at most so many iterations and about that gradient.
@@ -35,36 +39,32 @@ class RealOutputs:
 
     Parameters
     ----------
-    n_inputs, n_hidden, n_outputs : int
-        Inputs, hidden units and outputs.
+    n_inputs, n_hidden : int
+        Inputs and hidden units.
+    roots : ndarray of shape (n_outputs,)
+        Largest r of each output.
     weight_decay : float
         Strength of the L2 penalty on W and on ``U = V / r``.
     """
 
-    def __init__(self, n_inputs, n_hidden, n_outputs, weight_decay):
-        self.weight_decay = weight_decay
+    def __init__(self, n_inputs, n_hidden, roots, weight_decay):
+        self.weight_decay, self.roots, n_outputs = weight_decay, roots, len(roots)
         self.states = enumerate_states(n_hidden)
-        self.shapes = [
+        #: Views of W, V, c, B, d and r in a vector of all of them.
+        self.parts = Parts(
             (n_inputs, n_hidden), (n_outputs, n_hidden), (n_hidden,),
             (n_inputs, n_outputs), (n_outputs,), (n_outputs,),
-        ]  # fmt: skip
-        self.n_parameters = sum(int(np.prod(shape)) for shape in self.shapes)
-
-    def parts(self, params):
-        """Return W, V, c, B, d and r as views."""
-        ends = np.cumsum([int(np.prod(shape)) for shape in self.shapes])
-        pieces = np.split(params, ends[:-1])
-        return [p.reshape(s) for p, s in zip(pieces, self.shapes, strict=True)]
+        )  # fmt: skip
 
     def start(self, X, y, shares, rng):
         """Return least squares, and weights of hidden units that bend the line."""
-        params = np.zeros(self.n_parameters)
+        params = np.zeros(self.parts.n_parameters)
         W, V, c, B, d, r = self.parts(params)
         roots, centre, middle = np.sqrt(shares)[:, None], shares @ X, shares @ y
         line = np.linalg.lstsq(roots * (X - centre), roots * (y - middle), rcond=None)
         above = middle - centre @ line[0]
         stds = np.sqrt(shares @ (y - X @ line[0] - above) ** 2)
-        r[:] = 1 / np.clip(stds, 1 / LARGEST_ROOT, 1 / LEAST_ROOT)
+        r[:] = np.clip(1 / np.maximum(stds, 1 / LARGEST_ROOT), LEAST_ROOT, self.roots)
         B[:], d[:] = r * line[0], r * above
         W[:] = rng.standard_normal(W.shape) * 2 / np.sqrt(len(W))
         c[:] = rng.standard_normal(c.shape)
@@ -73,10 +73,14 @@ class RealOutputs:
 
     def bounds(self):
         """Return the bounds of the parameters: there is always some noise."""
-        low = np.full(self.n_parameters, -np.inf)
+        low = np.full(self.parts.n_parameters, -np.inf)
         high = -low
-        self.parts(low)[-1][:], self.parts(high)[-1][:] = LEAST_ROOT, LARGEST_ROOT
+        self.parts(low)[-1][:], self.parts(high)[-1][:] = LEAST_ROOT, self.roots
         return np.column_stack([low, high])
+
+    def learned(self, start, rows, max_iter, tol):
+        """Return what L-BFGS finds from a start, for X, y and shares."""
+        return minimised(self.loss, start, rows, max_iter, tol, self.bounds())
 
     def slopes_within(self, params, gradient):
         """Return a gradient without what leads beyond the bounds."""
@@ -86,19 +90,13 @@ class RealOutputs:
         )
         return np.where(beyond, 0.0, gradient)
 
-    def _blocks(self, n):
-        """Yield slices of rows."""
-        size = max(1, BLOCK // len(self.states))
-        for begin in range(0, n, size):
-            yield slice(begin, begin + size)
-
     def _joint(self, params, X, y):
-        """Return e, fields, fields given e, and the log of the sum over h of rows."""
+        """Return e, fields, means given e, and the log of the sum over h of rows."""
         W, V, c, B, d, r = self.parts(params)
         errors, fields = r * y - X @ B - d, X @ W + c
-        inside = fields + errors @ V
-        sums = np.logaddexp(0, inside).sum(axis=1) - 0.5 * (errors**2).sum(axis=1)
-        return errors, fields, inside, sums + np.log(r / np.sqrt(2 * np.pi)).sum()
+        sums, means = hidden_sums(fields + errors @ V)
+        sums -= 0.5 * (errors**2).sum(axis=1)
+        return errors, fields, means, sums + np.log(r / np.sqrt(2 * np.pi)).sum()
 
     def _shifts(self, params):
         """Return ``V h`` for each state, and what it adds to the log of its weight."""
@@ -109,8 +107,8 @@ class RealOutputs:
         """Return the log-density of the outputs of each row."""
         _, fields, _, values = self._joint(params, X, y)
         _, extra = self._shifts(params)
-        for rows in self._blocks(len(X)):
-            values[rows] -= logsumexp(fields[rows] @ self.states.T + extra, axis=1)
+        for rows in blocks(len(X), len(self.states)):
+            values[rows] -= log_sums(fields[rows] @ self.states.T + extra)[0]
         return values
 
     def loss(self, params, X, y, shares):
@@ -118,15 +116,14 @@ class RealOutputs:
         W, V, _, _, _, r = self.parts(params)
         gradient = np.zeros_like(params)
         to_W, to_V, to_c, to_B, to_d, to_r = self.parts(gradient)
-        errors, fields, inside, values = self._joint(params, X, y)
+        errors, fields, means, values = self._joint(params, X, y)
         shifts, extra = self._shifts(params)
-        means = expit(inside) * shares[:, None]
+        means *= shares[:, None]
         along, mass = -means, np.zeros(len(self.states))
-        for rows in self._blocks(len(X)):
-            exponents = fields[rows] @ self.states.T + extra
-            totals = logsumexp(exponents, axis=1, keepdims=True)
-            values[rows] -= totals[:, 0]
-            weights = np.exp(exponents - totals) * shares[rows, None]
+        for rows in blocks(len(X), len(self.states)):
+            totals, weights = log_sums(fields[rows] @ self.states.T + extra)
+            values[rows] -= totals
+            weights *= shares[rows, None]
             along[rows] += weights @ self.states
             mass += weights.sum(axis=0)
         to_errors = errors * shares[:, None] - means @ V.T
@@ -145,8 +142,8 @@ class RealOutputs:
         """Yield slices of rows, and the probabilities of the hidden states in them."""
         W, _, c, *_ = self.parts(params)
         fields, (_, extra) = X @ W + c, self._shifts(params)
-        for rows in self._blocks(len(X)):
-            yield rows, softmax(fields[rows] @ self.states.T + extra, axis=1)
+        for rows in blocks(len(X), len(self.states)):
+            yield rows, log_sums(fields[rows] @ self.states.T + extra)[1]
 
     def moments(self, params, X):
         """Return means and variances of the outputs given inputs."""
@@ -168,25 +165,33 @@ class RealOutputs:
         return (drawn + rng.standard_normal(drawn.shape)) / r
 
 
-def learned(machine, rows, rng, max_iter, tol):
-    """Return what L-BFGS finds from the least squares line of X, y and shares."""
-    start = machine.start(*rows, rng)
-    return minimised(machine.loss, start, rows, max_iter, tol, machine.bounds())
+def largest_roots(y):
+    """Return the largest r of outputs: few values on a grid are rounded ones."""
+    found = np.full(y.shape[1], LARGEST_ROOT)
+    for k, column in enumerate(y.T):
+        gaps = np.diff(np.unique(column))
+        if 0 < len(gaps) < len(y) / 2:
+            steps = gaps / gaps.min()
+            if np.abs(steps - np.rint(steps)).max() < GRID:
+                found[k] = min(LARGEST_ROOT, np.sqrt(12) / gaps.min())
+    return found
 
 
-def learned_decay(sizes: tuple[int, int, int], rows, given, n_rows, seed) -> float:
+def learned_decay(sizes: tuple[int, int, Any], rows, given, n_rows, seed) -> float:
     """Return the weight decay of a machine of some sizes, see `chosen_decay`.
 
     `given` are inputs and outputs before they are scaled, `seed` is that of the first
     weights.
     """
 
-    def learn(decay, *own):
-        machine, rng = RealOutputs(*sizes, decay), np.random.default_rng(seed)
-        return machine, learned(machine, own, rng, ITERATIONS, SLOPE).x
+    def learn(decay, _, *own):
+        # From least squares each time: a smaller penalty may have followed noise.
+        machine = RealOutputs(*sizes, decay)
+        inputs, outputs, shares = own
+        start = machine.start(inputs, outputs, shares, np.random.default_rng(seed))
+        return machine, machine.learned(start, own, ITERATIONS, SLOPE).x
 
-    def judge(found, X, y):
-        machine, params = found
+    def judge(machine, params, X, y):
         return machine.log_likelihoods(params, X, y)
 
     X, y = given

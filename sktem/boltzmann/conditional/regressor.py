@@ -17,7 +17,7 @@ from sktem.boltzmann.conditional.conditional_machines import MOST_HIDDEN
 from sktem.boltzmann.conditional.real_outputs import (
     LARGEST_ROOT,
     RealOutputs,
-    learned,
+    largest_roots,
     learned_decay,
 )
 from sktem.boltzmann.learning.row_weights import (
@@ -79,7 +79,9 @@ class BoltzmannMachineRegressor(
     intercept_ : float or ndarray of shape (n_outputs,)
         b.
     noise_variance_ : float or ndarray of shape (n_outputs,)
-        s; at least a millionth of the variance of the output.
+        s; at least a millionth of the variance of the output and, where half of the
+        outputs or more are equal to others and all are on a grid, such as whole
+        numbers, a twelfth of the square of its step, the variance of rounding.
     output_weights_ : ndarray of shape (n_hidden,) or (n_outputs, n_hidden)
         U: what a hidden unit adds to the mean of y.
     weights_ : ndarray of shape (n_features, n_hidden)
@@ -175,7 +177,7 @@ class BoltzmannMachineRegressor(
         outputs = y.reshape(n, -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
-        sizes = X.shape[1], int(self.n_hidden), outputs.shape[1]
+        sizes = X.shape[1], int(self.n_hidden), largest_roots(rows[1])
         seed = seed_sequence(self.random_state)
         decay = self.weight_decay
         if decay == "auto":
@@ -183,8 +185,8 @@ class BoltzmannMachineRegressor(
             if self.n_hidden:
                 decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
         machine = RealOutputs(*sizes, float(decay))
-        rng = np.random.default_rng(seed)
-        found = learned(machine, rows, rng, int(self.max_iter), self.tol)
+        start = machine.start(*rows, np.random.default_rng(seed))
+        found = machine.learned(start, rows, int(self.max_iter), self.tol)
         self.weight_decay_ = machine.weight_decay
         self.fitted_ = FittedOutputs(machine, found.x, inside, outside, y.ndim > 1)
         self._learned(self.fitted_)

@@ -70,8 +70,8 @@ def test_a_density_of_two_outputs_integrates_to_one():
 @pytest.mark.parametrize(("n_outputs", "n_hidden"), [(1, 0), (1, 3), (3, 2)])
 def test_gradient(n_outputs, n_hidden):
     rng = np.random.default_rng(0)
-    machine = RealOutputs(4, n_hidden, n_outputs, 0.1)
-    params = 0.7 * rng.normal(size=machine.n_parameters)
+    machine = RealOutputs(4, n_hidden, np.full(n_outputs, 1e3), 0.1)
+    params = 0.7 * rng.normal(size=machine.parts.n_parameters)
     machine.parts(params)[-1][:] = rng.uniform(0.5, 2, n_outputs)
     rows, y = rng.normal(size=(6, 4)), rng.normal(size=(6, n_outputs))
     shares = rng.dirichlet(np.ones(6))
@@ -93,7 +93,7 @@ def test_gradient(n_outputs, n_hidden):
 def test_blocks_of_rows_do_not_show(monkeypatch):
     machine = fitted(TWO)
     before = machine.log_likelihood(X, TWO), machine.predict(X, return_std=True)[1]
-    monkeypatch.setattr("sktem.boltzmann.conditional.real_outputs.BLOCK", 24)
+    monkeypatch.setattr("sktem.boltzmann.conditional.sums.BLOCK", 24)
     after = machine.log_likelihood(X, TWO), machine.predict(X, return_std=True)[1]
     assert before[0] == pytest.approx(after[0], rel=1e-12)
     np.testing.assert_allclose(before[1], after[1], rtol=1e-12)
@@ -268,6 +268,22 @@ def test_the_penalty_of_rows_that_count_twice():
         two = BoltzmannMachineRegressor(2, random_state=0).fit(rows[again], y[again])
         assert one.weight_decay_ == two.weight_decay_
         np.testing.assert_allclose(one.predict(rows), two.predict(rows), atol=1e-3)
+
+
+def test_whole_numbers_are_rounded_ones():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(300, 2))
+    y = (rows[:, 0] > 0) + 1.0 * (rows[:, 1] > 0)
+    machine = BoltzmannMachineRegressor(random_state=0).fit(rows, y)
+    assert machine.converged_
+    assert machine.noise_variance_ == pytest.approx(1 / 12)
+    assert machine.score(rows, y) > LinearRegression().fit(rows, y).score(rows, y) + 0.1
+    # The negative control: the same values, none of them twice.
+    y = y + 1e-3 * rng.normal(size=300)
+    apart = BoltzmannMachineRegressor(random_state=0, weight_decay=1e-3, max_iter=60)
+    with pytest.warns(ConvergenceWarning):
+        apart.fit(rows, y)
+    assert apart.noise_variance_ < 1 / 24
 
 
 def test_outputs_without_noise_are_told():

@@ -150,7 +150,7 @@ def test_outputs_that_depend_on_each_other(n_others):
     n_hidden = 16 if n_others else 4
     decay = 0.003 if n_others else 0.0003
     fitted = BoltzmannMachineClassifier(
-        n_hidden, weight_decay=decay, random_state=0, tol=0.003
+        n_hidden, weight_decay=decay, random_state=0, tol=0.001
     )
     fitted.fit(inputs, np.hstack([coins, others]))
     assert fitted.is_exact_ == (n_others == 0)
