@@ -33,6 +33,7 @@ from sktem.regression.ard_logistic_model import (
     WholeData,
 )
 from sktem.regression.feature_scaling import Scaling
+from sktem.regression.relevance_folds import unstable_relevance
 from sktem.regression.relevance_start import (
     LEAST_VARIANCE,
     common_evidence,
@@ -80,7 +81,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
     marginal likelihood has many maxima, of which this is one. Where features separate
     the classes its maximum is at infinity: prior variances of coefficients are at most
     100, or twice the largest one of the start. A warning says where one variance of
-    all coefficients is more likely than those of few.
+    all coefficients is more likely than those of few, and where rows left out by folds
+    show that few rows do not tell which features matter.
 
     Parameters
     ----------
@@ -262,9 +264,13 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         self._scaling = Scaling.of(X)
         X, labels = self._scaling.apply(X), labels.astype(np.float64)
         start, height = find_start(X, labels)
-        together = common_evidence(X, labels) - height
+        together = common_evidence(X, labels)[0] - height
         columns = np.flatnonzero(start)
-        start, kept = start[columns], np.ascontiguousarray(X[:, columns])
+        all_variances, start, kept = (
+            start,
+            start[columns],
+            np.ascontiguousarray(X[:, columns]),
+        )
         weights = laplace_fit(kept, labels, start).weights
         data = WholeData(kept, labels, weights=weights)
         largest = max(WIDE_VARIANCE, 2 * start.max(initial=0.0))
@@ -297,6 +303,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
                 "(LogisticRegressionCV).",
                 FitWarning,
             )
+        elif instability := unstable_relevance(X, labels, all_variances):
+            warn_user(instability, FitWarning)
         return self
 
     def _after_epoch(self, state):

@@ -20,6 +20,7 @@ __all__ = [
     "find_start",
     "laplace_fit",
     "price_of",
+    "scaled_design",
 ]
 
 #: Bounds of the variance of a coefficient of a scaled feature. At the lower one the
@@ -257,10 +258,12 @@ def find_start(X, y):
 
 
 def common_evidence(X, y):
-    """Return the best evidence with one variance of all coefficients."""
-    p, u, found = X.shape[1], None, []
+    """Return the best evidence with one variance of all coefficients, and these."""
+    p, u, best = X.shape[1], None, (-np.inf, np.empty(0))
     for variance in np.geomspace(1e-4, 10.0, COMMON_VARIANCES):
-        fit = laplace_fit(X, y, np.full(p, variance), u)
+        variances = np.full(p, variance)
+        fit = laplace_fit(X, y, variances, u)
         u = fit.scaled
-        found.append(fit.log_evidence)
-    return max(found)
+        if fit.log_evidence > best[0]:
+            best = (fit.log_evidence, variances)
+    return best

@@ -277,6 +277,13 @@ RELEVANCE_CASES = [
              slow=True, may_warn=k == 60)
         for k, size in ((0, 1.0), (3, 2.0), (5, 1.0), (60, 0.3))
     ),
+    *(
+        Case(f"{k} of {p}, {n} rows", "ARDLogisticClassifier", "an l1 penalty",
+             "log-loss above", 0.06,
+             lambda seed, n=n, k=k, p=p: loss_above_l1(seed, n, k, 1.5, p),
+             slow=p < 60, may_warn=True)
+        for n, k, p in ((60, 3, 60), (40, 2, 40), (60, 3, 30))
+    ),
     Case("3 of 100, 80 rows", "ARDLogisticClassifier", "the true probabilities",
          "log-loss", 0.25, lambda seed: excess_loss(seed, 80, 100, 3), slow=True,
          may_warn=True),
