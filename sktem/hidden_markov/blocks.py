@@ -182,13 +182,24 @@ def n_covariates_of(X) -> int:
     return 0 if X.covariates is None else X.covariates.shape[1]
 
 
-def answers_of(X, function):
-    """Return answers about rows: an iterator of those of blocks, where X is read so."""
+def answers_of(X, function, of_long):
+    """Return answers about rows: an iterator of those of blocks, where X is read so.
+
+    Parameters
+    ----------
+    X : ObservedSequences, SequenceBlocks or LongSequence
+        The rows.
+    function, of_long : callable
+        Return the answer about rows in memory, and an iterator of those about the
+        blocks of one long sequence.
+
+    Returns
+    -------
+    ndarray or iterator of ndarray
+        The answers.
+    """
     if X.in_memory:
         return function(X)
     if isinstance(X, LongSequence):
-        raise TypeError(
-            "X is one sequence that is read by blocks, for fit and its likelihood: for "
-            "states, filter pieces of it in memory, with previous"
-        )
+        return of_long(X)
     return (function(rows) for _, rows in X.blocks())

@@ -8,11 +8,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sktem.e_step.blas_threads import one_blas_thread
+from sktem.hidden_markov.recursions import best_paths
 from sktem.hidden_markov.rows import ObservedSequences
 from sktem.rows.base import Rows
 from sktem.rows.checked import CheckedRows
 
-__all__ = ["LongSequence", "long_log_likelihood", "long_statistics"]
+__all__ = [
+    "LongSequence",
+    "long_log_likelihood",
+    "long_paths",
+    "long_probabilities",
+    "long_statistics",
+]
 
 
 class BlockRule(NamedTuple):
@@ -184,8 +191,7 @@ def _filtered(model, X: LongSequence, params) -> Carried:
         block = X.block(k)
         entry = None
         if last is not None:
-            first = None if block.covariates is None else block.covariates[:1]
-            A = chain.expanded(params.chain, first)[1]
+            A = chain.expanded(params.chain, _first_covariates(block))[1]
             entry = last @ A.reshape(A.shape[-2:])
         entries.append(entry)
         rows = _entered(block, entry)
@@ -204,38 +210,132 @@ def long_log_likelihood(model, X: LongSequence, params) -> float:
     return _filtered(model, X, params).log_likelihood
 
 
+def _with_next(block, L, next_row, after):
+    """Return a block and its log-densities with one more row, if there is one.
+
+    Parameters
+    ----------
+    block : ObservedSequences
+        The block.
+    L : ndarray of shape (n, K)
+        Its log-densities.
+    next_row : ndarray of shape (K,) or None
+        Those of the row after it; None of the last block.
+    after : ndarray of shape (1, n_covariates) or None
+        Covariates of that row.
+
+    Returns
+    -------
+    block : ObservedSequences
+        The block.
+    L : ndarray of shape (n + 1, K)
+        Log-densities.
+    """
+    if next_row is None:
+        return block, L
+    Z = block.covariates
+    Z = None if Z is None else np.concatenate([Z, after])
+    X = np.concatenate([block.X, np.full((1, block.X.shape[1]), np.nan)])
+    more = ObservedSequences(np.array([0, len(X)]), X, None, Z)
+    return more, np.concatenate([L, next_row[None]])
+
+
+def _first_covariates(block):
+    return None if block.covariates is None else block.covariates[:1]
+
+
+def _smoothed_backward(model, X: LongSequence, params, entries):
+    """Yield the blocks from the last one on, smoothed, with what a later one needs.
+
+    Each is smoothed with one more row: the likelihood of all that follows it, by the
+    state of the row after it.
+    """
+    message = after = None
+    for k in range(X.n_blocks - 1, -1, -1):
+        block, entry = X.block(k), entries[k]
+        found, matrices, rows = _smoothed(model, block, params, entry, message, after)
+        yield k, block, found, matrices, rows, (message, after)
+        if entry is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                message = np.log(found.gamma[0]) - np.log(entry)
+            message = np.where(entry > 0, message, -np.inf)
+            after = _first_covariates(block)
+
+
+def _smoothed(model, block, params, entry, message, after):
+    """Smooth a block between what is known of the rows before and after it."""
+    L = model.log_densities(block, params)
+    rows, L = _with_next(block, L, message, after)
+    rows = _entered(rows, entry)
+    matrices = model.chain.matrices(params.chain, rows)
+    found = model.chain.recursions.smoothed(L, rows.offsets, matrices)
+    return found, matrices, rows
+
+
 @one_blas_thread
 def long_statistics(model, X: LongSequence, params):
     """Return the sums of the statistics of a long sequence, and its log-likelihood.
 
     A pass forward keeps the probabilities at the first row of each block. A pass
-    backward reads each block again and smooths it with one more row: the likelihood of
-    all that follows it, by the state of the row after it.
+    backward reads each block again.
     """
-    carried, chain = _filtered(model, X, params), model.chain
-    total: Any = 0.0
-    message = after = None
-    for k in range(X.n_blocks - 1, -1, -1):
-        block, entry = X.block(k), carried.entries[k]
-        n, L = block.n_rows, model.log_densities(block, params)
-        Z = block.covariates
-        rows = _entered(block, entry)
-        if message is not None:
-            L = np.concatenate([L, message[None]])
-            Z = None if Z is None else np.concatenate([Z, after])
-            values = np.concatenate([block.X, np.full((1, block.X.shape[1]), np.nan)])
-            rows = _entered(
-                ObservedSequences(np.array([0, n + 1]), values, None, Z), entry
-            )
-        matrices = chain.matrices(params.chain, rows)
-        found = chain.recursions.smoothed(L, rows.offsets, matrices)
-        sums = chain.sums(found, matrices, rows, params.chain)
-        R = model.by_emission(found.gamma[:n])
+    carried, total = _filtered(model, X, params), 0.0
+    passed = _smoothed_backward(model, X, params, carried.entries)
+    for _, block, found, matrices, rows, _ in passed:
+        sums = model.chain.sums(found, matrices, rows, params.chain)
+        R = model.by_emission(found.gamma[: block.n_rows])
         emission = model.emission.statistics(block.X, R, params.emission)
         total = total + np.concatenate([sums, emission])
-        if entry is not None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                message = np.log(found.gamma[0]) - np.log(entry)
-            message = np.where(entry > 0, message, -np.inf)
-            after = None if block.covariates is None else block.covariates[:1]
     return total, carried.log_likelihood
+
+
+def long_probabilities(model, X: LongSequence, params) -> Iterator[np.ndarray]:
+    """Yield the probabilities of the states of each block given all rows.
+
+    The passes of `long_statistics` leave what follows each block, by the state of the
+    row after it; a third one smooths the blocks in their order.
+    """
+    entries, later = _filtered(model, X, params).entries, {}
+    for k, *_, after in _smoothed_backward(model, X, params, entries):
+        later[k] = after
+    for k in range(X.n_blocks):
+        block = X.block(k)
+        found = _smoothed(model, block, params, entries[k], *later[k])[0]
+        yield found.gamma[: block.n_rows]
+
+
+def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
+    """Yield the states of each block that are the most probable together.
+
+    A pass forward keeps the best log-densities by the state of the first row of each
+    block, and a pass backward these states; a third one traces the blocks.
+    """
+    n_blocks, entries, last = X.n_blocks, [], None
+    for k in range(n_blocks):
+        block, entry = X.block(k), None
+        if last is not None:
+            A = model.chain.expanded(params.chain, _first_covariates(block))[1]
+            with np.errstate(divide="ignore"):
+                entry = (last[:, None] + np.log(A.reshape(A.shape[-2:]))).max(axis=0)
+        entries.append(entry)
+        last = _traced(model, block, params, entry)[1]
+    following: dict[int, Any] = {n_blocks - 1: (None, None)}
+    for k in range(n_blocks - 1, 0, -1):
+        block = X.block(k)
+        first = _traced(model, block, params, entries[k], *following[k])[0][0]
+        row = np.where(np.arange(model.chain.n_states) == first, 0.0, -np.inf)
+        following[k - 1] = (row, _first_covariates(block))
+    for k in range(n_blocks):
+        block = X.block(k)
+        states = _traced(model, block, params, entries[k], *following[k])[0]
+        yield states[: block.n_rows]
+
+
+@one_blas_thread
+def _traced(model, block, params, entry, next_row=None, after=None):
+    """Return the most probable states of a block, and log-densities by the last one."""
+    L = model.log_densities(block, params)
+    rows, L = _with_next(block, L, next_row, after)
+    matrices = model.chain.matrices(params.chain, rows)
+    states, ends = best_paths(L, rows.offsets, matrices, entry)
+    return states, ends[0]

@@ -12,6 +12,7 @@ from sktem import budget
 __all__ = [
     "Matrices",
     "Smoothed",
+    "best_paths",
     "drawn_states",
     "filtered_probabilities",
     "log_likelihoods",
@@ -291,16 +292,43 @@ def filtered_probabilities(L, offsets, matrices: Matrices):
 
 def most_probable(L, offsets, matrices: Matrices):
     """Return the most probable states of sequences, and their joint log-densities."""
+    states, ends = best_paths(L, offsets, matrices)
+    return states, ends.max(axis=1)
+
+
+def best_paths(L, offsets, matrices: Matrices, start=None):
+    """Return the most probable states, and joint log-densities by the last state.
+
+    Parameters
+    ----------
+    L : ndarray of shape (n, K)
+        Log-densities.
+    offsets : ndarray of int of shape (n_sequences + 1,)
+        Where sequences begin.
+    matrices : Matrices
+        Probabilities of the chain.
+    start : ndarray of shape (K,) or None, default=None
+        Joint log-densities of what goes before, by the state of the first row, in place
+        of the logarithms of its probabilities.
+
+    Returns
+    -------
+    states : ndarray of int of shape (n,)
+        States.
+    ends : ndarray of shape (n_sequences, K)
+        Joint log-densities.
+    """
     n, K = L.shape
-    start, transitions = matrices.logarithms()
+    first, transitions = matrices.logarithms()
+    first = first if start is None else start[None]
     longest = int(np.diff(offsets).max(initial=0))
     dtype = np.uint8 if K <= STATES_OF_BYTE else np.uint16
-    states, scores = np.empty(n, np.int64), np.empty(len(offsets) - 1)
+    states, ends = np.empty(n, np.int64), np.empty((len(offsets) - 1, K))
     _kernels("logarithmic").viterbi(
-        L, offsets, start, transitions, matrices.which, states, scores,
+        L, offsets, first, transitions, matrices.which, states, ends,
         np.empty((longest, K), dtype),
     )  # fmt: skip
-    return states, scores
+    return states, ends
 
 
 def drawn_states(L, offsets, matrices: Matrices, seed, rows, n_draws):

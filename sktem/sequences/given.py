@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 
-from sktem.sequences.labels import column_of, labelled
+from sktem.sequences.labels import column_of, is_missing, labelled
 
 __all__ = ["GivenRows", "checked_sequence_weights", "given_rows", "offsets_of"]
 
@@ -123,12 +123,18 @@ def offsets_of(n_rows: int, groups=None, lengths=None) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     if groups is None:
         return np.array([0, n_rows], dtype=np.int64)
-    unique_labels, index = labelled(groups, n_rows)
-    changes = np.flatnonzero(index[1:] != index[:-1]) + 1
+    labels = np.asarray(groups)
+    try:
+        changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+        firsts = labels[np.append(0, changes)]
+    except (TypeError, IndexError):  # labels that are missing, or no row of them
+        firsts = labels
+    if labels.shape != (n_rows,) or is_missing(firsts).any():
+        labelled(groups, n_rows)  # raises
+    unique_labels, index = labelled(firsts, len(firsts))
     offsets = np.concatenate([[0], changes, [n_rows]]).astype(np.int64)
     if len(offsets) - 1 > len(unique_labels):
-        firsts = index[offsets[:-1]]
-        again = unique_labels[np.flatnonzero(np.bincount(firsts) > 1)[0]].item()
+        again = unique_labels[np.flatnonzero(np.bincount(index) > 1)[0]].item()
         raise ValueError(
             f"the rows of group {again!r} are not next to each other: sort the rows by "
             "groups, or give each piece a label of its own"

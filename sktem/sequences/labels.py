@@ -13,6 +13,7 @@ __all__ = [
     "are_of_one_kind",
     "codes_in_partition",
     "column_of",
+    "is_missing",
     "known_codes",
     "labelled",
 ]
@@ -40,7 +41,7 @@ def labelled(groups, n_rows):
         raise ValueError(
             f"groups must have one label per row, shape ({n_rows},), got {labels.shape}"
         )
-    missing = np.array([_is_missing(label) for label in labels.tolist()], dtype=bool)
+    missing = is_missing(labels)
     if missing.any():
         raise ValueError(
             f"groups has no label in {missing.sum()} of {n_rows} rows (None or NaN): "
@@ -55,7 +56,16 @@ def labelled(groups, n_rows):
         ) from error
 
 
-def _is_missing(label):
+def is_missing(labels):
+    """Return which labels are missing."""
+    if labels.dtype.kind in "biuSU":
+        return np.zeros(len(labels), dtype=bool)
+    if labels.dtype.kind in "fmM":
+        return labels != labels
+    return np.array([_is_none(label) for label in labels.tolist()], dtype=bool)
+
+
+def _is_none(label):
     """Return whether a label is None or differs from itself, as NaN, NaT and NA do."""
     try:
         return label is None or bool(label != label)

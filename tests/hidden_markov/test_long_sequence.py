@@ -85,14 +85,41 @@ def test_fits_of_files(solver, tmp_path):
 
 
 @quiet
+@pytest.mark.parametrize("kind", ["parquet", "npy"])
+@pytest.mark.parametrize("covariates", [[], [1]])
+def test_states_are_those_of_one_piece(kind, covariates, tmp_path):
+    rows, given = (BOTH, {"covariates": Z}) if covariates else (X, {})
+    hmm = HiddenMarkovModel(2, emission_init={"means": [[0.5], [1.5]]}, max_iter=3,
+                            tol=0, random_state=0).fit(X, **given)  # fmt: skip
+    fitted = hmm._fitted()
+    blocks = long(kind, tmp_path, rows, covariates, Gaussian())
+    path = list(fitted.long_paths(blocks))
+    assert len(path) == blocks.n_blocks
+    expected = hmm.predict(X, **given)
+    np.testing.assert_array_equal(np.concatenate(path), expected)
+    smooth = np.concatenate(list(fitted.long_smooth(blocks)))
+    np.testing.assert_allclose(smooth, hmm.predict_proba(X, **given), atol=1e-10)
+    # The negative control: blocks for themselves.
+    sizes = np.diff(blocks.edges)
+    apart = hmm.predict_proba(X, lengths=sizes, **given)
+    assert np.abs(apart - smooth).max() > 1e-3
+    file = pieces("npy", tmp_path, rows)
+    names = {"covariates": covariates} if covariates else {}
+    for method in ("viterbi", "marginal"):
+        (found,) = hmm.predict(file, method=method, **names)
+        whole = hmm.predict(X, method=method, **given)
+        np.testing.assert_array_equal(found, whole)
+
+
+@quiet
 def test_what_is_refused(tmp_path):
     path = pieces("npy", tmp_path, X)
     for options in ({"solver": "online"}, {"durations": "poisson"}):
         with pytest.raises(ValueError, match="one sequence that is read by blocks"):
             HiddenMarkovModel(2, **options).fit(path)
     hmm = HiddenMarkovModel(2, max_iter=1, tol=1.0, random_state=0).fit(X)
-    with pytest.raises(TypeError, match="one sequence that is read by blocks"):
-        hmm.predict(path)
+    with pytest.raises(TypeError, match="X would be read by blocks"):
+        hmm.decode(path)
     source = as_rows(lambda: iter([X]))
     with pytest.raises(ValueError, match="write row groups"):
         LongSequence(

@@ -1,6 +1,7 @@
 """Sequences as users give them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sktem.sequences.given import checked_sequence_weights, given_rows, offsets_of
@@ -27,6 +28,13 @@ def test_offsets():
         offsets_of(3, lengths=[-1, 4])
     with pytest.raises(ValueError, match="no label in 1 of 2"):
         offsets_of(2, ["a", None])
+    for missing in ([1.0, np.nan, np.nan], ["a", None, None], ["a", pd.NA, pd.NA]):
+        with pytest.raises(ValueError, match="no label in 2 of 3"):
+            offsets_of(3, missing)
+    with pytest.raises(ValueError, match="one label per row"):
+        offsets_of(3, ["a", "b"])
+    with pytest.raises(ValueError, match="labels of groups must be of one type"):
+        offsets_of(3, np.array(["a", 1, 1], dtype=object))
 
 
 def test_lists_of_arrays():

@@ -102,7 +102,7 @@ def smooth(L, start, transitions, which, next_row, alpha, gamma, factors):
 
 
 @njit(**OUTER)
-def viterbi(L, offsets, start, transitions, which, states, scores, back):
+def viterbi(L, offsets, start, transitions, which, states, ends, back):
     """Find the most probable states of sequences (Viterbi 1967).
 
     In NumPy, for one sequence: ``delta[t] = (delta[t - 1][:, None] +
@@ -123,8 +123,9 @@ def viterbi(L, offsets, start, transitions, which, states, scores, back):
         Matrix that leads from each row to the next; if empty, the first.
     states : ndarray of int64 of shape (n,)
         Gets the states.
-    scores : ndarray of shape (n_sequences,)
-        Gets the joint log-probability of rows and states.
+    ends : ndarray of shape (n_sequences, K)
+        Gets ``delta`` of the last rows: joint log-densities of all rows and the most
+        probable states that end in each; zeros of sequences without rows.
     back : ndarray of uint8 or uint16 of shape (longest, K)
         For the states before.
     """
@@ -136,7 +137,7 @@ def viterbi(L, offsets, start, transitions, which, states, scores, back):
         first, stop = offsets[s], offsets[s + 1]
         taken = 0.0
         if first == stop:
-            scores[s] = 0.0
+            ends[s] = 0.0
             continue
         for j in range(K):
             delta[j] = start[s if start.shape[0] > 1 else 0, j] + L[first, j]
@@ -165,7 +166,8 @@ def viterbi(L, offsets, start, transitions, which, states, scores, back):
         for j in range(1, K):
             if delta[j] > delta[state]:
                 state = j
-        scores[s] = delta[state] + taken
+        for j in range(K):
+            ends[s, j] = delta[j] + taken
         for t in range(stop - 1, first, -1):
             states[t] = state
             state = back[t - first, state]
