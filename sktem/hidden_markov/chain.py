@@ -191,10 +191,14 @@ class Chain(BaseEstimator):
         """Return start and transitions of a chain without memory, and its states."""
         return params.start, params.transitions, np.arange(self.n_states)
 
-    def last_rows(self, L, offsets, matrices) -> np.ndarray:
+    def carried(self, L, X, matrices, params) -> np.ndarray:
+        """Return what a next piece of each sequence needs: filtered probabilities."""
+        found = self.recursions.filtered_probabilities(L, X.offsets, matrices)[0]
+        return found[X.offsets[1:] - 1]
+
+    def last_rows(self, L, X, matrices, params) -> np.ndarray:
         """Return filtered probabilities of the expanded states at the last rows."""
-        found = self.recursions.filtered_probabilities(L, offsets, matrices)[0]
-        return found[offsets[1:] - 1]
+        return self.carried(L, X, matrices, params)
 
     def duration_table(self, params, longest):
         """Return probabilities of 1 to ``longest`` rows, means and deviations."""

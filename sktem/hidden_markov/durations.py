@@ -5,7 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import digamma, gammaln
 from sklearn.base import BaseEstimator
 
@@ -41,6 +41,10 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         The longest duration. "auto" is 5 times the longest mean duration of a model
         without explicit durations, from 50 to 500 rows, and at most the rows of the
         longest sequence.
+    left_censored : bool, default=False
+        Whether the state of the first row of a sequence may have begun before it, as
+        where watching begins at any time: the rows that are left of it then have
+        probabilities in proportion to those of durations that are not shorter.
     init : array-like of shape (n_states, longest) or None, default=None
         Probabilities to begin with. Those of a table that are 0 stay 0.
 
@@ -66,9 +70,17 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
     [8.0, 8.0]
     """
 
-    def __init__(self, family="negative_binomial", *, longest="auto", init=None):
+    def __init__(
+        self,
+        family="negative_binomial",
+        *,
+        longest="auto",
+        left_censored=False,
+        init=None,
+    ):
         self.family = family
         self.longest = longest
+        self.left_censored = left_censored
         self.init = init
 
     def rows(self, X, stays=None) -> int | None:
@@ -105,7 +117,7 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         else:
             check_choice("longest", self.longest, ("auto",), " or an integer")
 
-    def maximize(self, counts, before) -> np.ndarray:
+    def maximize(self, counts, before, begun_before=None) -> np.ndarray:
         """Return the most likely distributions of expected numbers of segments.
 
         Parameters
@@ -114,6 +126,9 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
             Expected numbers of segments by state and duration.
         before : ndarray of shape (n_states, longest)
             Distributions of the last pass, kept where there are no segments.
+        begun_before : ndarray of shape (n_states,) or None, default=None
+            How many of the segments are those of first rows, if these are met with a
+            probability in proportion to their durations.
 
         Returns
         -------
@@ -125,14 +140,17 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
             total = row.sum()
             if not total > np.finfo(np.float64).tiny:
                 continue
-            share = row / total
+            share, met = row / total, 0.0
+            if begun_before is not None:
+                met = float(np.clip(begun_before[k] / total, 0.0, 1.0))
             if self.family == "table":
                 share = np.where(before[k] > 0, share, 0.0)
-                found[k] = share / share.sum() if share.sum() > 0 else before[k]
+                if share.sum() > 0:
+                    found[k] = _table(share / share.sum(), met)
             elif self.family == "poisson":
-                found[k] = _poisson(share)
+                found[k] = _poisson(share, met)
             else:
-                found[k] = _negative_binomial(share, before[k])
+                found[k] = _negative_binomial(share, before[k], met)
         return found
 
     def n_parameters(self, table) -> int:
@@ -170,29 +188,48 @@ def _normalised(logs) -> np.ndarray:
     return p / p.sum()
 
 
-def _poisson(share) -> np.ndarray:
-    """Return the cut Poisson distribution with the mean of shares, by Newton steps."""
+def _table(share, met) -> np.ndarray:
+    """Return the most likely probabilities for shares of durations.
+
+    A share ``met`` of them is of segments whose probability is in proportion to their
+    duration: with the logarithm of the mean times ``met`` less, probabilities are
+    shares over ``1 - met + met * duration / mean``.
+    """
+    if met == 0.0:
+        return share
+    rows = 1.0 + np.arange(len(share))
+
+    def excess(rate):
+        return (share / (1.0 - met + met * rows * rate)).sum() - 1.0
+
+    rate = 1.0
+    if excess(1.0) < 0 < excess(1.0 / len(share)):
+        rate = brentq(excess, 1.0 / len(share), 1.0, xtol=1e-15)
+    p = share / (1.0 - met + met * rows * rate)
+    return p / p.sum()
+
+
+def _poisson(share, met) -> np.ndarray:
+    """Return the most likely cut Poisson distribution, as in `_table`."""
     counts = np.arange(len(share), dtype=float)
     mean = share @ counts
     base = -gammaln(counts + 1.0)
+
+    def error(rate):
+        p = _normalised(base + rate * counts)
+        now = p @ counts
+        variance = p @ (counts - now) ** 2
+        return now - mean + met * variance / (1.0 + now)
+
     # The mean of the cut distribution rises from 0 to the longest with log-rates.
     low, high = -30.0, 2.0 * np.log(len(share) + 1.0) + 30.0
-    rate = np.log(max(mean, 1e-12))
-    for _ in range(200):
-        p = _normalised(base + rate * counts)
-        error = p @ counts - mean
-        low, high = (low, rate) if error > 0 else (rate, high)
-        variance = max(p @ counts**2 - (p @ counts) ** 2, 1e-300)
-        step = rate - error / variance
-        following = step if low < step < high else 0.5 * (low + high)
-        if abs(following - rate) < 1e-14 * (1.0 + abs(rate)):
-            break
-        rate = following
-    return p
+    if error(low) >= 0 or error(high) <= 0:
+        return _normalised(base + (low if error(low) >= 0 else high) * counts)
+    return _normalised(base + brentq(error, low, high, xtol=1e-14) * counts)
 
 
-def _negative_binomial(share, before) -> np.ndarray:
-    """Return the cut negative binomial that is the most likely, or the one before."""
+def _negative_binomial(share, before, met) -> np.ndarray:
+    """Return the most likely cut negative binomial, as in `_table`, or that before."""
     counts = np.arange(len(share), dtype=float)
 
     def logs(theta):
@@ -204,8 +241,10 @@ def _negative_binomial(share, before) -> np.ndarray:
         p = _normalised(values)
         size, q = np.exp(theta[0]), 1.0 / (1.0 + np.exp(-theta[1]))
         slopes = (size * (digamma(counts + size) - digamma(size)), counts * (1.0 - q))
-        value = np.logaddexp.reduce(values) - share @ values
-        return value, np.array([(p - share) @ one for one in slopes])
+        rows = 1.0 + p @ counts
+        value = np.logaddexp.reduce(values) - share @ values + met * np.log(rows)
+        tilted = p * (1.0 + met * (counts - p @ counts) / rows) - share
+        return value, np.array([tilted @ one for one in slopes])
 
     mean = max(share @ counts, 1e-8)
     spread = share @ counts**2 - mean**2
@@ -219,7 +258,9 @@ def _negative_binomial(share, before) -> np.ndarray:
     p = _normalised(logs(found.x))
     with np.errstate(divide="ignore"):
         gains = np.where(share > 0, np.log(p) - np.log(before), 0.0)
-    return p if share @ np.where(share > 0, gains, 0.0) >= 0 else before
+    gain = share @ np.where(share > 0, gains, 0.0)
+    gain -= met * (np.log1p(p @ counts) - np.log1p(before @ counts))
+    return p if gain >= 0 else before
 
 
 def warn_of_cut(params, n_rows) -> None:

@@ -427,8 +427,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
     ):  # fmt: skip
         """Learn from sequences of a stream, or from a piece of an endless sequence.
 
-        A start is made of the first call. After that each sequence is seen once: the
-        step of the k-th batch of ``batch_size`` sequences is ``step_size(k)``.
+        A start is made of the first call, and made again until it has seen 100 rows a
+        state. After that each sequence is seen once: the step of the k-th batch of
+        ``batch_size`` sequences is ``step_size(k)``.
 
         Parameters
         ----------
@@ -444,8 +445,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Covariates of transitions, as in :meth:`fit`.
         continues : bool, default=False
             Whether the first sequence continues the last one of the call before. The
-            probabilities of its states given all rows so far are carried over, so that
-            cutting a sequence does not change what is filtered.
+            probabilities of its states given all rows so far, and of how long they have
+            lasted, are carried over, so that cutting a sequence does not change what is
+            filtered.
         sample_weight : array-like of shape (n_samples,) or (n_sequences,), default=None
             Weights, see :meth:`fit`.
 
@@ -475,11 +477,6 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
                 "continues=True needs rows that do not depend on rows before: those of "
                 f"the piece before are not kept, and order is "
                 f"{emission_of(self).order}"
-            )
-        if continues and self.durations is not None:
-            raise ValueError(
-                "continues=True needs durations=None: how long the state of the piece "
-                "before has lasted is not kept"
             )
         stream = self._stream or SequenceStream(self, X, weights)
         stream.carry(continues)
@@ -656,12 +653,13 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         check_choice("method", method, ("viterbi", "marginal"))
         fitted, X = self._asked(X, groups, lengths, covariates)
 
-        def states(rows):
-            if method == "viterbi":
-                return fitted.paths(rows)[0]
-            return fitted.smooth(rows).argmax(axis=1)
-
-        return answers_of(X, states)
+        if method == "viterbi":
+            return answers_of(X, lambda rows: fitted.paths(rows)[0], fitted.long_paths)
+        return answers_of(
+            X,
+            lambda rows: fitted.smooth(rows).argmax(axis=1),
+            lambda rows: (p.argmax(axis=1) for p in fitted.long_smooth(rows)),
+        )
 
     def decode(self, X, *, groups=None, lengths=None, covariates=None):
         """Return the most probable states and their joint log-density with the rows.
@@ -708,7 +706,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Probabilities; an iterator of those of blocks, where X is read by blocks.
         """
         fitted, X = self._asked(X, groups, lengths, covariates)
-        return answers_of(X, fitted.smooth)
+        return answers_of(X, fitted.smooth, fitted.long_smooth)
 
     def smooth(self, X, *, groups=None, lengths=None, covariates=None):
         """Return :meth:`predict_proba`, by its name in the field.

@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.hidden_markov.long_sequence import (
+    LongSequence,
+    long_paths,
+    long_probabilities,
+)
 from sktem.hidden_markov.model import HiddenMarkovParams, SequenceModel
 from sktem.hidden_markov.rows import ObservedSequences, each_part
 
@@ -84,6 +89,14 @@ class FittedSequences(NamedTuple):
             found[place] = self.model.smoothed(X[part], self.params)[0].gamma
         return found
 
+    def long_paths(self, X: LongSequence):
+        """Yield the most probable states of the blocks of a long sequence."""
+        return long_paths(self.model, X, self.params)
+
+    def long_smooth(self, X: LongSequence):
+        """Yield the probabilities of the states of the blocks of a long sequence."""
+        return long_probabilities(self.model, X, self.params)
+
     def filter(self, X):
         """Return the probabilities of the states given the rows so far."""
         found = np.empty((X.n_rows, self.model.chain.n_states))
@@ -91,6 +104,11 @@ class FittedSequences(NamedTuple):
             filtered = self.model.chain.recursions.filtered_probabilities
             found[place] = filtered(L, rows.offsets, matrices)[0]
         return found
+
+    def carried(self, X) -> np.ndarray:
+        """Return what a next piece of the last sequence needs."""
+        (_, _, L, rows, matrices), *_ = self._parts(X[[len(X) - 1]])
+        return self.model.chain.carried(L, rows, matrices, self.params.chain)[0]
 
     def forecast(self, X, steps, n_draws, rng, covariates=None) -> Forecast:
         """Return probabilities of the states to come, and draws of rows.
@@ -106,7 +124,7 @@ class FittedSequences(NamedTuple):
         A = A * steps if covariates is None else A
         last = np.concatenate(
             [
-                chain.last_rows(L, rows.offsets, matrices)
+                chain.last_rows(L, rows, matrices, self.params.chain)
                 for _, _, L, rows, matrices in self._parts(X)
             ]
         )

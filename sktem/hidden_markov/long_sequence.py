@@ -279,7 +279,8 @@ def long_statistics(model, X: LongSequence, params):
     A pass forward keeps the probabilities at the first row of each block. A pass
     backward reads each block again.
     """
-    carried, total = _filtered(model, X, params), 0.0
+    carried = _filtered(model, X, params)
+    total: Any = 0.0
     passed = _smoothed_backward(model, X, params, carried.entries)
     for _, block, found, matrices, rows, _ in passed:
         sums = model.chain.sums(found, matrices, rows, params.chain)
@@ -310,7 +311,8 @@ def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:
     A pass forward keeps the best log-densities by the state of the first row of each
     block, and a pass backward these states; a third one traces the blocks.
     """
-    n_blocks, entries, last = X.n_blocks, [], None
+    n_blocks, last = X.n_blocks, None
+    entries: list[np.ndarray | None] = []
     for k in range(n_blocks):
         block, entry = X.block(k), None
         if last is not None:

@@ -109,7 +109,12 @@ class SequenceModel(LatentModel):
 
     def log_densities(self, X: ObservedSequences, params) -> np.ndarray:
         """Return log-densities of rows in each state, -inf in excluded ones."""
-        L = self.emission.log_density(X.X, params.emission)
+        seen = X.seen()
+        L = self.emission.log_density(X.X[seen], params.emission)
+        if X.unseen:
+            found = np.zeros((X.n_rows, L.shape[1]))
+            found[seen] = L
+            L = found
         if self.emission_of_state is not None:
             L = L[:, self.emission_of_state]
         if X.labels is not None:
@@ -156,14 +161,20 @@ class SequenceModel(LatentModel):
             weights = None if sample_weight is None else sample_weight[part]
             found, matrices = self.smoothed(rows, params, weights)
             chain = self.chain.sums(found, matrices, rows, params.chain, weights)
-            R = self.by_emission(found.gamma)
-            emission = self.emission.statistics(rows.X, R, params.emission)
+            emission = self._of_emission(rows, found.gamma, params.emission)
             values = found.log_likelihood
             total = values.sum() if weights is None else float(weights @ values)
             return np.concatenate([chain, emission]), total
 
         found = self._each(sums, list(each_part(X)))
         return tuple(_total(one) for one in zip(*found, strict=True))
+
+    def _of_emission(self, X, gamma, params):
+        """Return sums of the statistics of the emission."""
+        seen = X.seen()
+        return self.emission.statistics(
+            X.X[seen], self.by_emission(gamma[seen]), params
+        )
 
     def _each(self, function, parts):
         """Return results for parts, in order, by threads where there are several."""
@@ -220,7 +231,7 @@ class SequenceModel(LatentModel):
         chain = sum(w * visit.chain for w, visit in zip(weights, Z, strict=True))
         # What is missing is expected at the parameters of each visit.
         groups: dict[int, list[int]] = {}
-        complete = not np.isnan(X.X).any()
+        complete = not np.isnan(X.X[X.seen()]).any()
         for i, visit in enumerate(Z):
             groups.setdefault(0 if complete else id(visit.emission), []).append(i)
         emission: Any = 0.0
@@ -228,9 +239,8 @@ class SequenceModel(LatentModel):
             chosen = np.array(members)
             rows = X[chosen] if len(groups) > 1 else X
             gamma = np.concatenate([weights[i] * Z[i].gamma for i in members])
-            emission = emission + self.emission.statistics(
-                rows.X, self.by_emission(gamma), Z[members[0]].emission
-            )
+            params = Z[members[0]].emission
+            emission = emission + self._of_emission(rows, gamma, params)
         scale = weights.sum() * self.rows_per_sequence
         return np.concatenate([chain, emission]) / scale
 

@@ -26,21 +26,36 @@ class ObservedSequences(Sequences):
     covariates : ndarray of shape (n_rows, n_covariates) or None, default=None
         Covariates of the transitions from each row to the next.
     entry : ndarray of shape (n_sequences, n_states) or None, default=None
-        Probabilities of the states at first rows of sequences that continue others; NaN
-        for those that begin.
+        Probabilities of the states at first rows of sequences that continue others, as
+        the chain carries them; NaN for those that begin.
+    unseen : bool, default=False
+        Whether the first rows of sequences that continue others are the last ones of
+        these, which count for transitions, and not for the emission.
     """
 
     by_row = ("X", "labels", "covariates")
     by_sequence = ("entry",)
+    shared = ("unseen",)
 
     X: np.ndarray
     labels: np.ndarray | None
     covariates: np.ndarray | None
     entry: np.ndarray | None
+    unseen: bool
 
-    def __init__(self, offsets, X, labels=None, covariates=None, entry=None):
+    def __init__(
+        self, offsets, X, labels=None, covariates=None, entry=None, unseen=False
+    ):
         fields = {"labels": labels, "covariates": covariates, "entry": entry}
-        super().__init__(offsets, X=X, **fields)
+        super().__init__(offsets, X=X, unseen=unseen, **fields)
+
+    def seen(self) -> np.ndarray | slice:
+        """Return a mask of the rows of the emission, all as a slice."""
+        if not self.unseen:
+            return slice(None)
+        found = np.ones(self.n_rows, dtype=bool)
+        found[self.offsets[:-1][(self.lengths > 0) & ~self.begins]] = False
+        return found
 
     @property
     def begins(self) -> np.ndarray:
@@ -57,8 +72,7 @@ class ObservedSequences(Sequences):
     def continued(self, before: np.ndarray) -> ObservedSequences:
         """Return the same with a first sequence that continues another one.
 
-        The row before it is put in front of it as one that has not been observed, with
-        the probabilities of its states.
+        The row before it is put in front of it, with the probabilities of its states.
         """
 
         def longer(values, blank):
@@ -74,9 +88,8 @@ class ObservedSequences(Sequences):
         covariates = self.covariates
         if covariates is not None:
             covariates = np.concatenate([covariates[:1], covariates])
-        return ObservedSequences(
-            offsets, longer(self.X, np.nan), longer(self.labels, -1), covariates, entry
-        )
+        X, labels = longer(self.X, np.nan), longer(self.labels, -1)
+        return ObservedSequences(offsets, X, labels, covariates, entry, True)
 
     @property
     def shape(self):

@@ -36,7 +36,8 @@ class SegmentParams(NamedTuple):
 class SegmentChain(Chain):
     """A chain whose states last for numbers of rows with a distribution.
 
-    The first row begins a segment; the last segment may go on after the last row.
+    The first row begins a segment, unless `durations` says that it may be any of its
+    rows; the last segment may go on after the last row.
 
     Parameters
     ----------
@@ -110,41 +111,96 @@ class SegmentChain(Chain):
         """Return parameters of fitted attributes."""
         return SegmentParams(start, transitions, extra)
 
+    def _elapsed(self, params) -> np.ndarray:
+        """Return probabilities of states and of 1 to D rows so far, at first rows."""
+        found = np.zeros(params.durations.shape)
+        found[:, 0] = 1.0
+        if self._durations.left_censored:
+            found = params.durations[:, ::-1].cumsum(axis=1)[:, ::-1]
+            found = found / found.sum(axis=1, keepdims=True)
+        return found * params.start[:, None]
+
+    def _elapsed_of_each(self, params, X) -> np.ndarray:
+        """Return the same of sequences, (n_sequences, K, D), or (1, K, D) of all."""
+        found = self._elapsed(params)[None]
+        if X.entry is None:
+            return found
+        entry = X.entry.reshape(len(X), *found.shape[1:])
+        return np.where(np.isnan(entry), found, entry)
+
     def matrices(self, params, X) -> segments.Segments:
         """Return the logarithms of the probabilities."""
-        return segments.Segments.of(*params)
+        if X.entry is None and not self._durations.left_censored:
+            return segments.Segments.of(*params)
+        elapsed = self._elapsed_of_each(params, X)
+        first = segments.rows_left(elapsed, params.durations)
+        start = first.sum(axis=2)
+        possible = start[:, :, None] > 0
+        shares = first / np.where(possible, start[:, :, None], 1.0)
+        shares = np.where(possible, shares, params.durations)
+        return segments.Segments.of(start, params.transitions, params.durations, shares)
 
     def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
         chain = super().sums(found, matrices, X, params, weights)
-        return np.concatenate([chain, found.counts.sum(axis=0).ravel()])
+        counts = self._whole_segments(found.counts, found.firsts, X, params)
+        return np.concatenate([chain, counts.sum(axis=0).ravel()])
 
     def of_each(self, found, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
         chain = super().of_each(found, matrices, X, params)
-        return np.concatenate([chain, found.counts.reshape(len(X), -1)], axis=1)
+        counts = self._whole_segments(found.counts, found.firsts, X, params)
+        return np.concatenate([chain, counts.reshape(len(X), -1)], axis=1)
+
+    def _whole_segments(self, counts, firsts, X, params) -> np.ndarray:
+        """Return expected numbers of segments by duration, (n_sequences, K, D).
+
+        First segments that may have begun before, by `firsts` with rows since the first
+        one, count with their whole durations. What a sequence continues has counted at
+        the end of the piece before, with durations that were expected then: only the
+        change of these counts.
+        """
+        begins, found = X.begins, counts.copy()
+        if self._durations.left_censored:
+            firsts, given = firsts.copy(), (self._elapsed(params), params.durations)
+            firsts[begins] = segments.whole_durations(firsts[begins], *given)
+        found[begins] += firsts[begins]
+        for s in np.flatnonzero(~begins & (X.lengths > 0)):
+            elapsed = X.entry[s].reshape(firsts.shape[1:])
+            left = segments.rows_left(elapsed, params.durations)
+            change = firsts[s] - firsts[s].sum() * left
+            found[s] += segments.whole_durations(change, elapsed, params.durations)
+        return found
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
         K, D = self.n_states, self.longest
-        counts = np.zeros((len(X), K, D))
+        # What begins at a first row, and after it.
+        counts = np.zeros((2, len(X), K, D))
         sequence = np.repeat(np.arange(len(X)), X.lengths)
         new = np.ones(len(states), dtype=bool)
         new[1:] = (states[1:] != states[:-1]) | (sequence[1:] != sequence[:-1])
         first = np.flatnonzero(new)
         size = np.diff(np.append(first, len(states)))
         stop, state, sequence = first + size, states[first], sequence[first]
+        later = (~np.isin(first, X.offsets[:-1])).astype(int)
         cut = np.isin(stop, X.offsets[1:])
         known = ~cut & (size <= D)
-        np.add.at(counts, (sequence[known], state[known], size[known] - 1), 1.0)
+        at = (later[known], sequence[known], state[known], size[known] - 1)
+        np.add.at(counts, at, 1.0)
+        elapsed = self._elapsed_of_each(params, X)
+        tables = segments.rows_left(elapsed, params.durations)
         # What the end of a sequence cuts lasts as long as durations do that are longer.
         for i in np.flatnonzero(cut & (size <= D)):
-            rest = params.durations[state[i], size[i] - 1 :]
-            counts[sequence[i], state[i], size[i] - 1 :] += rest / max(
-                rest.sum(), 1e-300
-            )
+            table = params.durations
+            if not later[i]:
+                table = tables[sequence[i] if len(tables) > 1 else 0]
+            rest = table[state[i], size[i] - 1 :]
+            at = (later[i], sequence[i], state[i], slice(size[i] - 1, None))
+            counts[at] += rest / max(rest.sum(), 1e-300)
         chain = super().of_states(states, X, params)
-        return np.concatenate([chain, counts.reshape(len(X), -1)], axis=1)
+        found = self._whole_segments(counts[1], counts[0], X, params)
+        return np.concatenate([chain, found.reshape(len(X), -1)], axis=1)
 
     def maximize(self, s, params) -> SegmentParams:
         """Return the parameters of the statistics, with the prior."""
@@ -153,7 +209,8 @@ class SegmentChain(Chain):
         table = params.durations
         if "durations" not in self.fixed:
             counts = np.maximum(s[count:].reshape(table.shape), 0.0)
-            table = self._durations.maximize(counts, table)
+            begun_before = s[: self.n_states] if self._durations.left_censored else None
+            table = self._durations.maximize(counts, table, begun_before)
         return SegmentParams(plain.start, plain.transitions, table)
 
     def n_parameters(self, params) -> int:
@@ -171,11 +228,23 @@ class SegmentChain(Chain):
         state = np.repeat(np.arange(K), D)
         transitions = np.eye(K * D, k=-1)
         transitions[::D] = params.transitions[:, state] * enters
-        return params.start[state] * enters, transitions, state
+        start = segments.rows_left(self._elapsed(params), params.durations)
+        return start.ravel(), transitions, state
 
-    def last_rows(self, L, offsets, matrices) -> np.ndarray:
+    def carried(self, L, X, matrices, params) -> np.ndarray:
+        """Return what a next piece of each sequence needs: states and rows so far."""
+        before = None
+        if X.entry is not None or self._durations.left_censored:
+            before = self._elapsed_of_each(params, X)
+            before = np.broadcast_to(before, (len(X), *before.shape[1:]))
+        found = segments.elapsed(L, X.offsets, matrices, before)
+        return found.reshape(len(X), -1)
+
+    def last_rows(self, L, X, matrices, params) -> np.ndarray:
         """Return probabilities of the expanded states at the last rows."""
-        return segments.remaining(L, offsets, matrices).reshape(len(offsets) - 1, -1)
+        elapsed = self.carried(L, X, matrices, params)
+        elapsed = elapsed.reshape(len(X), *params.durations.shape)
+        return segments.rows_left(elapsed, params.durations).reshape(len(X), -1)
 
     def duration_table(self, params, longest):
         """Return probabilities of 1 to ``longest`` rows, means and deviations."""

@@ -14,14 +14,18 @@ __all__ = [
     "Segmented",
     "Segments",
     "drawn_states",
+    "elapsed",
     "filtered_probabilities",
     "log_likelihoods",
     "most_probable",
+    "rows_left",
     "smoothed",
+    "whole_durations",
 ]
 
 #: numba is imported on first use.
 KERNELS = "sktem.hidden_markov.kernels.segments"
+TINY = np.finfo(np.float64).tiny
 
 
 class Segments(NamedTuple):
@@ -29,24 +33,27 @@ class Segments(NamedTuple):
 
     Attributes
     ----------
-    start : ndarray of shape (K,)
+    start : ndarray of shape (n_sequences, K) or (1, K)
         First states.
     transitions : ndarray of shape (K, K)
         Next states.
-    last, durations : ndarray of shape (K, D)
-        At least, and just, 1 to D rows.
+    tables : ndarray of shape (1 + m, 2, K, D)
+        Just, and at least, 1 to D rows: of segments, and from the first rows of
+        sequences on, of each or of all.
     """
 
     start: np.ndarray
     transitions: np.ndarray
-    last: np.ndarray
-    durations: np.ndarray
+    tables: np.ndarray
 
     @classmethod
-    def of(cls, start, transitions, durations) -> Segments:
-        """Return the logarithms of probabilities."""
-        last = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
-        arrays = (start, transitions, last / last[:, :1], durations)
+    def of(cls, start, transitions, durations, first=None) -> Segments:
+        """Return the logarithms of probabilities, with `first` of first segments."""
+        first = durations if first is None else first
+        just = np.concatenate([durations[None], first.reshape(-1, *durations.shape)])
+        least = just[..., ::-1].cumsum(axis=-1)[..., ::-1]
+        least = least / least[..., :1]
+        arrays = (np.atleast_2d(start), transitions, np.stack([just, least], axis=1))
         with np.errstate(divide="ignore"):
             return cls(*(np.log(np.ascontiguousarray(one)) for one in arrays))
 
@@ -62,14 +69,16 @@ class Segmented(NamedTuple):
         Log-likelihoods.
     pairs : ndarray of shape (n_sequences, K, K)
         Expected numbers of rows of each state that are followed by one of each state.
-    counts : ndarray of shape (n_sequences, K, D)
-        Expected numbers of segments by duration.
+    counts, firsts : ndarray of shape (n_sequences, K, D)
+        Expected numbers of segments that begin after the first row, by duration, and
+        of those at the first row, by rows from there on.
     """
 
     gamma: np.ndarray
     log_likelihood: np.ndarray
     pairs: np.ndarray
     counts: np.ndarray
+    firsts: np.ndarray
 
     def total_transitions(self, segments) -> np.ndarray:
         """Return expected transitions of all rows together, (K, K)."""
@@ -107,21 +116,23 @@ def _kernels():
     return import_module(KERNELS)
 
 
-def _forward(L, offsets, segments: Segments, always=False) -> Forward:
-    """Filter sequences, at all rows or only to their ends."""
+def _forward(
+    L, offsets, segments: Segments, always=False, only_largest=False
+) -> Forward:
+    """Filter sequences, at all rows or only to their ends.
+
+    With `only_largest` the totals are those of the most probable segments.
+    """
     used = np.diff(offsets) > 0
     largest = L.max(axis=1, initial=-np.inf)
     possible = largest > -np.inf
     L = np.where(possible[:, None], L - np.where(possible, largest, 0.0)[:, None], 0.0)
     begin, end = np.empty(L.shape), np.empty(L.shape)
     filtered = np.empty((len(L) if always else len(used), L.shape[1]))
-    start, transitions, last, durations = segments
-    _kernels().forward(
-        L, offsets, start, transitions, last, durations, begin, end, filtered
-    )
+    _kernels().forward(L, offsets, *segments, only_largest, begin, end, filtered)
     totals, found = np.zeros(len(used)), np.zeros(len(used))
     ends = filtered[offsets[1:][used] - 1] if always else filtered[used]
-    totals[used] = np.logaddexp.reduce(ends, axis=1)
+    totals[used] = (np.maximum if only_largest else np.logaddexp).reduce(ends, axis=1)
     if used.any():
         found[used] = totals[used] + np.add.reduceat(largest, offsets[:-1][used])
     return Forward(L, begin, end, filtered, totals, found)
@@ -130,13 +141,13 @@ def _forward(L, offsets, segments: Segments, always=False) -> Forward:
 def smoothed(L, offsets, segments: Segments, weights=None) -> Segmented:
     """Smooth sequences, given log-densities of their rows."""
     passed = _forward(L, offsets, segments)
-    n_sequences, (K, D) = len(offsets) - 1, segments.durations.shape
-    gamma, counts = np.zeros(L.shape), np.zeros((n_sequences, K, K + D))
+    n_sequences, (K, D) = len(offsets) - 1, segments.tables.shape[2:]
+    gamma, counts = np.zeros(L.shape), np.zeros((n_sequences, K, K + 2 * D))
     _kernels().backward(
         passed.L, offsets, *segments[1:], passed.begin, passed.end, passed.totals,
         gamma, counts,
     )  # fmt: skip
-    pairs, counts = counts[:, :, :K].copy(), counts[:, :, K:]
+    pairs, durations = counts[:, :, :K].copy(), counts[:, :, K:]
     used = np.flatnonzero((np.diff(offsets) > 0) & (passed.totals > -np.inf))
     # Rows that begin no segment stay in their state.
     states = np.arange(K)
@@ -148,8 +159,10 @@ def smoothed(L, offsets, segments: Segments, weights=None) -> Segmented:
     pairs[used[:, None], states, states] += np.maximum(stays, 0.0)
     if weights is not None:
         gamma *= np.repeat(weights, np.diff(offsets))[:, None]
-        pairs, counts = pairs * weights[:, None, None], counts * weights[:, None, None]
-    return Segmented(gamma, passed.log_likelihood, pairs, counts)
+        pairs *= weights[:, None, None]
+        durations *= weights[:, None, None]
+    counts, firsts = durations[:, :, :D], durations[:, :, D:]
+    return Segmented(gamma, passed.log_likelihood, pairs, counts, firsts)
 
 
 def log_likelihoods(L, offsets, segments: Segments) -> np.ndarray:
@@ -166,35 +179,103 @@ def filtered_probabilities(L, offsets, segments: Segments):
 
 def most_probable(L, offsets, segments: Segments):
     """Return the most probable states of sequences, and their joint log-densities."""
-    states, scores = np.zeros(len(L), np.int64), np.empty(len(offsets) - 1)
-    _kernels().viterbi(L, offsets, *segments, states, scores)
-    return states, scores
+    passed = _forward(L, offsets, segments, only_largest=True)
+    places = np.zeros(len(offsets) - 1, np.int64)
+    return _traced(passed, offsets, segments, 0, places, -1), passed.log_likelihood
 
 
 def drawn_states(L, offsets, segments: Segments, seed, rows, n_draws):
     """Draw states of sequences given all rows, (n_draws, n)."""
     passed = _forward(L, offsets, segments)
-    states = np.zeros((n_draws, len(L)), np.int64)
-    for m in range(n_draws):
-        _kernels().sample_states(
-            passed.L, offsets, *segments[1:], passed.begin, passed.end,
-            np.uint64(seed), rows, m, states[m],
-        )  # fmt: skip
+    draws = [_traced(passed, offsets, segments, seed, rows, m) for m in range(n_draws)]
+    return np.array(draws)
+
+
+def _traced(passed: Forward, offsets, segments: Segments, seed, rows, draw):
+    """Return states that are followed back from the last rows."""
+    states = np.zeros(len(passed.L), np.int64)
+    _kernels().trace(
+        passed.L, offsets, *segments[1:], passed.begin, passed.end, np.uint64(seed),
+        rows, draw, states,
+    )  # fmt: skip
     return states
 
 
-def remaining(L, offsets, segments: Segments) -> np.ndarray:
-    """Return probabilities (n_sequences, K, D) of 1 to D rows left at the last row.
+def elapsed(L, offsets, segments: Segments, before=None) -> np.ndarray:
+    """Return probabilities (n_sequences, K, D) of 1 to D rows so far at the last row.
 
-    The last row is counted: 1 is a segment that ends with it.
+    Parameters
+    ----------
+    L : ndarray of shape (n, K)
+        Log-densities.
+    offsets : ndarray of int of shape (n_sequences + 1,)
+        Where sequences begin; each has rows.
+    segments : Segments
+        Probabilities of segments.
+    before : ndarray of shape (n_sequences, K, D) or None, default=None
+        The same at the first rows; None where segments begin there.
+
+    Returns
+    -------
+    ndarray of shape (n_sequences, K, D)
+        Probabilities.
     """
     passed = _forward(L, offsets, segments)
-    K, D = segments.durations.shape
+    (K, D), least = segments.tables.shape[2:], np.exp(segments.tables[0, 1])
     found = np.zeros((len(offsets) - 1, K, D))
     for s, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
         n = min(D, stop - first)
         rows = np.arange(stop - 1, stop - 1 - n, -1)
         logs = passed.begin[rows] + passed.L[rows].cumsum(axis=0) - passed.totals[s]
-        for i, shares in enumerate(np.exp(logs)):
-            found[s, :, : D - i] += shares[:, None] * np.exp(segments.durations[:, i:])
+        now = np.exp(logs.T)
+        if before is None or n < stop - first:
+            found[s, :, :n] = now * least[:, :n]
+            continue
+        found[s, :, : n - 1] = now[:, :-1] * least[:, : n - 1]
+        shares = before[s] / np.maximum(before[s].sum(axis=1, keepdims=True), TINY)
+        shares = np.divide(shares, least, out=np.zeros((K, D)), where=least > 0)
+        older = now[:, -1:] * shares[:, : D - n + 1] * least[:, n - 1 :]
+        found[s, :, n - 1 :] += older
     return found / found.sum(axis=(1, 2), keepdims=True)
+
+
+def rows_left(elapsed, durations) -> np.ndarray:
+    """Return probabilities (..., K, D) of 1 to D rows left, given those of rows so far.
+
+    The row is counted in both: 1 is a segment that begins, or ends, with it.
+    """
+    least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
+    hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
+    found = np.zeros(elapsed.shape)
+    for i in range(durations.shape[1]):
+        if hazard[..., i].any():
+            found[..., : found.shape[-1] - i] += hazard[..., i, None] * durations[:, i:]
+    return found
+
+
+def whole_durations(left, elapsed, durations) -> np.ndarray:
+    """Return numbers (..., K, D) of segments by duration, given those by rows left.
+
+    Parameters
+    ----------
+    left : ndarray of shape (..., K, D)
+        Expected numbers of segments by the rows from one row on.
+    elapsed : ndarray of shape (K, D)
+        Probabilities of the rows until there, before anything was known of the rest.
+    durations : ndarray of shape (K, D)
+        Probabilities of durations.
+
+    Returns
+    -------
+    ndarray of shape (..., K, D)
+        Expected numbers.
+    """
+    least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
+    hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
+    expected = rows_left(elapsed, durations)
+    ratio = np.divide(left, expected, out=np.zeros(left.shape), where=expected > 0)
+    found = np.zeros(left.shape)
+    for i in range(durations.shape[1]):
+        if hazard[:, i].any():
+            found[..., i:] += hazard[:, i, None] * ratio[..., : found.shape[-1] - i]
+    return found * durations

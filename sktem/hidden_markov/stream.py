@@ -3,20 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from sktem.e_step.random import spawn_generators
 from sktem.estimators.stream import StreamRunner
 from sktem.hidden_markov.fitted import FittedSequences
+from sktem.hidden_markov.rows import ObservedSequences
 from sktem.loop.iterates import IterateRule
 from sktem.loop.stream import Stream, StreamState
-from sktem.schedules import Polynomial
+from sktem.schedules import Polynomial, Schedule
 
 __all__ = ["SequenceStream"]
 
-#: Sequences per step, and the schedule of the steps, where the user leaves them open.
-BATCH, STEPS = 10, Polynomial(alpha=0.6, offset=2.0)
+
+class StreamRule(NamedTuple):
+    """How a stream learns where the user leaves it open.
+
+    Attributes
+    ----------
+    batch_size : int
+        Sequences of a step.
+    step_size : Schedule
+        Steps.
+    passes : int
+        Passes of solvers that remember sequences over each chunk, at most.
+    rows_of_start : int
+        Rows of each state that a start should see: until there are as many, a stream
+        starts again from all rows so far.
+    growth : float
+        By how much their number grows between two starts, at least.
+    """
+
+    batch_size: int = 10
+    step_size: Schedule = Polynomial(alpha=0.6, offset=2.0)
+    passes: int = 10
+    rows_of_start: int = 100
+    growth: float = 1.3
+
+
+class FirstSequences(NamedTuple):
+    """What a stream has brought so far, while it is too little for a start.
+
+    Attributes
+    ----------
+    X : ObservedSequences
+        The sequences; pieces of one are joined.
+    weights : ndarray of shape (n_sequences,)
+        Their weights.
+    n_started : int
+        Rows of the last start.
+    """
+
+    X: ObservedSequences
+    weights: np.ndarray
+    n_started: int = 0
+
+    def and_then(self, X, weights, continues: bool) -> FirstSequences:
+        """Return the same with sequences that follow."""
+        joined = ObservedSequences.joined([self.X, X])
+        if not continues:
+            weights = np.concatenate([self.weights, weights])
+            return self._replace(X=joined, weights=weights)
+        offsets = np.delete(joined.offsets, len(self.X))
+        joined = ObservedSequences(offsets, joined.X, None, joined.covariates)
+        weights = np.concatenate([self.weights, weights[1:]])
+        return self._replace(X=joined, weights=weights)
 
 
 class SequenceStream(StreamRunner):
@@ -30,13 +83,17 @@ class SequenceStream(StreamRunner):
         The first sequences.
     weights : ndarray or None
         Their weights.
+    rule : StreamRule, default=StreamRule()
+        How it learns.
     """
 
-    def __init__(self, estimator, X, weights):
+    def __init__(self, estimator, X, weights, rule=None):
         super().__init__()
-        fitted = hasattr(estimator, "emission_params_")
-        begun = estimator._fitted().params if fitted else None
+        self.rule = StreamRule() if rule is None else rule
+        self.is_new = not hasattr(estimator, "emission_params_")
+        begun = None if self.is_new else estimator._fitted().params
         self.model = estimator._new_model(X, weights, begun)
+        self.first: FirstSequences | None = None
         self.continues = False
         self.carried: np.ndarray | None = None
 
@@ -47,19 +104,17 @@ class SequenceStream(StreamRunner):
     def begin(self, estimator, X, sample_weight, task):
         """Start from the parameters of a fit, or from the first sequences."""
         generators = spawn_generators(estimator.random_state)
-        fitted = hasattr(estimator, "emission_params_")
-        if fitted:
-            params = estimator._fitted().params
-        else:
+        s, mass = None, 0.0
+        if self.is_new:
+            self.model = estimator._new_model(X, sample_weight)
             start = estimator._start(self.model, X, generators.initialisation)
             params = start.params
-        self.model.set_params(start=params)
-        s = None
-        mass = 0.0
-        if fitted:
+        else:
+            params = estimator._fitted().params
             s, _ = self.model.expected_statistics(X, params, sample_weight)
             mass = float(estimator.n_sequences_seen_)
             self.n_rows += int(mass)
+        self.model.set_params(start=params)
         self.state = StreamState(
             params=params,
             s=s,
@@ -68,21 +123,56 @@ class SequenceStream(StreamRunner):
             mass=mass,
         )
 
+    def collect(self, estimator, X, sample_weight, task):
+        """Begin, and keep the first sequences of a stream that begins without a fit."""
+        self.begin(estimator, X, sample_weight, task)
+        if self.is_new:
+            blank = X[np.arange(0)]
+            self.first = FirstSequences(blank, np.empty(0), X.n_rows)
+        return X, sample_weight
+
     def step(self, estimator, X, sample_weight, task):
         """Learn from sequences."""
-        if self.carried is not None and self.continues:
+        if self.first is not None:
+            given = (self.first, X, sample_weight, task)
+            X, sample_weight = self._with_first(estimator, *given)
+        elif self.carried is not None and self.continues:
             X = X.continued(self.carried)
         self.learn(self._stream(estimator), X, sample_weight, task)
         fitted = FittedSequences(self.model, self.state.params)
-        self.carried = fitted.filter(X[[len(X) - 1]])[-1]
+        self.carried = fitted.carried(X)
+        share = 1.0 / (self.model.rows_per_sequence * max(self.n_rows, 1))
+        self.model.chain.set_params(prior_share=share)
         self.warn_once()
 
+    def _with_first(self, estimator, first, X, sample_weight, task):
+        """Return sequences to learn: all so far, if the stream starts again from them.
+
+        Otherwise those that came now; pieces of one continue what is carried.
+        """
+        weights = np.ones(len(X)) if sample_weight is None else sample_weight
+        continues = self.continues and len(first.X) > 0
+        first = first.and_then(X, weights, continues)
+        n_rows, rule = first.X.n_rows, self.rule
+        enough = rule.rows_of_start * self.model.chain.n_states
+        again = n_rows >= min(rule.growth * first.n_started, enough)
+        if again and n_rows > first.n_started:
+            X, weights = first.X, first.weights
+            sample_weight = None if (weights == 1).all() else weights
+            self.begin(estimator, X, sample_weight, task)
+            first = first._replace(n_started=n_rows)
+        elif continues:
+            X = X.continued(self.carried)
+        self.first = first if n_rows < enough else None
+        return X, sample_weight
+
     def _stream(self, estimator):
-        batch_size = estimator._given_batch_size(BATCH)
+        batch_size = estimator._given_batch_size(self.rule.batch_size)
         settings = estimator._settings(self.model, batch_size=batch_size)
         automatic = isinstance(estimator.step_size, str)
-        step_size = STEPS if automatic else settings.step_size
-        return Stream(replace(settings, step_size=step_size))
+        step_size = self.rule.step_size if automatic else settings.step_size
+        passes = min(settings.max_passes, self.rule.passes)
+        return Stream(replace(settings, step_size=step_size, max_passes=passes))
 
     def published(self, estimator):
         """Return the fitted attributes that count every sequence seen."""

@@ -102,11 +102,13 @@ def test_all_segmentations(K, D, sizes, options, global_random_seed):
         np.testing.assert_allclose(values[s], total, **same)
         np.testing.assert_allclose(found.gamma[rows], w * gamma, **same)
         np.testing.assert_allclose(found.pairs[s], w * pairs, **same)
-        np.testing.assert_allclose(found.counts[s], w * counts, **same)
+        numbers = found.counts[s] + found.firsts[s]
+        np.testing.assert_allclose(numbers, w * counts, **same)
         np.testing.assert_allclose(scores[s], best, **same)
         np.testing.assert_array_equal(states[rows], path)
         one = np.array([0, stop - first])
-        rest = segments.remaining(L[rows], one, given)[0]
+        so_far = segments.elapsed(L[rows], one, given)[0]
+        rest = segments.rows_left(so_far, params.durations)
         np.testing.assert_allclose(rest, left, **same)
         for t in range(first, stop):
             expected = enumerated(L[first : t + 1], params)[1][-1]
@@ -124,11 +126,110 @@ def test_segments_are_a_chain_of_states_with_rows_left(global_random_seed):
     np.testing.assert_allclose(found.log_likelihood, expected.log_likelihood)
     gamma = expected.gamma @ np.eye(3)[state]
     np.testing.assert_allclose(found.gamma, gamma, atol=1e-10)
-    last = chain.last_rows(L, offsets, segments.Segments.of(*params))
+    rows = ObservedSequences(offsets, np.zeros((300, 1)))
+    last = chain.last_rows(L, rows, segments.Segments.of(*params), params)
     filtered = recursions.filtered_probabilities(
         L[:, state], offsets, Matrices.of(start, A)
     )[0]
     np.testing.assert_allclose(last, filtered[offsets[1:] - 1], atol=1e-10)
+
+
+def begun_before(L, params):
+    """Return all segmentations of rows whose first segment may be of any age.
+
+    A state and a whole duration of the first segment are met in proportion to ``start``
+    and to the duration, and its rows before the first one are any number.
+    """
+    T, (K, D) = len(L), params.durations.shape
+    means = params.durations @ np.arange(1, D + 1)
+    total, gamma, pairs, counts = 0.0, np.zeros((T, K)), np.zeros((K, K)), 0.0
+    for k, whole in itertools.product(range(K), range(1, D + 1)):
+        for age in range(whole):
+            left = whole - age
+            share = params.start[k] * params.durations[k, whole - 1] / means[k]
+            fixed = np.zeros((K, D))
+            fixed[k, whole - 1] += 1.0
+            here = share * np.exp(L[: min(left, T), k].sum())
+            if left >= T:
+                total += here
+                gamma[:, k] += here
+                pairs[k, k] += here * (T - 1)
+                counts = counts + here * fixed
+                continue
+            for following in np.flatnonzero(params.transitions[k]):
+                start = np.eye(K)[following]
+                rest = SegmentParams(start, *params[1:])
+                value, g, p, c, *_ = enumerated(L[left:], rest)
+                joint = here * params.transitions[k, following] * np.exp(value)
+                total += joint
+                gamma[:left, k] += joint
+                gamma[left:] += joint * g
+                pairs += joint * p
+                pairs[k, k] += joint * (left - 1)
+                pairs[k, following] += joint
+                counts = counts + joint * (c + fixed)
+    return np.log(total), gamma / total, pairs / total, counts / total
+
+
+@pytest.mark.parametrize("K, D, T", [(2, 3, 5), (3, 4, 4), (2, 6, 3), (2, 3, 1)])
+def test_segments_that_have_begun_before(K, D, T, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    L, params = problem(K, D, T, rng)
+    expected = begun_before(L, params)
+    sets = [({"left_censored": True}, True), ({}, False)]
+    for options, is_equal in sets:
+        chain = SegmentChain(K, durations=Durations("table", **options), longest=D)
+        X = ObservedSequences(np.array([0, T]), np.zeros((T, 1)))
+        given = chain.matrices(params, X)
+        found = segments.smoothed(L, X.offsets, given)
+        s = chain.sums(found, given, X, params)
+        pairs, counts = s[K : K + K * K].reshape(K, K), s[K + K * K :].reshape(K, D)
+        values = (found.log_likelihood[0], found.gamma, pairs, counts)
+        same = [
+            np.allclose(a, b, rtol=1e-9, atol=1e-12)
+            for a, b in zip(values, expected, strict=True)
+        ]
+        assert all(same) is is_equal
+        np.testing.assert_allclose(chain.of_each(found, given, X, params)[0], s)
+
+
+@pytest.mark.parametrize("left_censored", [False, True])
+def test_pieces_are_those_of_the_whole_sequence(left_censored, global_random_seed):
+    """What is carried, smoothed and counted after a cut is as without it."""
+    rng = np.random.default_rng(global_random_seed)
+    L, params = problem(3, 5, 12, rng)
+    durations = Durations("table", left_censored=left_censored)
+    chain = SegmentChain(3, durations=durations, longest=5)
+    whole = ObservedSequences(np.array([0, 12]), np.zeros((12, 1)))
+    given = chain.matrices(params, whole)
+    found = segments.smoothed(L, whole.offsets, given)
+    carried, blank, total = None, np.zeros((1, 3)), 0.0
+    for first, stop in itertools.pairwise([0, 5, 6, 8, 12]):
+        X, rows = whole, L[first:stop]
+        X = ObservedSequences(np.array([0, stop - first]), np.zeros((len(rows), 1)))
+        if carried is not None:
+            X, rows = X.continued(carried), np.concatenate([blank, rows])
+        matrices = chain.matrices(params, X)
+        total += segments.log_likelihoods(rows, X.offsets, matrices)[0]
+        carried = chain.carried(rows, X, matrices, params)[0]
+        end = ObservedSequences(np.array([0, stop]), np.zeros((stop, 1)))
+        expected = chain.carried(L[:stop], end, given, params)[0]
+        np.testing.assert_allclose(carried, expected, atol=1e-12)
+    np.testing.assert_allclose(total, found.log_likelihood[0])
+    last = segments.smoothed(rows, X.offsets, matrices)
+    np.testing.assert_allclose(last.gamma[1:], found.gamma[8:], atol=1e-12)
+    # The change of the numbers of segments by duration is that by the new rows.
+    s = chain.sums(last, matrices, X, params)[3 + 9 :].reshape(3, 5)
+    before = ObservedSequences(np.array([0, 8]), np.zeros((8, 1)))
+    counts = []
+    for one, values in ((before, L[:8]), (whole, L)):
+        of = segments.smoothed(values, one.offsets, given)
+        counts.append(chain.sums(of, given, one, params)[3 + 9 :].reshape(3, 5))
+    assert s.sum() == pytest.approx(counts[1].sum() - counts[0].sum(), abs=0.3)
+    # Negative control: without an age a new segment begins at the cut.
+    young = np.zeros((3, 5))
+    young[:, 0] = carried.reshape(3, 5).sum(axis=1)
+    assert np.abs(young.ravel() - carried).max() > 0.01
 
 
 def test_rows_that_are_impossible():
@@ -174,6 +275,22 @@ def test_families_have_the_highest_likelihood(global_random_seed):
     np.testing.assert_allclose(found, tables, atol=1e-12)
     # Of others none nearby is more likely; where nothing is better the old ones stay.
     share = rng.dirichlet(np.ones(8), size=1)
+    for family, met in itertools.product(("poisson", "negative_binomial"), (0.4, 1.0)):
+        # The mean of a share of them counts against it.
+        def gain(p, met=met):
+            return share[0] @ np.log(p) - met * np.log(p @ np.arange(1, 9))
+
+        met = np.array([met])
+        best_of = Durations(family).maximize(share, np.full((1, 8), 1 / 8), met)[0]
+        sizes = [500.0] if family == "poisson" else np.geomspace(0.02, 500, 60)
+        for size, mean in itertools.product(sizes, np.geomspace(0.01, 100, 120)):
+            p = nbinom.pmf(np.arange(8), size, size / (size + mean))
+            if family == "poisson":
+                p = poisson.pmf(np.arange(8), mean)
+            assert gain(p / p.sum()) <= gain(best_of) + 1e-9
+        table = Durations("table").maximize(share, np.full((1, 8), 1 / 8), met)[0]
+        for p in rng.dirichlet(100 * table, size=200) + 1e-300:
+            assert gain(p) <= gain(table)
     best = {}
     for family in ("poisson", "negative_binomial"):
         p = Durations(family).maximize(share, np.full((1, 8), 1 / 8))
@@ -292,6 +409,45 @@ def test_samples_have_the_durations():
     assert fit.durations_.shape == before.shape
 
 
+@quiet
+def test_a_stream_of_pieces_learns_durations():
+    """Pieces no longer than a stay: what began before a cut counts as a whole."""
+    rows, *_ = drawn(600, np.random.default_rng(5))
+    rows = rows[: len(rows) // 16 * 16]
+    options = {"durations": Durations("poisson", longest=30), "random_state": 0}
+    whole, stream = (HiddenMarkovModel(3, **options) for _ in range(2))
+    whole.fit(rows)
+    for part in np.split(rows, len(rows) // 16):
+        stream.partial_fit(part, continues=True)
+    assert whole.score(rows) - stream.score(rows) < 0.005
+    found = np.sort(stream.state_durations().mean)
+    np.testing.assert_allclose(found, [5.0, 9.0, 13.0], rtol=0.12)
+
+
+@pytest.mark.parametrize("family", ["negative_binomial", "poisson", "table"])
+@quiet
+def test_segments_that_have_begun_before_are_learned(family, global_random_seed):
+    """Watching begins at any time: first segments are long ones, and cut."""
+    rng = np.random.default_rng(global_random_seed)
+    rows = []
+    for _ in range(150):
+        X, *_ = drawn(6, rng)
+        first = rng.integers(4, 16)
+        rows.append(X[first : first + 14])
+    found = {}
+    for censored in (False, True):
+        durations = Durations(family, longest=25, left_censored=censored)
+        fit = HiddenMarkovModel(3, durations=durations, random_state=0, tol=1e-5)
+        fit.fit(rows)
+        assert (np.diff(fit.lower_bounds_) > -1e-12).all()
+        order = np.argsort(fit.emission_params_.means[:, 0])
+        found[censored] = fit.state_durations().mean[order], fit.score(rows)
+    truth = np.array([5.0, 9.0, 13.0])
+    errors = {name: np.abs(mean / truth - 1).max() for name, (mean, _) in found.items()}
+    assert errors[True] < 0.2 < errors[False]
+    assert found[True][1] > found[False][1]
+
+
 def test_a_state_that_is_never_left():
     rng = np.random.default_rng(0)
     rows = [rng.normal(size=(40, 1)) + 5.0 * (np.arange(40) >= n)[:, None]
@@ -343,10 +499,8 @@ def test_errors(options, message):
         HiddenMarkovModel(2, **options).fit(X[:50])
 
 
-def test_pieces_need_geometric_durations():
+def test_filters_of_pieces_need_geometric_durations():
     fit = HiddenMarkovModel(2, durations="poisson", random_state=0).fit(X[:100])
-    with pytest.raises(ValueError, match="continues=True needs durations=None"):
-        fit.partial_fit(X[:20], continues=True)
     with pytest.raises(ValueError, match="previous needs durations=None"):
         fit.filter(X[:20], previous=[0.5, 0.5])
 

@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sktem import HiddenMarkovModel, emissions
 from sktem.emissions import Gaussian
 from sktem.exceptions import FitWarning
+from sktem.hidden_markov.stream import StreamRule
 from tests.hidden_markov.chains import draw_sequences, left_to_right
 
 A = np.array([[0.9, 0.06, 0.04], [0.05, 0.9, 0.05], [0.1, 0.1, 0.8]])
@@ -212,6 +213,44 @@ def test_an_endless_sequence():
     assert abs(stream.score(rows) - fit.score(rows)) < 0.01
     # Pieces do not begin anew: the start stays that of the one first row.
     assert stream.start_.max() > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::sktem.exceptions.FitWarning")
+@pytest.mark.parametrize("solver", ["em", "isaem"])
+def test_an_endless_sequence_in_small_pieces(solver):
+    """A start is not made of four rows alone, whatever the pieces."""
+    rng = np.random.default_rng(0)
+    rows, _ = draw_sequences([240], START, A, MEANS, rng)
+    whole = model().fit(rows)
+    gaps = []
+    for rows_of_start in (100, 0):
+        stream = model(solver=solver)
+        for part in np.split(rows, 60):
+            stream.partial_fit(part, continues=True)
+            stream._stream.rule = StreamRule(rows_of_start=rows_of_start)
+        gaps.append(whole.score(rows) - stream.score(rows))
+    assert gaps[0] < 0.02 < gaps[1]
+    assert stream.n_sequences_seen_ == 60
+
+
+def test_the_row_before_a_piece_is_not_counted_twice(whole):
+    """Its transition counts, and nothing of the emission, by statistics of the loop."""
+    fitted, rows = whole._asked(X[:30], None, None)
+    model, params = fitted.model, fitted.params
+    _, later = whole._asked(X[30:50], None, None)
+    continued = later.continued(fitted.carried(rows))
+    K, n = len(START), model.chain.n_statistics
+    smooth = whole.predict_proba(X[:50])
+    visits = model.posterior(continued, params)
+    for s in (
+        model.expected_statistics(continued, params)[0],
+        model.mean_statistics(continued, visits),
+    ):
+        counts = s[K:n].reshape(K, K)
+        np.testing.assert_allclose(s[:K], 0.0)
+        np.testing.assert_allclose(counts.sum(axis=0), smooth[30:].sum(axis=0))
+        expected = model.emission.statistics(X[30:50], smooth[30:], params.emission)
+        np.testing.assert_allclose(s[n:], expected, atol=1e-9)
 
 
 def test_groups_are_routed(whole):

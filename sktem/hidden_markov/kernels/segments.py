@@ -1,7 +1,9 @@
 """Recursions over segments, in which a state stays for a number of rows.
 
 All are in logarithms. Let ``v(t, d, k)`` be the sum of the log-densities in state k of
-d rows that end at row t. Segments last D rows at most.
+d rows that end at row t. Segments last D rows at most. Tables of durations have the
+shape (1 + m, 2, K, D): those of segments, and then those of the segments with which
+sequences begin, of each or of all; of just 1 to D rows, and of at least as many.
 """
 
 import numpy as np
@@ -10,19 +12,19 @@ from numba import njit
 from sktem.kernels.counter_random import stream_key, uniform
 from sktem.kernels.options import INNER, OUTER
 
-__all__ = ["backward", "forward", "sample_states", "viterbi"]
+__all__ = ["backward", "forward", "trace"]
 
 #: Terms that are smaller than the largest by more, in logarithms, add nothing.
 NEGLIGIBLE = 60.0
 
 
 @njit(**INNER)
-def _log_sum(values, n):
-    """Equal ``np.logaddexp.reduce(values[:n])``."""
+def _total(values, n, only_largest):
+    """Equal ``np.logaddexp.reduce(values[:n])``, or ``values[:n].max()``."""
     largest = -np.inf
     for i in range(n):
         largest = max(largest, values[i])
-    if largest == -np.inf:
+    if largest == -np.inf or only_largest:
         return largest
     total = 0.0
     for i in range(n):
@@ -32,28 +34,36 @@ def _log_sum(values, n):
 
 
 @njit(**INNER)
-def _ending(t, first, k, begin, L, weights, work):
-    """Write ``begin[t - d + 1, k] + weights[k, d - 1] + v(t, d, k)``; return how many.
+def _table_of(s, tables):
+    """Return the index of the table of the first segment of a sequence."""
+    return 1 + s if tables.shape[0] > 2 else 1
 
-    The number of d at least 1 is limited by the first row and by impossible rows.
+
+@njit(**INNER)
+def _ending(t, first, k, s, cut, begin, L, tables, work):
+    """Write ``begin[t - d + 1, k] + tables[., cut, k, d - 1] + v(t, d, k)``.
+
+    Return the number of d at least 1, which is limited by the first row and by
+    impossible rows.
     """
-    total, n = 0.0, min(weights.shape[1], t - first + 1)
+    total, n = 0.0, min(tables.shape[3], t - first + 1)
     for i in range(n):
         total += L[t - i, k]
         if total == -np.inf:
             return i
-        work[i] = begin[t - i, k] + weights[k, i] + total
+        entry = _table_of(s, tables) if t - i == first else 0
+        work[i] = begin[t - i, k] + tables[entry, cut, k, i] + total
     return n
 
 
 @njit(**OUTER)
-def forward(L, offsets, start, transitions, last, durations, begin, end, filtered):
-    """Filter segments of sequences.
+def forward(L, offsets, start, transitions, tables, only_largest, begin, end, filtered):
+    """Filter segments of sequences, or find the most probable ones.
 
-    In NumPy, for one sequence, with ``lse`` the logarithm of a sum of exponentials:
-    ``begin[0] = start``, ``end[t, k] = lse(begin[t - d + 1, k] + durations[k, d - 1] +
-    v(t, d, k))`` over d, ``begin[t] = lse(end[t - 1][:, None] + transitions, axis=0)``,
-    and ``filtered[t]`` is as ``end[t]`` with `last` in place of `durations`.
+    In NumPy, for one sequence, with ``lse`` the logarithm of a sum of exponentials, or
+    the largest: ``begin[0] = start``, ``end[t, k] = lse(begin[t - d + 1, k] + tables[.,
+    0, k, d - 1] + v(t, d, k))`` over d, ``begin[t] = lse(end[t - 1][:, None] +
+    transitions, axis=0)``, and ``filtered[t]`` is as ``end[t]`` with ``tables[., 1]``.
 
     Parameters
     ----------
@@ -61,19 +71,21 @@ def forward(L, offsets, start, transitions, last, durations, begin, end, filtere
         Log-densities of the rows.
     offsets : ndarray of int of shape (n_sequences + 1,)
         Where sequences begin.
-    start : ndarray of shape (K,)
+    start : ndarray of shape (n_sequences, K) or (1, K)
         Logarithms of the probabilities of first states.
     transitions : ndarray of shape (K, K)
         Logarithms of the probabilities of next states.
-    last, durations : ndarray of shape (K, D)
-        Logarithms of the probabilities of at least, and of just, 1 to D rows.
+    tables : ndarray of shape (1 + m, 2, K, D)
+        Logarithms of the probabilities of durations.
+    only_largest : bool
+        Whether terms are not added up.
     begin, end : ndarray of shape (n, K)
         Get logarithms of joint probabilities of the rows before, and so far, with a
         segment of each state that begins, or ends, at the row.
     filtered : ndarray of shape (n, K) or (n_sequences, K)
         Gets joint log-densities of the rows so far with the state, or of all rows.
     """
-    K, D = durations.shape
+    K, D = tables.shape[2:]
     work, states = np.empty(D), np.empty(K)
     always = filtered.shape[0] == L.shape[0]
     for s in range(offsets.shape[0] - 1):
@@ -81,32 +93,30 @@ def forward(L, offsets, start, transitions, last, durations, begin, end, filtere
         for t in range(first, stop):
             for k in range(K):
                 if t == first:
-                    begin[t, k] = start[k]
+                    begin[t, k] = start[s if start.shape[0] > 1 else 0, k]
                     continue
                 for i in range(K):
                     states[i] = end[t - 1, i] + transitions[i, k]
-                begin[t, k] = _log_sum(states, K)
+                begin[t, k] = _total(states, K, only_largest)
             for k in range(K):
-                n = _ending(t, first, k, begin, L, durations, work)
-                end[t, k] = _log_sum(work, n)
+                n = _ending(t, first, k, s, 0, begin, L, tables, work)
+                end[t, k] = _total(work, n, only_largest)
                 if always or t == stop - 1:
-                    n = _ending(t, first, k, begin, L, last, work)
-                    filtered[t if always else s, k] = _log_sum(work, n)
+                    n = _ending(t, first, k, s, 1, begin, L, tables, work)
+                    filtered[t if always else s, k] = _total(work, n, only_largest)
 
 
 @njit(**OUTER)
-def backward(
-    L, offsets, transitions, last, durations, begin, end, totals, gamma, counts
-):
+def backward(L, offsets, transitions, tables, begin, end, totals, gamma, counts):
     """Smooth segments of sequences, after `forward`.
 
     In NumPy, for one sequence of n rows, with ``f[t] = lse(transitions + g[t + 1],
-    axis=1)``: ``g[t, k]`` is the lse of ``durations[k, d - 1] + v(s, d, k) + f[s, k]``,
-    where ``s = t + d - 1``, over ``d < n - t``, and of ``last[k, n - t - 1] + v(n - 1,
-    n - t, k)``, the segment that the end of the sequence cuts. A segment begins at row
-    t with the probability ``exp(begin[t, k] + g[t, k] - total)`` and ends there with
-    ``exp(end[t, k] + f[t, k] - total)``; `gamma` is the sum of the first so far, less
-    that of the second before.
+    axis=1)``: ``g[t, k]`` is the lse of ``tables[., 0, k, d - 1] + v(s, d, k) + f[s,
+    k]``, where ``s = t + d - 1``, over ``d < n - t``, and of ``tables[., 1, k, n - t -
+    1] + v(n - 1, n - t, k)``, the segment that the end of the sequence cuts. A segment
+    begins at row t with the probability ``exp(begin[t, k] + g[t, k] - total)`` and ends
+    there with ``exp(end[t, k] + f[t, k] - total)``; `gamma` is the sum of the first so
+    far, less that of the second before.
 
     Parameters
     ----------
@@ -116,7 +126,7 @@ def backward(
         Where sequences begin.
     transitions : ndarray of shape (K, K)
         Logarithms of the probabilities of next states.
-    last, durations : ndarray of shape (K, D)
+    tables : ndarray of shape (1 + m, 2, K, D)
         As of `forward`.
     begin, end : ndarray of shape (n, K)
         From `forward`; `begin` gets ``g``.
@@ -124,11 +134,12 @@ def backward(
         Log-likelihoods; sequences with minus infinity are left out.
     gamma : ndarray of shape (n, K)
         Gets the probabilities of the states.
-    counts : ndarray of shape (n_sequences, K, K + D)
-        Gets expected transitions between segments, and numbers of segments by duration;
-        what is cut by the end has the distribution of durations that are not shorter.
+    counts : ndarray of shape (n_sequences, K, K + 2 * D)
+        Gets expected transitions between segments, and numbers by duration of segments
+        that begin after the first row, and at it; what is cut by the end has the
+        distribution of durations that are not shorter.
     """
-    K, D = durations.shape
+    K, D = tables.shape[2:]
     work, states = np.empty(D), np.empty(K)
     follows = np.empty(L.shape)
     for s in range(offsets.shape[0] - 1):
@@ -142,7 +153,8 @@ def backward(
                 for j in range(K):
                     states[j] = transitions[i, j] + begin[t + 1, j]
                     counts[s, i, j] += np.exp(end[t, i] + states[j] - total)
-                follows[t, i] = _log_sum(states, K)
+                follows[t, i] = _total(states, K, False)
+            entry, place = (_table_of(s, tables), K + D) if t == first else (0, K)
             for k in range(K):
                 value, n, cut = 0.0, 0, -np.inf
                 for i in range(min(D, stop - t)):
@@ -150,89 +162,41 @@ def backward(
                     if value == -np.inf:
                         break
                     if i == stop - t - 1:
-                        cut = value + last[k, i]
+                        cut = value + tables[entry, 1, k, i]
                         break
-                    work[i] = value + durations[k, i] + follows[t + i, k]
+                    work[i] = value + tables[entry, 0, k, i] + follows[t + i, k]
                     n = i + 1
-                base, g = begin[t, k] - total, _log_sum(work, n)
+                base, g = begin[t, k] - total, _total(work, n, False)
                 begin[t, k] = np.logaddexp(g, cut)
                 gamma[t, k] = np.exp(base + begin[t, k])
                 if base == -np.inf:
                     continue
                 for i in range(n):
                     if base + work[i] > -NEGLIGIBLE:
-                        counts[s, k, K + i] += np.exp(base + work[i])
+                        counts[s, k, place + i] += np.exp(base + work[i])
                 if cut > -np.inf:
-                    share = base + cut - last[k, stop - t - 1]
+                    share = base + cut - tables[entry, 1, k, stop - t - 1]
                     for i in range(stop - t - 1, D):
-                        counts[s, k, K + i] += np.exp(share + durations[k, i])
+                        share_of = share + tables[entry, 0, k, i]
+                        counts[s, k, place + i] += np.exp(share_of)
         for t in range(first + 1, stop):
             for k in range(K):
                 left = np.exp(end[t - 1, k] + follows[t - 1, k] - total)
                 gamma[t, k] = max(gamma[t - 1, k] + gamma[t, k] - left, 0.0)
 
 
-@njit(**OUTER)
-def viterbi(L, offsets, start, transitions, last, durations, states, scores):
-    """Find the most probable segments of sequences.
-
-    In NumPy, as `forward` with largest values in place of sums; what leads to them is
-    kept, and followed back from the largest of ``filtered`` at the last row.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, K)
-        Log-densities of the rows.
-    offsets : ndarray of int of shape (n_sequences + 1,)
-        Where sequences begin.
-    start : ndarray of shape (K,)
-        Logarithms of the probabilities of first states.
-    transitions : ndarray of shape (K, K)
-        Logarithms of the probabilities of next states.
-    last, durations : ndarray of shape (K, D)
-        As of `forward`.
-    states : ndarray of int of shape (n,)
-        Gets the states.
-    scores : ndarray of shape (n_sequences,)
-        Gets the joint log-densities.
-    """
-    K, D = durations.shape
-    n = L.shape[0]
-    work, begin, end = np.empty(D), np.empty((n, K)), np.empty((n, K))
-    lasting, before = np.empty((n, K), np.int64), np.zeros((n, K), np.int64)
-    for s in range(offsets.shape[0] - 1):
-        first, stop = offsets[s], offsets[s + 1]
-        scores[s] = 0.0
-        if first == stop:
-            continue
-        for t in range(first, stop):
-            for k in range(K):
-                begin[t, k] = start[k] if t == first else -np.inf
-                for i in range(K if t > first else 0):
-                    value = end[t - 1, i] + transitions[i, k]
-                    if value > begin[t, k]:
-                        begin[t, k], before[t, k] = value, i
-            weights = last if t == stop - 1 else durations
-            for k in range(K):
-                end[t, k], lasting[t, k] = -np.inf, 1
-                for i in range(_ending(t, first, k, begin, L, weights, work)):
-                    if work[i] > end[t, k]:
-                        end[t, k], lasting[t, k] = work[i], i + 1
-        k, t = int(end[stop - 1].argmax()), stop - 1
-        scores[s] = end[t, k]
-        while t >= first:
-            size = lasting[t, k]
-            states[t - size + 1 : t + 1] = k
-            t -= size
-            k = before[t + 1, k]
-
-
 @njit(**INNER)
-def _drawn(values, n, u):
-    """Equal ``np.searchsorted(np.cumsum(p), u * p.sum())``, p the exponentials."""
-    largest = -np.inf
+def _chosen(values, n, u):
+    """Equal ``np.searchsorted(np.cumsum(p), u * p.sum())``, p the exponentials.
+
+    With u negative the first of the largest.
+    """
+    largest, chosen = -np.inf, 0
     for i in range(n):
-        largest = max(largest, values[i])
+        if values[i] > largest:
+            largest, chosen = values[i], i
+    if u < 0.0:
+        return chosen
     total = 0.0
     for i in range(n):
         values[i] = np.exp(values[i] - largest) if values[i] > -np.inf else 0.0
@@ -248,15 +212,13 @@ def _drawn(values, n, u):
 
 
 @njit(**OUTER)
-def sample_states(
-    L, offsets, transitions, last, durations, begin, end, seed, rows, draw, states
-):
-    """Draw the segments of sequences given all their rows, after `forward`.
+def trace(L, offsets, transitions, tables, begin, end, seed, rows, draw, states):
+    """Draw the segments of sequences given all their rows, or find the most probable.
 
-    In NumPy, from the last row of a sequence on: a state and a duration with the
-    probabilities of the terms of ``filtered``; then, at the row before the segment, a
-    state k with ``exp(end[t, k] + transitions[k, following])``, and a duration with the
-    terms of ``end[t, k]``.
+    In NumPy, after `forward`, from the last row of a sequence on: a state and a
+    duration with the probabilities of the terms of ``filtered``; then, at the row
+    before the segment, a state k with ``exp(end[t, k] + transitions[k, following])``,
+    and a duration with the terms of ``end[t, k]``.
 
     Parameters
     ----------
@@ -266,7 +228,7 @@ def sample_states(
         Where sequences begin.
     transitions : ndarray of shape (K, K)
         Logarithms of the probabilities of next states.
-    last, durations : ndarray of shape (K, D)
+    tables : ndarray of shape (1 + m, 2, K, D)
         As of `forward`.
     begin, end : ndarray of shape (n, K)
         From `forward`.
@@ -275,26 +237,31 @@ def sample_states(
     rows : ndarray of int64 of shape (n_sequences,)
         Index of each sequence, which has its own random numbers.
     draw : int
-        Which of several independent draws.
+        Which of several independent draws; -1 of the most probable segments, after
+        `forward` with ``only_largest``.
     states : ndarray of int of shape (n,)
         Gets the states.
     """
-    K, D = durations.shape
-    work, choice = np.empty(D), np.empty(K)
+    K, D = tables.shape[2:]
+    work, choice, u = np.empty(D), np.empty(K), -1.0
     for s in range(offsets.shape[0] - 1):
-        key = stream_key(np.uint64(seed) + np.uint64(draw), rows[s])
+        key = stream_key(np.uint64(seed) + np.uint64(max(draw, 0)), rows[s])
         first, t, following = offsets[s], offsets[s + 1] - 1, -1
         while t >= first:
-            weights = last if following < 0 else durations
+            cut = 1 if following < 0 else 0
             for k in range(K):
-                if following < 0:
-                    n = _ending(t, first, k, begin, L, weights, work)
-                    choice[k] = _log_sum(work, n)
+                if cut:
+                    n = _ending(t, first, k, s, cut, begin, L, tables, work)
+                    choice[k] = _total(work, n, draw < 0)
                 else:
                     choice[k] = end[t, k] + transitions[k, following]
-            k = _drawn(choice, K, uniform(key, 2 * (t - first)))
-            n = _ending(t, first, k, begin, L, weights, work)
-            size = _drawn(work, n, uniform(key, 2 * (t - first) + 1)) + 1
+            if draw >= 0:
+                u = uniform(key, 2 * (t - first))
+            k = _chosen(choice, K, u)
+            n = _ending(t, first, k, s, cut, begin, L, tables, work)
+            if draw >= 0:
+                u = uniform(key, 2 * (t - first) + 1)
+            size = _chosen(work, n, u) + 1
             states[t - size + 1 : t + 1] = k
             t -= size
             following = k
