@@ -82,7 +82,9 @@ def check_gap(
     to all epochs, and what is left of it must be below ``tol`` too.
     Where the noise could hide ``tol`` (the standard error is above half of it), that
     must hold for every exponential that the epochs do not exclude; otherwise it is
-    not known, and ``hidden_by_noise`` says so.
+    not known, and ``hidden_by_noise`` says so. So it does where an earlier epoch was
+    higher than the last by more than ``tol``, with steps that average: draws that depend
+    on those before have led away.
     """
     values = np.array(state.history.objective[state.judged_from :])
     steps = np.array(state.history.step_size[state.judged_from :])
@@ -99,6 +101,8 @@ def check_gap(
         return
     total = steps.sum()
     epochs = values, np.cumsum(steps)
+    # Of all rows the likelihood is known at each epoch's parameters.
+    fallen = not state.of_sample and values.max() - values[-1] > settings.tol
     if averages:
         values, steps = values[steps < 1], steps[steps < 1]
     least = rule.markov_window if settings.sampler.markov else 1
@@ -115,6 +119,7 @@ def check_gap(
     if stale:
         to_come, at_most = _left_of_approach(*epochs, rule.paces)
         known = error < 0.5 * settings.tol or at_most < settings.tol
+        known = known and not (averages and fallen)
         state.hidden_by_noise = not known
         stale = bool(known and to_come < settings.tol)
     state.stale_epochs = state.stale_epochs + 1 if stale else 0

@@ -28,6 +28,7 @@ def fresh(stale_epochs=0):
         converged=False,
         stale_epochs=stale_epochs,
         hidden_by_noise=False,
+        of_sample=True,  # which moves by noise
         judged_from=0,
         history=History(),
     )
@@ -105,6 +106,23 @@ def test_an_approach_slower_than_exponential_is_no_convergence(scale):
     gaps = scale / np.arange(1, 2001)
     left = gap_at_the_stop(gaps, monotone=False, settings=settings)
     assert 0.2 < left < 1
+
+
+@pytest.mark.parametrize("of_sample", [False, True])
+def test_a_run_that_has_been_higher_has_not_converged(of_sample):
+    """Slow chains lead away by 5 tol, and stand: of all rows, the likelihood says so."""
+    away = 5 * SETTINGS.tol * np.append(np.linspace(0, 1, 60) ** 2, np.ones(40))
+    state = fresh()
+    state.of_sample = of_sample
+    for k in range(len(away)):
+        noise = 0.02 * SETTINGS.tol * (-1) ** k
+        state.history.objective.append(noise - away[k])
+        state.history.step_size.append(STEPS[k])
+        check_gap(state, SETTINGS, monotone=False)
+        if state.converged:
+            break
+    assert state.converged == of_sample
+    assert state.hidden_by_noise != of_sample
 
 
 # ------------------------------------------------------- exact expectations, known gaps
