@@ -82,9 +82,9 @@ def check_gap(
     to all epochs, and what is left of it must be below ``tol`` too.
     Where the noise could hide ``tol`` (the standard error is above half of it), that
     must hold for every exponential that the epochs do not exclude; otherwise it is
-    not known, and ``hidden_by_noise`` says so. So it does where an earlier epoch was
-    higher than the last by more than ``tol``, with steps that average: draws that depend
-    on those before have led away.
+    not known, and ``hidden_by_noise`` says so. So it does where steps average and an
+    earlier epoch was higher than the last by more than ``tol``: draws that depend on
+    those before have led away.
     """
     values = np.array(state.history.objective[state.judged_from :])
     steps = np.array(state.history.step_size[state.judged_from :])

@@ -110,7 +110,7 @@ def test_an_approach_slower_than_exponential_is_no_convergence(scale):
 
 @pytest.mark.parametrize("of_sample", [False, True])
 def test_a_run_that_has_been_higher_has_not_converged(of_sample):
-    """Slow chains lead away by 5 tol, and stand: of all rows, the likelihood says so."""
+    """Slow chains lead away by 5 tol and stand: the likelihood of all rows says so."""
     away = 5 * SETTINGS.tol * np.append(np.linspace(0, 1, 60) ** 2, np.ones(40))
     state = fresh()
     state.of_sample = of_sample
