@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from sktem.choices import check_choice, check_number
 from sktem.deformed_copies.deformations import Deformations, Sizes
 from sktem.deformed_copies.gaps import GapFiller
+from sktem.deformed_copies.light_and_place import LightAndPlace
 from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
 from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
@@ -150,6 +151,9 @@ class DeformedCopiesClassifier(ImageClassifier):
     The distance of an image, by which :meth:`outlier_proba` goes, is the squared one
     between its features and those of the nearest image or copy; images are left out
     with their copies, where no class has a single one.
+
+    New images of a contrast or at a place that no training image has are brought to
+    contrasts and places that these have, and count as what is nearest to them then.
 
     Equal images of a class count as one with their weights together. Missing pixels are
     filled from those around; where a hole is larger, of which a warning tells,
@@ -329,6 +333,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         self.temperature_, self.n_rows_ = temperature, len(rows.X)
         self.deformations_ = law.sizes._asdict()
         self._deformations, self._noise = deformations, noise
+        self._ranges = LightAndPlace.of(images.X, shape, noise, law.sizes.shift)
         self.brightness_ = "relative" if law.relative else "absolute"
         return self
 
@@ -396,16 +401,18 @@ class DeformedCopiesClassifier(ImageClassifier):
         return self._layout.stack_of(self._units[0] + self._units[1] * copies, flat)
 
     def _scores(self, X):
-        holes = int(self._filler.holes(X).sum())
-        if holes:
+        holes = self._filler.holes(X)
+        if holes.any():
             warn_user(
-                f"{holes} of {len(X)} images have holes, missing pixels without a "
-                "neighbour that was seen, which are filled with the mean image. "
+                f"{holes.sum()} of {len(X)} images have holes, missing pixels without "
+                "a neighbour that was seen, which are filled with the mean image. "
                 "DeformableTemplateClassifier goes by the pixels that were seen.",
                 FitWarning,
             )
         Y = self._filler.fill(self._standardised(X))
-        return self._regression.judge(Y)
+        return self._ranges.judged(
+            Y, self._regression.judge, self.brightness_ == "relative", ~holes
+        )
 
 
 def _merged(data):

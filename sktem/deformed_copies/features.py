@@ -8,6 +8,8 @@ from math import sqrt
 
 import numpy as np
 
+from sktem.images.shapes import border_of
+
 __all__ = ["LEAST_GRADIENT", "OrientationFeatures", "of_unit_norm"]
 
 #: Cells along each axis of images and volumes with as many pixels, and along signals;
@@ -163,17 +165,11 @@ class OrientationFeatures:
             total = np.sum(np.reshape(amounts, (n, self.n_channels, -1)), axis=1)
             features = [of_unit_norm(total**COMPRESSION)]
         if self.relative:
-            cells = cells - self._backgrounds(images)[:, None]
+            border = border_of(self.image_shape)
+            cells = cells - np.median(images[:, border], axis=1)[:, None]
         cells = np.reshape(cells, (n, -1))
         brightness = BRIGHTNESS / sqrt(cells.shape[1]) * cells
         return np.concatenate([*features, brightness], axis=1)
-
-    def _backgrounds(self, images):
-        """Return the median along the border of each image."""
-        border = np.zeros(self.image_shape, dtype=bool)
-        for axis in range(border.ndim):
-            np.moveaxis(border, axis, 0)[[0, -1]] = True
-        return np.median(images[:, border], axis=1)
 
     def _in_cells(self, values):
         """Return averages in the cells, one row for each image."""

@@ -10,7 +10,7 @@ import numpy as np
 from sktem.arrays import input_arrays
 from sktem.validation import without_mask
 
-__all__ = ["Layout", "is_flat", "resolved_shape", "rows_of"]
+__all__ = ["Layout", "border_of", "is_flat", "resolved_shape", "rows_of"]
 
 #: Rows of fewer numbers are too short for a picture: no square means a signal.
 LEAST_PIXELS = 32
@@ -64,6 +64,14 @@ def is_flat(X):
     """Return whether images are given as rows."""
     n_axes = getattr(X, "ndim", None)
     return (np.asarray(X).ndim if n_axes is None else n_axes) == 2
+
+
+def border_of(image_shape):
+    """Return a mask of the pixels along the border of images."""
+    border = np.zeros(image_shape, dtype=bool)
+    for axis in range(border.ndim):
+        np.moveaxis(border, axis, 0)[[0, -1]] = True
+    return border
 
 
 def refuse_tensors(X):

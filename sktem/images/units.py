@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.images.shapes import Layout, resolved_shape, rows_of
+from sktem.images.shapes import Layout, border_of, resolved_shape, rows_of
 from sktem.validation import validate_data
 
 __all__ = [
@@ -36,6 +36,8 @@ class IntensityRange(NamedTuple):
     ----------
     middle, spread : float
         Medians over images of the mean and the standard deviation of their pixels.
+    spreads : tuple of float
+        Least and largest standard deviation.
     several : int
         Images from which on they are judged together.
     foreign : float
@@ -46,6 +48,7 @@ class IntensityRange(NamedTuple):
 
     middle: float
     spread: float
+    spreads: tuple
     several: int = 5
     foreign: float = 0.5
     contrast: float = 1.5
@@ -56,20 +59,25 @@ class IntensityRange(NamedTuple):
         """Return those of some images."""
         seen = X[~np.isnan(X).all(axis=1)]
         if not len(seen):
-            return cls(np.nan, np.nan)
+            return cls(np.nan, np.nan, (np.nan, np.nan))
         with np.errstate(over="ignore", invalid="ignore"):
             middles, spreads = np.nanmean(seen, axis=1), np.nanstd(seen, axis=1)
-        return cls(float(np.median(middles)), float(np.median(spreads)))
+        ends = float(spreads.min()), float(spreads.max())
+        return cls(float(np.median(middles)), float(np.median(spreads)), ends)
 
     def warn_of_foreign(self, X, outlier_proba) -> None:
         """Warn where most of several new images are like none of the training images.
 
-        The advice depends on what differs: contrast and brightness, or neither.
+        Or have a contrast that none of these has. The advice depends on what differs:
+        contrast and brightness, or neither.
         """
-        share = float((outlier_proba > 0.5).mean()) if len(X) else 0.0
-        if len(X) < self.several or share <= self.foreign:
+        if len(X) < self.several:
             return
-        new = type(self).of(X)
+        new, share = type(self).of(X), float((outlier_proba > 0.5).mean())
+        least, largest = self.spreads
+        usual = least / self.contrast <= new.spread <= largest * self.contrast
+        if share <= self.foreign and (usual or np.isnan(new.spread + least)):
+            return
         lighter = abs(new.middle - self.middle) > self.brightness * self.spread
         factor = max(new.spread, self.spread) / (min(new.spread, self.spread) or 1e-300)
         advice = (
@@ -82,11 +90,13 @@ class IntensityRange(NamedTuple):
                 f"{new.spread:.3g}, those of the training images {self.middle:.3g} and "
                 f"{self.spread:.3g}: bring them to the same contrast and brightness."
             )
-        warn_user(
+        finding = (
             f"{share:.0%} of {len(X)} images are like none of the training images (see "
-            f"outlier_proba). {advice}",
-            FitWarning,
+            "outlier_proba)"
         )
+        if share <= self.foreign:
+            finding = f"Most of {len(X)} images have a contrast of no training image"
+        warn_user(f"{finding}. {advice}", FitWarning)
 
 
 class LabelledImages(NamedTuple):
@@ -183,10 +193,7 @@ def standards(X, sample_weight, image_shape):
     seen = ~np.isnan(X)
     if not seen.any():
         return 0.0, 1.0
-    border = np.zeros(image_shape, dtype=bool)
-    for axis in range(border.ndim):
-        np.moveaxis(border, axis, 0)[[0, -1]] = True
-    edge = seen & border.ravel()
+    edge = seen & border_of(image_shape).ravel()
     edge = edge if edge.any() else seen
     masses = np.broadcast_to(weights[:, None], X.shape)
     offset = _weighted_median(X[edge], masses[edge])

@@ -211,25 +211,29 @@ def excess_error(seed, load_parts):
     return max(scores) - own.score(new, truth)
 
 
-def shifted_error(seed, classifier, offset, pixels):
-    """Return how much larger the error is on images that are brighter and moved."""
+def shifted_error(seed, classifier, factor, offset, pixels):
+    """Return how much larger the error is in another light and place."""
     (X, y), (new, truth), shape = classes_of_shapes(
         seed, SHARP, (16, 16), 5, displacement=0.1
     )
     own = classifier(shape, random_state=seed).fit(X, y)
     moved = np.roll(new.reshape(-1, *shape), pixels, axis=2).reshape(new.shape)
-    return own.score(new, truth) - own.score(moved + offset, truth)
+    return own.score(new, truth) - own.score(factor * moved + offset, truth)
 
 
-def shifted_case(classifier, offset, pixels):
+def shifted_case(classifier, name, factor=1.0, offset=0.0, pixels=0):
     return Case(
-        name=f"sharp, new images brighter by {offset}, moved by {pixels} pixels",
+        name=f"sharp, new images {name}",
         estimator=classifier.__name__,
         reference="the same images as they were",
         unit="more errors, share of images",
         limit=0.04,
         distance=partial(
-            shifted_error, classifier=classifier, offset=offset, pixels=pixels
+            shifted_error,
+            classifier=classifier,
+            factor=factor,
+            offset=offset,
+            pixels=pixels,
         ),
         may_warn=True,
         slow=True,
@@ -344,9 +348,16 @@ CASES += [
     class_case("digits", 30, partial(classes_of_digits, n_classes=10, n=30)),
 ]
 CASES += [
-    shifted_case(classifier, offset, pixels)
+    shifted_case(classifier, name, **how)
     for classifier in (DeformedCopiesClassifier, DeformableTemplateClassifier)
-    for offset, pixels in ((1.0, 0), (0.0, 1), (0.0, 2))
+    for name, how in {
+        "brighter by 1": {"offset": 1.0},
+        "with 3 times the contrast": {"factor": 3.0},
+        "with a third of the contrast": {"factor": 1 / 3},
+        "moved by 1 pixel": {"pixels": 1},
+        "moved by 2 pixels": {"pixels": 2},
+        "moved by 4 pixels": {"pixels": 4},
+    }.items()
 ]
 if DATA.exists():
     CASES += [
