@@ -27,6 +27,7 @@ REGRESSORS = [
     NonlinearMixedEffectsRegressor(
         "linear",
         parameters={"intercept": 0.0, "slope": 1.0},
+        inputs=[0],
         transforms="normal",
         omega=[],
         tol=0.0,

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.choices import check_number
-from sktem.compartments.models import CompartmentModel
+from sktem.compartments.models import CompartmentModel, dosing_name
 from sktem.compartments.records import Records, read_nonmem
+from sktem.compartments.schedules import dosing_of
 
 __all__ = ["Responses"]
 
@@ -71,8 +72,9 @@ class Responses(CompartmentModel):
 
     Notes
     -----
-    A hazard with a kink between records, such as that of an absorption which begins
-    after a lag, is integrated with fewer digits; a record of EVID 2 there helps.
+    Hazards are integrated from record to record and from dose to dose, these where
+    they arrive, after a lag time. A kink elsewhere, such as one of a hazard that is a
+    function of time, costs digits; a record of EVID 2 there helps.
 
     Examples
     --------
@@ -168,7 +170,7 @@ class Responses(CompartmentModel):
         """
         records = read_nonmem(records)
         self.check_names(parameters)
-        nodes = self._nodes(records)
+        nodes = self._nodes(records, parameters)
         inner = nodes.records
         values = {
             name: _on_nodes(name, value, records, nodes)
@@ -233,10 +235,20 @@ class Responses(CompartmentModel):
             return np.zeros(len(records))
         return self.model._observed(records, amounts, psi)
 
-    def _nodes(self, records) -> Nodes:
-        """Return the records with nodes between them; they are made once."""
+    def _nodes(self, records, parameters) -> Nodes:
+        """Return the records with nodes between them.
+
+        They are made once, unless parameters say when doses arrive and infusions end.
+        """
         kinds = tuple(self.outcomes), tuple(self.hazards)
         key = kinds, self.driver, self.n_nodes
+        given = {}
+        if self.hazards:
+            for name, value in parameters.items():
+                if name not in self._own and (own := dosing_name(name)) is not None:
+                    given[own] = _at_records(value, records)
+        if given:
+            return _with_nodes(records, *key, dosing_of(records, given))
         if records._nodes is None or records._nodes[0] != key:
             records._nodes = key, _with_nodes(records, *key)
         return records._nodes[1]
@@ -279,6 +291,14 @@ def _on_nodes(name, value, records, nodes):
     return value[nodes.source]
 
 
+def _at_records(value, records):
+    """Return a parameter of doses, one value for each record."""
+    value = np.asarray(value, dtype=float)
+    if value.shape == (records.n_subjects,):
+        value = value[records.subject_of_record]
+    return np.broadcast_to(value, (len(records),)).copy()
+
+
 def _since(records, here, terms, nodes):
     """Return sums of terms up to each record since the one of its kind before."""
     by_record = np.bincount(nodes.source, terms, len(records))
@@ -293,13 +313,16 @@ def _since(records, here, terms, nodes):
     return found
 
 
-def _with_nodes(records, kinds, driver, n_nodes) -> Nodes:
-    """Return records with nodes before those of hazards."""
+def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
+    """Return records with nodes before those of hazards.
+
+    ``dosing`` are the parameters of doses at the records, None without any.
+    """
     outcomes, hazards = kinds
     n, columns = len(records), records.columns
     kind, observed = columns["CMT"], columns["EVID"] == 0
     ends = observed & np.isin(kind, hazards)
-    owner, from_, until = _intervals(records, ends)
+    owner, from_, until = _intervals(records, ends, dosing)
     unit, weight = np.polynomial.legendre.leggauss(n_nodes)
     length = until - from_
     times = from_[:, None] + length[:, None] * (1 + unit) / 2
@@ -324,7 +347,7 @@ def _with_nodes(records, kinds, driver, n_nodes) -> Nodes:
     )
 
 
-def _intervals(records, ends):
+def _intervals(records, ends, dosing):
     """Return intervals up to records, cut where doses come: record, start and end.
 
     Those up to the last record of a subject in ``ends``, of positive length.
@@ -342,8 +365,16 @@ def _intervals(records, ends):
     index = np.repeat(doses, more)
     rank = np.arange(len(index)) - np.repeat(np.cumsum(more) - more, more)
     given = time[index] + rank * columns["II"][index]
-    rate = columns["RATE"][index]
-    stop = given + columns["AMT"][index] / np.where(rate > 0, rate, np.inf)
+    rate, amount = columns["RATE"][index], columns["AMT"][index]
+    lasts = amount / np.where(rate > 0, rate, np.inf)
+    if dosing is not None:
+        given = given + dosing.lag[index]
+        amount = amount * dosing.bioavailability[index]
+        rate = np.where(rate == -1, dosing.rate[index], rate)
+        lasts = amount / np.where(rate > 0, rate, np.inf)
+        at_once = rate != -2
+        lasts = np.where(at_once, lasts, dosing.duration[index])
+    stop = given + lasts
     cut, of_part = np.r_[given, stop], np.r_[part[index], part[index]]
     # Parts one after the other, so that times rise.
     low, span = time.min(), np.ptp(time) + 1.0

@@ -124,6 +124,8 @@ class Layout(NamedTuple):
         The design that the coefficients form.
     occasion_column : int or None, default=None
         Column that tells occasions.
+    unread : tuple of int, default=()
+        Columns of an array that nobody asked to leave out.
     """
 
     inputs: list[int] | None
@@ -135,6 +137,7 @@ class Layout(NamedTuple):
     residual: dict[int, float]
     design: MixedEffectsDesign
     occasion_column: int | None = None
+    unread: tuple[int, ...] = ()
 
 
 def structure_of(model, parameters):
@@ -314,7 +317,20 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         {residual[name]: fixed[name] for name in residual if name in fixed},
         design,
         occasion_column,
+        _unread(
+            estimator,
+            columns,
+            inputs,
+            [*subject_columns, *row_columns, occasion_column],
+        ),
     )
+
+
+def _unread(estimator, columns, inputs, covariates):
+    """Return the columns of an array that a model of the library does not take."""
+    if inputs is None or columns.names is not None or estimator.inputs is not None:
+        return ()
+    return tuple(sorted(set(range(columns.n_columns)) - {*inputs, *covariates}))
 
 
 def _with_fixed(one, fixed):

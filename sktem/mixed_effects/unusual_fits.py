@@ -23,6 +23,11 @@ def unusual(problem, state):
     design, params = model.design, state.params
     random = [design.names[p] for p in design.latents]
     messages = []
+    if unread := problem.layout.unread:
+        messages.append(
+            f"The columns {list(unread)} of X are not used: the model takes the first "
+            f"{len(problem.layout.inputs)}. Pass inputs, or covariates, to say which."
+        )
     free = [random[j] for j in design.free_variances]
     error_is_free = model.closed_residual is not None or any(
         entry.kind == "residual" for entry in design.numeric

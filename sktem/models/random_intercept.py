@@ -56,7 +56,7 @@ class RandomInterceptModel(LatentModel):
             raise ValueError(
                 "X has no variance: it is constant, or so small that its squares are 0"
             )
-        return RandomInterceptParams(0.0, variance, variance)
+        return RandomInterceptParams(float(X.mean()), variance, variance)
 
     def initial_latents(self, X, params, rng):
         """Return the subjects' means, of shape (n, 1)."""

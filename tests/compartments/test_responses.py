@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from sktem.compartments import ODE, OneCompartment, Responses
+from sktem.compartments import ODE, OneCompartment, Responses, read_nonmem
 
 PSI = {"CL": 2.0, "V": 10.0, "H0": 0.05, "BETA": 0.3}
 
@@ -70,6 +70,45 @@ def test_hazards_are_integrated_between_doses():
     # Fewer nodes are not enough.
     rough = joint(n_nodes=1).predict(study(), PSI)
     assert np.abs(rough[[1, 5, 6]] / wanted - 1).max() > 1e-4
+
+
+@pytest.mark.parametrize("per_subject", [False, True])
+def test_hazards_are_cut_where_doses_arrive_after_a_lag(per_subject):
+    lag, share = 1.7, 0.5
+    psi = PSI | {"ALAG": np.array([lag]) if per_subject else lag, "F": share}
+    k, V = PSI["CL"] / PSI["V"], PSI["V"]
+
+    def rate(t):
+        c = sum(4 * share * np.exp(-k * (t - s)) for s in ARRIVALS if t >= s)
+        if t >= 11 + lag:  # an infusion at the same rate, half as long
+            c += 15 / (k * V) * (1 - np.exp(-k * min(t - 11 - lag, 1.0)))
+            c = c if t < 12 + lag else _later(t)
+        return PSI["H0"] * np.exp(PSI["BETA"] * c + (0.2 if t > 13 else 0.0))
+
+    def _later(t):
+        end = 15 / (k * V) * (1 - np.exp(-k)) * np.exp(-k * (t - 12 - lag))
+        return end + sum(4 * share * np.exp(-k * (t - s)) for s in ARRIVALS)
+
+    ARRIVALS = [lag, 3 + lag, 6 + lag]
+    points = [*ARRIVALS, 11 + lag, 12 + lag, 13.0]
+
+    def whole(start, stop):
+        inside = [s for s in points if start < s < stop]
+        return quad(rate, start, stop, points=inside or None, epsabs=1e-12)[0]
+
+    wanted = [
+        rate(5) * np.exp(-whole(0, 5)),
+        rate(14) * np.exp(-whole(5, 14)),
+        np.exp(-whole(14, 17)),
+    ]
+    found = joint().predict(study(), psi)[[1, 5, 6]]
+    np.testing.assert_allclose(found, wanted, rtol=1e-7)
+    # Nodes that know nothing of the lag are not enough.
+    blind = joint()
+    records = read_nonmem(study())
+    nodes = blind._nodes(records, PSI)
+    blind._nodes = lambda *given: nodes
+    assert np.abs(blind.predict(records, psi)[[1, 5, 6]] / wanted - 1).max() > 1e-4
 
 
 def test_hazard_of_an_ode_as_a_compartment():

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sktem import NonlinearMixedEffectsRegressor
-from sktem.compartments import OneCompartment, read_nonmem
+from sktem.compartments import OneCompartment, Reparametrized, read_nonmem
 from sktem.evaluation import covariate_search
 
 N, M = 60, 4
@@ -105,6 +105,38 @@ def test_a_hockey_stick_of_records():
     for name, truth in (("below", 0.4), ("above", 0.0)):
         value = found.covariate_effects_["CL", f"AGE:{name}"]
         assert abs(value - truth) < 4 * errors[f"beta_AGE:{name}(CL)"]
+
+
+def test_a_form_on_the_natural_scale_is_a_model_of_its_own():
+    rng = np.random.default_rng(5)
+    n, effect = 40, 0.02
+    weight = rng.uniform(40, 100, n)
+    rows = pd.DataFrame({
+        "ID": np.repeat(np.arange(n), 4), "TIME": np.tile([0.0, 1, 4, 8], n),
+        "AMT": np.tile([100.0, 0, 0, 0], n), "WT": np.repeat(weight, 4),
+    })  # fmt: skip
+    CL = (1 + effect * (weight - 70)) * np.exp(0.1 * rng.standard_normal(n))
+    f = OneCompartment().predict(rows, {"CL": CL, "V": 10.0})
+    rows["DV"] = f * (1 + 0.05 * rng.standard_normal(len(rows)))
+    settings = {"residual_error": "proportional", "n_burn_in": 10, "random_state": 0}
+    linear = Reparametrized(
+        OneCompartment(),
+        lambda p, r: {"CL": p.CL * (1 + p.TH * (r["WT"] - 70)), "V": p.V},
+        parameters=["CL", "V", "TH"],
+    )
+    own = NonlinearMixedEffectsRegressor(
+        linear, parameters={"CL": 2.0, "V": 8.0, "TH": 0.01}, omega=["CL"],
+        transforms={"TH": "normal"}, **settings,
+    ).fit(read_nonmem(rows))  # fmt: skip
+    found = own.population_parameters_["TH"]
+    assert abs(found - effect) < 4 * own.standard_errors()["TH"]
+    # What the search tries is an exponential of the weight, which is another model.
+    rows["SIZE"] = rows.WT - 70
+    other = NonlinearMixedEffectsRegressor(
+        OneCompartment(), parameters={"CL": 2.0, "V": 8.0}, omega=["CL"],
+        covariates={"CL": "SIZE"}, **settings,
+    ).fit(read_nonmem(rows))  # fmt: skip
+    assert own.log_likelihood() > other.log_likelihood() + 2
 
 
 def test_wrong_use(data):

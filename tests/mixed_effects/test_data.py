@@ -303,6 +303,31 @@ def test_an_exception_leaves_no_data_behind():
     assert set(vars(fit)) == set(fit.get_params())
 
 
+def test_columns_of_an_array_that_nobody_reads_are_told():
+    rng = np.random.default_rng(0)
+    groups = np.repeat(np.arange(20), 5)
+    x = np.tile(np.arange(5.0), 20)
+    y = x + 0.5 * rng.normal(size=20)[groups] + 0.2 * rng.normal(size=100)
+    X = np.column_stack([x, groups % 3, rng.normal(size=100)])
+    settings = {
+        "parameters": {"intercept": 0.5, "slope": 0.5}, "transforms": "normal",
+        "omega": ["intercept"], "random_state": 0,
+    }  # fmt: skip
+
+    def fit(X, **more):
+        line = NonlinearMixedEffectsRegressor("linear", **settings, **more)
+        return line.fit(X, y, groups=groups)
+
+    with pytest.warns(FitWarning, match=r"columns \[1, 2\] of X are not used"):
+        fit(X)
+    with pytest.warns(FitWarning, match=r"columns \[2\] of X are not used"):
+        fit(X, covariates={"intercept": [1]})
+    # Not where they have a use, or were left out on purpose.
+    fit(X, inputs=[0])
+    fit(X, covariates={"intercept": [1, 2]})
+    fit(X[:, :1])
+
+
 def test_columns_by_name():
     pandas = pytest.importorskip("pandas")
     X, y, groups = decay()

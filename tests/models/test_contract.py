@@ -183,3 +183,12 @@ def test_where_nan_is_looked_for():
         assert has_nan(params)
     for params in (1, None, "nan", [1.0, np.inf], {"a": np.arange(3)}, object()):
         assert not has_nan(params)
+
+
+def test_the_mean_of_random_intercepts_starts_from_the_data():
+    far = GROUPS + 1e4
+    start = RandomInterceptModel().initial_params(far, np.random.default_rng(0))
+    assert start.mean == pytest.approx(1e4, abs=1.0)
+    em = fit(RandomInterceptModel(), far, solver="em", tol=1e-8)
+    assert em.params_.mean == pytest.approx(far.mean(), abs=1e-6)
+    assert em.n_iter_ < 100

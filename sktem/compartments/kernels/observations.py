@@ -15,6 +15,7 @@ from sktem.compartments.kernels.linear import (
     steady_state,
 )
 from sktem.compartments.kernels.schedule import BOLUS, RATE, RECORD, RESET
+from sktem.kernels.borrowed import borrowed
 from sktem.kernels.exponential import exponential
 
 #: Difference of rates, as a share, from which their exponentials are added up.
@@ -91,7 +92,8 @@ def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, sto
     psi has one row of parameters for each record, ``psi[of_record]``, and the amounts
     get the shape (n_records, n_depots + n_compartments + n_effects).
     """
-    work = new_work(n_depots, n_compartments, n_effects)
+    owned = new_work(n_depots, n_compartments, n_effects)
+    work, steps = borrowed((owned, steps))
     for subject in range(start, stop):
         work.amounts[:] = 0.0
         work.rates[:] = 0.0
@@ -106,6 +108,7 @@ def solve(n_depots, n_compartments, n_effects, steps, psi, of_record, start, sto
                 out[record] = work.amounts
             else:
                 act(work, steps, s)
+    owned.rates[:] = 0.0  # a last use, until which the work arrays live
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

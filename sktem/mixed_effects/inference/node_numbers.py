@@ -58,18 +58,24 @@ def _numbers(known, n, d):
 
 
 def log_likelihood_by_nodes(model, X, params, modes, covariances):
-    """Return log-likelihoods of subjects, with nodes doubled until they are stable."""
+    """Return log-likelihoods of subjects, with nodes doubled until they are stable.
+
+    Subjects whose share of the sum is stable keep what they have.
+    """
     n, d = modes.shape
-    values, error = np.full(n, np.nan), np.inf
+    values, changes = np.full(n, np.nan), np.full(n, np.inf)
+    left, error = np.arange(n), np.inf
     for n_nodes in _numbers(NODES, n, d):
-        draws = quadrature_draws(modes, covariances, n_nodes)
-        log_joint = draws.log_joint(model, X, params)
-        before, values = values, draws.log_likelihood(log_joint)[0]
-        change = abs(float(values.sum() - before.sum()))
-        error = np.inf if np.isnan(change) else change
+        rows = X if len(left) == n else X[left]
+        draws = quadrature_draws(modes[left], covariances[left], n_nodes)
+        log_joint = draws.log_joint(model, rows, params)
+        new = draws.log_likelihood(log_joint)[0]
+        changes[left], values[left] = new - values[left], new
+        error = abs(float(changes.sum()))
         if error < SAME_LIKELIHOOD:
             break
-    return values, error
+        left = np.flatnonzero(~(np.abs(changes) < SAME_LIKELIHOOD / n))
+    return values, np.inf if np.isnan(error) else error
 
 
 def information_by_nodes(model, X, params, modes, covariances, held, basis=None):

@@ -11,6 +11,7 @@ from sktem.compartments.kernels.observations import (
     new_work,
     observe_subject,
 )
+from sktem.kernels.borrowed import borrowed
 from sktem.mixed_effects.kernels.structural import (
     HALF_LOG_TWO_PI,
     log_density,
@@ -145,6 +146,12 @@ def new_subject_work(model, rows):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def release(work):
+    """Be a last use of work arrays, which live until then."""
+    work.psi[0] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def predict_subject(model, rows, subject, z, work):
     """Equal ``f = predict_rows(...)`` of the model for one subject.
 
@@ -177,9 +184,11 @@ def predictions(model, rows, Z, start, stop, result):
     Z has the shape (n_subjects, d) and result (n_rows,).
     """
     work = new_subject_work(model, rows)
+    inner = borrowed((model, rows, work))
     for i in range(start, stop):
-        begin, n = predict_subject(model, rows, i, Z[i], work)
+        begin, n = predict_subject(inner[0], inner[1], i, Z[i], inner[2])
         result[begin : begin + n] = work.f[:n]
+    release(work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -209,9 +218,12 @@ def log_likelihoods(model, rows, Z, start, stop, result):
     Z has the shape (n_subjects, n_chains, d) and result (n_subjects, n_chains).
     """
     work = new_subject_work(model, rows)
+    inner, points = borrowed((model, rows, work)), borrowed(Z)
     for i in range(start, stop):
         for c in range(Z.shape[1]):
-            result[i, c] = log_likelihood_of(model, rows, i, Z[i, c], work)
+            z = points[i, c]
+            result[i, c] = log_likelihood_of(inner[0], inner[1], i, z, inner[2])
+    release(work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -221,9 +233,11 @@ def residual_sums(model, rows, Z, start, stop, result):
     Squares that are not finite count as 0. Shapes are those of `log_likelihoods`.
     """
     work = new_subject_work(model, rows)
+    inner, points = borrowed((model, rows, work)), borrowed(Z)
     for i in range(start, stop):
         for c in range(Z.shape[1]):
-            begin, n = predict_subject(model, rows, i, Z[i, c], work)
+            z = points[i, c]
+            begin, n = predict_subject(inner[0], inner[1], i, z, inner[2])
             total = 0.0
             for j in range(n):
                 y = rows.y[begin + j]
@@ -231,6 +245,7 @@ def residual_sums(model, rows, Z, start, stop, result):
                 if math.isfinite(square):
                     total += square
             result[i, c] = total
+    release(work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -253,13 +268,14 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
     proposals of each move are counted.
     """
     d = Z.shape[2]
-    work = new_subject_work(model, rows)
-    proposed = np.empty(d)
+    work, trial = new_subject_work(model, rows), np.empty(d)
+    inner, points = borrowed((model, rows, work)), borrowed(Z)
+    proposed, moves, noise = borrowed((trial, moves, noise))
     for i in range(start, stop):
         mean = moves.means[i]
         for c in range(Z.shape[1]):
-            z = Z[i, c]
-            current = log_likelihood_of(model, rows, i, z, work)
+            z = points[i, c]
+            current = log_likelihood_of(inner[0], inner[1], i, z, inner[2])
             distance = squared_distance(z, mean, moves.inverse)
             for t in range(moves.first.shape[0]):
                 position = moves.first[t]
@@ -274,7 +290,7 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
                         if moves.scales[t, j] != 0.0:
                             proposed[j] += moves.scales[t, j] * noise[i, c, position]
                             position += 1
-                value = log_likelihood_of(model, rows, i, proposed, work)
+                value = log_likelihood_of(inner[0], inner[1], i, proposed, inner[2])
                 new_distance = squared_distance(proposed, mean, moves.inverse)
                 ratio = value - current
                 if not moves.from_prior[t]:
@@ -285,3 +301,5 @@ def walk(model, rows, moves, noise, log_uniforms, start, stop, Z, accepted):
                     accepted[t] += 1
                     for j in range(d):
                         z[j] = proposed[j]
+    release(work)
+    trial[0] = 0.0

@@ -72,7 +72,9 @@ def covariate_search(
         log-normal parameter), which is the only one without a dict; "power" by the
         logarithm of its ratio to the median; "hockey-stick" by two slopes, below and
         above the median; "categorical" by one effect for each value but the most
-        frequent one. Forms other than "linear" need a data frame or records.
+        frequent one. Forms other than "linear" need a data frame or records. Effects
+        that are linear on the natural scale, ``CL (1 + theta (WT - 70))`` as in PsN's
+        SCM, belong to the model: see :class:`sktem.compartments.Reparametrized`.
     forward, backward : float, default=0.05, 0.01
         Probabilities below which the most significant effect enters, and from which the
         least significant one leaves.
