@@ -163,6 +163,14 @@ class Records:
         """Index of the subject of each record."""
         return np.repeat(np.arange(self.n_subjects), np.diff(self.offsets))
 
+    @property
+    def undosed(self) -> np.ndarray:
+        """Which records come before any dose of their subject."""
+        kind = self.columns["EVID"]
+        doses = np.cumsum((kind == 1) | (kind == 4))
+        before = np.r_[0, doses][self.offsets[:-1]]
+        return doses == before[self.subject_of_record]
+
     def _name(self, i) -> str:
         """Return how messages call a record."""
         subject, time = self.columns["ID"][i], self.columns["TIME"][i]
@@ -215,7 +223,8 @@ class Records:
         back[self.offsets[:-1]] = False
         self._refuse(
             back & (kind < 3),
-            "TIME is before that of the record above (EVID 3 and 4 may begin anew)",
+            "TIME is before that of the record above (EVID 3 and 4 may begin anew): sort "
+            "the records by ID and TIME",
         )
         seen: dict[Any, int] = {}
         for subject, label in enumerate(self.labels.tolist()):
@@ -223,7 +232,7 @@ class Records:
                 first = self.offsets[subject]
                 raise ValueError(
                     f"{self._name(first)}: this subject has other records further up; "
-                    "those of one subject must be next to each other"
+                    "those of one subject must be next to each other, sorted by TIME"
                 )
             seen[label] = subject
 

@@ -180,6 +180,31 @@ class SubjectRecords:
         self._last = psi, found
         return found
 
+    def check_doses(self, y, f):
+        """Raise an error for a value before any dose, where the model predicts none."""
+        records = self.records
+        wrong = np.zeros(len(records), dtype=bool)
+        exact = records["CENS"][records.observed] == 0
+        wrong[records.observed] = (f == 0) & (y != 0) & exact
+        records._refuse(
+            wrong & records.undosed,
+            "no dose of this subject comes before, so that the model predicts 0, where "
+            "a proportional error has no density for another value: check the doses "
+            '(AMT, EVID), set MDV to 1, or pass residual_error="combined"',
+        )
+
+    def never_dosed(self, y, f):
+        """Return the labels of subjects whose values all come before any dose.
+
+        Those for which the model predicts 0, as it does without a baseline.
+        """
+        records = self.records
+        kept = records.observed
+        owner, n = records.subject_of_record[kept], records.n_subjects
+        dosed = np.bincount(owner, ~records.undosed[kept], n)
+        values = np.bincount(owner, (y != 0) & (f == 0), n)
+        return records.labels[(dosed == 0) & (values > 0)].tolist()
+
     def __getstate__(self):
         """Leave out the last answer and the plan."""
         return {**self.__dict__, "_last": None, "_plan": None}

@@ -15,6 +15,7 @@ from sktem.mixed_effects.pooled import (
     is_near,
     optima,
 )
+from sktem.mixed_effects.residual_errors import ProportionalError
 from sktem.mixed_effects.structural import StructuralModel
 from sktem.mixed_effects.transforms import TRANSFORMS, is_box, is_plain
 
@@ -164,6 +165,8 @@ def _starting_error(estimator, starts, design, rows, structure):
         raise ValueError(
             "model is not finite at the start values: change parameters, or the model"
         )
+    if rows.events is not None and isinstance(error, ProportionalError):
+        rows.events.check_doses(rows.y, f)
     if not error.allows(rows.y, f):
         raise ValueError(f"the {estimator.residual_error} error needs {error.needs}")
     return error.start(rows.y, f)

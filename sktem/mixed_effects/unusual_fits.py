@@ -8,6 +8,7 @@ import numpy as np
 
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.residual_errors import ProportionalError
+from sktem.mixed_effects.rows import DosedRows
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
@@ -67,6 +68,12 @@ def unusual(problem, state):
             f'residual_error="{simpler}", or take estimates and standard errors of the '
             "others as conditional on that."
         )
+    if labels := _never_dosed(model, rows, params):
+        messages.append(
+            f"{len(labels)} of {len(rows)} subjects, such as {labels[:3]}, have "
+            "observations and no dose before any of them, so that the model predicts "
+            "0: check the doses (AMT, EVID), or leave these subjects out."
+        )
     zeros, impossible = _without_error(model, rows, params)
     if zeros > MOST_ZEROS * rows.n_rows or impossible:
         messages.append(
@@ -90,6 +97,16 @@ def unusual(problem, state):
             "step_size or a larger batch_size may help."
         )
     return messages
+
+
+def _never_dosed(model, rows, params):
+    """Return the labels of subjects without a dose before what is predicted as 0."""
+    if not isinstance(rows, DosedRows) or model.error is None:
+        return []
+    means = model.prior_moments(rows, params)[0]
+    return rows.events.never_dosed(
+        rows.y, model.predict_rows(rows, means, params.numeric)
+    )
 
 
 def _without_error(model, rows, params):

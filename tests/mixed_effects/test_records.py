@@ -13,6 +13,7 @@ from sktem.evaluation import (
     population_residuals,
     visual_predictive_check,
 )
+from sktem.exceptions import FitWarning
 
 
 def oral(**settings):
@@ -362,3 +363,31 @@ def test_summary(fit):
     assert table.loc["omega2_CL", "shrinkage"] == fit.shrinkage()["CL"]
     assert table.attrs["aic"] == fit.aic()
     assert table.attrs["n_observations"] == fit.fitted_.rows.n_rows
+
+
+def test_values_before_any_dose_are_told(table):
+    rows = pd.DataFrame(table)
+    late = rows.copy()
+    # The doses of one subject come after all of its samples.
+    late.loc[(late.ID == 2) & (late.AMT > 0), "TIME"] += 100.0
+    late = late.sort_values(["ID", "TIME"], kind="stable")
+    message = r"ID 2, TIME 1\): no dose of this subject comes before.*combined"
+    with pytest.raises(ValueError, match=message):
+        oral(**QUICK).fit(read_nonmem(late))
+    undosed = rows[(rows.ID != 3) | (rows.AMT == 0)]
+    with pytest.raises(ValueError, match="no dose of this subject comes before"):
+        oral(**QUICK).fit(read_nonmem(undosed))
+    combined = {**QUICK, "residual_error": "combined"}
+    with pytest.warns(FitWarning, match=r"1 of 12 subjects, such as \[3.*no dose"):
+        NonlinearMixedEffectsRegressor(
+            OneCompartment("first-order"),
+            parameters={"CL": 0.2, "V": 10.0, "KA": 1.0}, random_state=0, **combined,
+        ).fit(read_nonmem(undosed))  # fmt: skip
+    # Samples before a dose that are zero are as predicted, and need no word.
+    early = rows[rows.TIME == 0].assign(TIME=-1.0, AMT=0.0, DV=0.0)
+    both = pd.concat([early, rows]).sort_values(["ID", "TIME"], kind="stable")
+    records = read_nonmem(both)
+    assert records.undosed.sum() == 12
+    est = oral(**QUICK)
+    with pytest.warns(FitWarning, match="12 of 72 predictions are zero"):
+        est.fit(records)
