@@ -9,6 +9,7 @@ import numpy as np
 from sktem.compartments.doses import Doses
 from sktem.compartments.models import CompartmentModel
 from sktem.compartments.records import Records, read_nonmem
+from sktem.mixed_effects.columns import listed
 
 __all__ = ["GivenRecords", "as_records", "given_records"]
 
@@ -76,6 +77,7 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
         for name, values in records.columns.items()
         if name not in EVENTS and values.dtype.kind in "biuf"
     ]
+    _check_numbers(estimator, records, names)
     names.sort(key=lambda name: name == "CMT")  # the columns of an array come before
     if reset:
         estimator.feature_names_in_ = np.array(names, dtype=object)
@@ -100,3 +102,14 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
         records._refuse(~np.isfinite(values), f"{name} must be a number")
     groups = records.labels, records.subject_of_record
     return GivenRecords(X, y, groups, records)
+
+
+def _check_numbers(estimator, records, numbers):
+    """Raise an error for a covariate that holds text."""
+    used = [c for own in (estimator.covariates or {}).values() for c in listed(own)]
+    for name in [*used, *(estimator.occasions or ())]:
+        if name in records.columns and name not in (*numbers, *EVENTS):
+            raise ValueError(
+                f"column {name!r} holds text: make a column of numbers of it, such as "
+                "0 and 1, or one for each category but one"
+            )

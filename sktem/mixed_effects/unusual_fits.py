@@ -8,7 +8,7 @@ import numpy as np
 
 from sktem.mixed_effects.fitted import FittedMixedEffects
 from sktem.mixed_effects.residual_errors import ProportionalError
-from sktem.mixed_effects.rows import DosedRows
+from sktem.mixed_effects.rows import DosedRows, GroupedRows
 from sktem.mixed_effects.vector import ParameterVector
 from sktem.sequences.rows import each_block
 
@@ -16,6 +16,8 @@ __all__ = ["unusual"]
 
 #: Share of predictions that are zero, as they should, from which these matter.
 MOST_ZEROS = 0.01
+#: From which factor, and robust standard deviations, a subject is far from the others.
+FAR_FACTOR, FAR_WIDTHS = 30, 8
 
 
 def unusual(problem, state):
@@ -74,6 +76,13 @@ def unusual(problem, state):
             "observations and no dose before any of them, so that the model predicts "
             "0: check the doses (AMT, EVID), or leave these subjects out."
         )
+    messages += _doubtful_values(model, rows)
+    if far := _far_subjects(problem, state):
+        messages.append(
+            f"The parameters of the subjects {far} differ from typical ones by a "
+            f"factor of more than {FAR_FACTOR}, those of the others do not: check the "
+            "units of their AMT and DV, and their TIME."
+        )
     zeros, impossible = _without_error(model, rows, params)
     if zeros > MOST_ZEROS * rows.n_rows or impossible:
         messages.append(
@@ -97,6 +106,50 @@ def unusual(problem, state):
             "step_size or a larger batch_size may help."
         )
     return messages
+
+
+def _doubtful_values(model, rows):
+    """Return messages on records whose values are not what they are taken for."""
+    if not isinstance(rows, DosedRows):
+        return []
+    if rows.censored is not None and (rows.censored != 0).all() and model.error:
+        return [
+            "All observations are bounds (CENS): there is no value that a residual "
+            "error could be learned from. Check CENS."
+        ]
+    exact = rows.y <= 0
+    if rows.censored is not None:
+        exact &= rows.censored == 0
+    if not (isinstance(model.error, ProportionalError) and exact.any()):
+        return []
+    exact &= ~rows.events.records.undosed[rows.events.records.observed]
+    if not exact.any():
+        return []
+    return [
+        f"{exact.sum()} of {rows.n_rows} observations after a dose are zero or less, "
+        "which is all of the prediction to a proportional error, and inflates it. If "
+        "they are below a limit of quantification, set CENS to 1 and DV to the limit, "
+        'or MDV to 1; else pass residual_error="combined".'
+    ]
+
+
+def _far_subjects(problem, state):
+    """Return labels of subjects that are not of the population of the others."""
+    design, rows = problem.model.design, problem.rows
+    if not isinstance(rows, GroupedRows) or state.chains is None or len(rows) < 8:
+        return []
+    values = state.chains.values.mean(axis=1)[:, : len(design.random)]
+    shifts = (
+        values
+        - problem.model.prior_moments(rows, state.params)[0][:, : len(design.random)]
+    )
+    kinds = [design.transforms[p] == "log-normal" for p in design.random]
+    shifts = np.abs(shifts - np.median(shifts, axis=0))[:, kinds]
+    widths = 1.4826 * np.median(shifts, axis=0)
+    far = (shifts > np.log(FAR_FACTOR)) & (shifts > FAR_WIDTHS * widths)
+    # An outlier is rare: where many are far, the distribution is not Gaussian.
+    subjects = np.flatnonzero(far.any(axis=1))
+    return problem.labels[subjects].tolist() if len(subjects) <= len(rows) / 8 else []
 
 
 def _never_dosed(model, rows, params):

@@ -1,5 +1,8 @@
 """Fits of dosing records: the exact maximum, and the same numbers as by formulas."""
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -391,3 +394,55 @@ def test_values_before_any_dose_are_told(table):
     est = oral(**QUICK)
     with pytest.warns(FitWarning, match="12 of 72 predictions are zero"):
         est.fit(records)
+
+
+def changed(table, change):
+    rows = pd.DataFrame(table)
+    rows["CENS"] = 0
+    change(rows)
+    return oral(omega=["CL", "V"]).fit(read_nonmem(rows))
+
+
+def zero_at_the_end(rows):
+    rows.loc[(rows.ID == 5) & (rows.TIME == 20), "DV"] = 0.0
+
+
+def all_are_bounds(rows):
+    rows.loc[rows.AMT == 0, ["CENS", "DV"]] = [1, 10.0]
+
+
+def one_in_other_units(rows):
+    rows.loc[rows.ID == 6, "DV"] *= 1000.0
+
+
+def one_is_censored(rows):
+    rows.loc[(rows.ID == 5) & (rows.TIME == 20), "CENS"] = 1
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (zero_at_the_end, "1 of 60 observations after a dose are zero or less.*CENS"),
+        (all_are_bounds, r"All observations are bounds \(CENS\)"),
+        (one_in_other_units, r"subjects \[6(.0)?\] differ .* check the units"),
+        (one_is_censored, None),
+    ],
+)
+def test_wrong_values_are_told(table, change, told):
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        changed(table, change)
+    messages = " ".join(str(one.message) for one in found)
+    assert bool(messages) == bool(told), messages
+    assert told is None or re.search(told, messages), messages
+
+
+def test_text_is_no_covariate(table):
+    rows = pd.DataFrame(table)
+    rows["SEX"] = np.where(rows.ID % 2, "F", "M")
+    with pytest.raises(ValueError, match="column 'SEX' holds text"):
+        oral(covariates={"CL": ["WT", "SEX"]}, **{"omega": ["CL"]}).fit(
+            read_nonmem(rows)
+        )
+    with pytest.raises(ValueError, match="sort the records by ID and TIME"):
+        read_nonmem(rows.sample(frac=1.0, random_state=0).sort_values("ID"))
