@@ -223,8 +223,8 @@ class Records:
         back[self.offsets[:-1]] = False
         self._refuse(
             back & (kind < 3),
-            "TIME is before that of the record above (EVID 3 and 4 may begin anew): sort "
-            "the records by ID and TIME",
+            "TIME is before that of the record above (EVID 3 and 4 may begin anew): "
+            "sort the records by ID and TIME",
         )
         seen: dict[Any, int] = {}
         for subject, label in enumerate(self.labels.tolist()):
