@@ -11,7 +11,7 @@ def _without_owner(context, builder, kind, value):
         array = make_array(kind)(context, builder, value)
         array.meminfo = cgutils.get_null_value(array.meminfo.type)
         return array._getvalue()
-    if isinstance(kind, types.BaseTuple):
+    if isinstance(kind, types.BaseTuple):  # type: ignore[attr-defined]
         for k, inner in enumerate(kind):
             part = builder.extract_value(value, k)
             part = _without_owner(context, builder, inner, part)

@@ -110,7 +110,7 @@ def unusual(problem, state):
 
 def _doubtful_values(model, rows):
     """Return messages on records whose values are not what they are taken for."""
-    if not isinstance(rows, DosedRows):
+    if not isinstance(rows, DosedRows) or rows.events is None:
         return []
     if rows.censored is not None and (rows.censored != 0).all() and model.error:
         return [
@@ -154,7 +154,7 @@ def _far_subjects(problem, state):
 
 def _never_dosed(model, rows, params):
     """Return the labels of subjects without a dose before what is predicted as 0."""
-    if not isinstance(rows, DosedRows) or model.error is None:
+    if not isinstance(rows, DosedRows) or rows.events is None or not model.error:
         return []
     means = model.prior_moments(rows, params)[0]
     return rows.events.never_dosed(
