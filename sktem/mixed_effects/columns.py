@@ -6,7 +6,7 @@ from numbers import Integral
 
 from sktem.sequences.labels import column_of
 
-__all__ = ["blank_columns", "columns_used", "input_columns", "listed"]
+__all__ = ["blank_columns", "columns_used", "input_columns", "listed", "unread_columns"]
 
 
 def listed(columns):
@@ -48,6 +48,13 @@ def _by_name(estimator, wanted, names):
         f"columns {list(names)}: pass inputs, a list of {len(wanted)} of them in that "
         "order"
     )
+
+
+def unread_columns(estimator, columns, inputs, covariates):
+    """Return the columns of an array that a model of the library does not take."""
+    if inputs is None or columns.names is not None or estimator.inputs is not None:
+        return ()
+    return tuple(sorted(set(range(columns.n_columns)) - {*inputs, *covariates}))
 
 
 def columns_used(estimator, names):

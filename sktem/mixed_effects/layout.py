@@ -10,7 +10,7 @@ import numpy as np
 
 from sktem.choices import check_choice, check_names
 from sktem.compartments.models import CompartmentModel
-from sktem.mixed_effects.columns import input_columns, listed
+from sktem.mixed_effects.columns import input_columns, listed, unread_columns
 from sktem.mixed_effects.covariance_pattern import (
     covariance_pattern,
     with_occasions,
@@ -317,20 +317,13 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
         {residual[name]: fixed[name] for name in residual if name in fixed},
         design,
         occasion_column,
-        _unread(
+        unread_columns(
             estimator,
             columns,
             inputs,
             [*subject_columns, *row_columns, occasion_column],
         ),
     )
-
-
-def _unread(estimator, columns, inputs, covariates):
-    """Return the columns of an array that a model of the library does not take."""
-    if inputs is None or columns.names is not None or estimator.inputs is not None:
-        return ()
-    return tuple(sorted(set(range(columns.n_columns)) - {*inputs, *covariates}))
 
 
 def _with_fixed(one, fixed):
