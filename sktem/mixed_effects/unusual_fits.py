@@ -25,12 +25,7 @@ def unusual(problem, state):
     model, rows = problem.model, problem.rows
     design, params = model.design, state.params
     random = [design.names[p] for p in design.latents]
-    messages = []
-    if unread := problem.layout.unread:
-        messages.append(
-            f"The columns {list(unread)} of X are not used: the model takes the first "
-            f"{len(problem.layout.inputs)}. Pass inputs, or covariates, to say which."
-        )
+    messages = _about_data(problem, state)
     free = [random[j] for j in design.free_variances]
     error_is_free = model.closed_residual is not None or any(
         entry.kind == "residual" for entry in design.numeric
@@ -70,19 +65,6 @@ def unusual(problem, state):
             f'residual_error="{simpler}", or take estimates and standard errors of the '
             "others as conditional on that."
         )
-    if labels := _never_dosed(model, rows, params):
-        messages.append(
-            f"{len(labels)} of {len(rows)} subjects, such as {labels[:3]}, have "
-            "observations and no dose before any of them, so that the model predicts "
-            "0: check the doses (AMT, EVID), or leave these subjects out."
-        )
-    messages += _doubtful_values(model, rows)
-    if far := _far_subjects(problem, state):
-        messages.append(
-            f"The parameters of the subjects {far} differ from typical ones by a "
-            f"factor of more than {FAR_FACTOR}, those of the others do not: check the "
-            "units of their AMT and DV, and their TIME."
-        )
     zeros, impossible = _without_error(model, rows, params)
     if zeros > MOST_ZEROS * rows.n_rows or impossible:
         messages.append(
@@ -104,6 +86,30 @@ def unusual(problem, state):
             f"{count} steps of the variance reduction led to statistics that no data "
             'have and were replaced (history_.events["infeasible"]). A smaller '
             "step_size or a larger batch_size may help."
+        )
+    return messages
+
+
+def _about_data(problem, state):
+    """Return messages on data that may not be what they seem."""
+    model, rows, messages = problem.model, problem.rows, []
+    if unread := problem.layout.unread:
+        messages.append(
+            f"The columns {list(unread)} of X are not used: the model takes the first "
+            f"{len(problem.layout.inputs)}. Pass inputs, or covariates, to say which."
+        )
+    if labels := _never_dosed(model, rows, state.params):
+        messages.append(
+            f"{len(labels)} of {len(rows)} subjects, such as {labels[:3]}, have "
+            "observations and no dose before any of them, so that the model predicts "
+            "0: check the doses (AMT, EVID), or leave these subjects out."
+        )
+    messages += _doubtful_values(model, rows)
+    if far := _far_subjects(problem, state):
+        messages.append(
+            f"The parameters of the subjects {far} differ from typical ones by a "
+            f"factor of more than {FAR_FACTOR}, those of the others do not: check the "
+            "units of their AMT and DV, and their TIME."
         )
     return messages
 
