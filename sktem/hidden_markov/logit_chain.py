@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,8 @@ from sktem.hidden_markov.recursions import Matrices
 
 __all__ = ["CovariateScale", "LogitChain", "LogitParams"]
 
-#: Rows whose statistics are computed at a time.
-ROWS = 1 << 13
+#: numba is imported on first use.
+KERNELS = "sktem.hidden_markov.kernels.logits"
 #: A column varies if its deviation is more than this share of its size.
 VARIES = 1e-12
 #: Directions in which the curvature is below this share of the largest do not move.
@@ -145,27 +146,31 @@ class LogitChain(Chain):
         """Return parameters of fitted attributes."""
         return LogitParams(start, transitions, extra)
 
-    def probabilities(self, params, covariates) -> np.ndarray:
-        """Return the matrices that lead to rows with these covariates, (n, K, K)."""
+    def _padded(self, params, covariates) -> np.ndarray:
+        """Return probabilities that lead to rows, (2, n, width, width)."""
         with np.errstate(divide="ignore"):
             logs = np.log(params.transitions)
         slopes = np.moveaxis(params.slopes, 2, 0).reshape(-1, logs.size)
-        logits = (covariates - self.scale.centre) @ slopes
-        logits = logits.reshape(-1, *logs.shape) + logs
-        logits -= logits.max(axis=2, keepdims=True)
-        p = np.exp(logits, out=logits)
-        return np.divide(p, p.sum(axis=2, keepdims=True), out=p)
+        found = Matrices.blank(len(covariates), self.n_states)
+        away = covariates - self.scale.centre
+        _kernels().probabilities(away, np.ascontiguousarray(slopes), logs, found)
+        return found
+
+    def probabilities(self, params, covariates) -> np.ndarray:
+        """Return matrices that lead to rows with these covariates, (n, K, K)."""
+        K = self.n_states
+        return self._padded(params, covariates)[0, :, :K, :K]
 
     def matrices(self, params, X) -> Matrices:
         """Return the probabilities for the rows of some sequences."""
-        A = self.probabilities(params, X.covariates)
-        return Matrices.of(X.starts(params.start), A, _next_rows(len(A)))
+        A = self._padded(params, X.covariates)
+        return Matrices.of_padded(X.starts(params.start), A, _next_rows(X.n_rows))
 
     def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
         first = found.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
         pairs = found.transitions_of_rows(matrices, X.offsets)
-        A = matrices.probabilities
+        A = matrices.transitions[0]
         return np.concatenate([first, self._of_pairs(pairs, A, X.covariates, params)])
 
     def of_each(self, found, matrices, X, params) -> np.ndarray:
@@ -173,7 +178,7 @@ class LogitChain(Chain):
         pairs = found.transitions_of_rows(matrices, X.offsets)
         first = np.zeros((len(X), self.n_states))
         first[X.begins] = found.gamma[X.offsets[:-1][X.begins]]
-        return self._by_sequence(first, pairs, matrices.probabilities, X, params)
+        return self._by_sequence(first, pairs, matrices.transitions[0], X, params)
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
@@ -190,7 +195,7 @@ class LogitChain(Chain):
         for one in states:
             pairs[rows, one[rows], one[rows + 1]] += 1.0 / n_draws
             first[used, one[X.offsets[:-1][used]]] += 1.0 / n_draws
-        A = self.probabilities(params, X.covariates)
+        A = self._padded(params, X.covariates)[0]
         return self._by_sequence(first, pairs, A, X, params)
 
     def _by_sequence(self, first, pairs, A, X, params):
@@ -206,23 +211,17 @@ class LogitChain(Chain):
     def _of_pairs(self, pairs, A, covariates, params) -> np.ndarray:
         """Return the statistics of expected transitions from each row to the next."""
         K, q = self._shape
-        slope, curvature = np.zeros((K, K, q)), np.zeros((K, K, K, q * q))
-        for first in range(0, len(pairs) - 1, ROWS):
-            last = min(first + ROWS, len(pairs) - 1)
-            own, p = pairs[first:last], A[first + 1 : last + 1]
-            Z = self._regressors(covariates[first + 1 : last + 1])
-            squares = (Z[:, :, None] * Z[:, None, :]).reshape(len(Z), -1)
-            left = own.sum(axis=2)
-            expected = left[:, :, None] * p
-            slope += np.tensordot(own - expected, Z, (0, 0))
-            for i in range(K):
-                weights = -expected[:, i, :, None] * p[:, i, None, :]
-                weights[:, np.arange(K), np.arange(K)] += expected[:, i]
-                curvature[i] += np.tensordot(weights, squares, (0, 0))
-        curvature = curvature.reshape(K, K, K, q, q).transpose(0, 1, 3, 2, 4)
+        slope = np.zeros((q, K * K))
+        curvature = np.zeros((q * (q + 1) // 2, K * K * (K + 1) // 2))
+        if len(pairs) > 1:
+            Z = self._regressors(covariates[1:])
+            _kernels().derivatives(pairs[:-1], A[1:], Z, slope, curvature)
+        # From triangles to whole matrices.
+        curvature = curvature.reshape(len(curvature), K, -1)[:, :, _triangle(K)]
+        curvature = curvature[_triangle(q)].transpose(2, 3, 0, 4, 1)
         curvature = curvature.reshape(K, K * q, K * q)
         theta = self._logits(params).reshape(K, K * q, 1)
-        linear = slope.ravel() + (curvature @ theta).ravel()
+        linear = slope.T.ravel() + (curvature @ theta).ravel()
         counts = pairs.sum(axis=0).ravel()
         return np.concatenate([counts, linear, curvature.ravel()])
 
@@ -333,6 +332,18 @@ class LogitChain(Chain):
 def reference(p, state: int) -> int:
     """Return the state that others are compared with: itself, if that is possible."""
     return state if p[state] > 0 else int(np.flatnonzero(p > 0)[0])
+
+
+def _kernels():
+    return import_module(KERNELS)
+
+
+def _triangle(size) -> np.ndarray:
+    """Return the places of pairs in a lower triangle by rows, (size, size)."""
+    found = np.empty((size, size), np.int64)
+    one, other = np.tril_indices(size)
+    found[one, other] = found[other, one] = np.arange(len(one))
+    return found
 
 
 def _next_rows(n):

@@ -50,17 +50,27 @@ class Matrices(NamedTuple):
     @classmethod
     def of(cls, start, transitions, which=None) -> Matrices:
         """Return padded matrices."""
-        start = np.atleast_2d(start)
-        K = start.shape[1]
-        width = -(-K // 4) * 4
+        K = transitions.shape[-1]
         transitions = transitions.reshape(-1, K, K)
-        padded = np.zeros((2, len(transitions), width, width))
+        padded = cls.blank(len(transitions), K)
         padded[0, :, :K, :K] = transitions
         padded[1, :, :K, :K] = np.swapaxes(transitions, 1, 2)
-        first = np.zeros((len(start), width))
-        first[:, :K] = start
+        return cls.of_padded(start, padded, which)
+
+    @staticmethod
+    def blank(n: int, K: int) -> np.ndarray:
+        """Return zeros for matrices and their transposes, (2, n, width, width)."""
+        width = -(-K // 4) * 4
+        return np.zeros((2, n, width, width))
+
+    @classmethod
+    def of_padded(cls, start, transitions, which=None) -> Matrices:
+        """Return matrices that are padded, with probabilities of first states."""
+        start = np.atleast_2d(start)
+        first = np.zeros((len(start), transitions.shape[-1]))
+        first[:, : start.shape[1]] = start
         which = np.empty(0, np.int64) if which is None else which
-        return cls(first, padded, which, K)
+        return cls(first, transitions, which, start.shape[1])
 
     def of_sequence(self, i: int, rows: slice) -> Matrices:
         """Return the matrices of one sequence, with these rows."""
@@ -150,10 +160,10 @@ class Smoothed(NamedTuple):
     def transitions_of_rows(self, matrices: Matrices, offsets) -> np.ndarray:
         """Return expected transitions from each row to the next, (n, K, K)."""
         K = matrices.n_states
-        found = np.zeros((len(self.gamma), K, K))
-        A = matrices.probabilities
-        A = A[matrices.which[:-1]] if len(matrices.which) else A[0]
-        found[:-1] = self.before[:-1, :K, None] * self.after[1:, None, :K] * A
+        found = np.empty((len(self.gamma), K, K))
+        _kernels("logits").row_transitions(
+            self.before, self.after, matrices.transitions, matrices.which, found
+        )
         for i, pairs in self.others.items():
             found[offsets[i] : offsets[i + 1] - 1] = pairs
         return found

@@ -15,6 +15,8 @@ from sktem.emissions import Gaussian, Regression
 from sktem.exceptions import FitWarning
 from sktem.hidden_markov import information
 from sktem.hidden_markov.fit_warnings import StateWarning
+from sktem.hidden_markov.kernels import logits as logit_kernels
+from sktem.hidden_markov.recursions import Matrices
 from tests.hidden_markov.chains import all_paths, left_to_right
 
 LENGTHS = np.array([150, 1, 449])
@@ -152,6 +154,43 @@ def test_differences_of_the_likelihood(options):
         free = [d.name == "slopes" for d in directions]
         size = np.abs(slopes[free]).max()
         assert size < 1e-3 if away == 0 else size > 0.1
+
+
+@pytest.mark.parametrize("K", [1, 3, 5])
+def test_compiled_functions_are_their_expressions(K, global_random_seed):
+    rng = np.random.default_rng(global_random_seed)
+    n, width = 700, -(-K // 4) * 4
+    p0, coefficients = rng.dirichlet(np.ones(K), size=K), rng.normal(size=(2, K * K))
+    columns = rng.normal(size=(n, 2))
+    if K > 1:
+        p0[0, 1] = 0.0
+    with np.errstate(divide="ignore"):
+        logs = np.log(p0)
+    padded = Matrices.blank(n, K)
+    columns[3] *= 500.0
+    logit_kernels.probabilities(columns, coefficients, logs, padded)
+    p = softmax((columns @ coefficients).reshape(n, K, K) + logs, axis=2)
+    np.testing.assert_allclose(padded[0, :, :K, :K], p, rtol=1e-11, atol=1e-300)
+    np.testing.assert_array_equal(padded[1], padded[0].transpose(0, 2, 1))
+    assert padded.sum() == pytest.approx(2 * n * K)
+    before, after = rng.random((2, n, width))
+    which = rng.integers(n, size=n)
+    for rows in (which, which[:0]):
+        pairs = np.empty((n, K, K))
+        logit_kernels.row_transitions(before, after, padded, rows, pairs)
+        A = p[rows[:-1]] if len(rows) else p[:1]
+        expected = before[:-1, :K, None] * A * after[1:, None, :K]
+        np.testing.assert_allclose(pairs[:-1], expected, rtol=1e-12)
+        np.testing.assert_array_equal(pairs[-1], 0.0)
+    slopes, curvatures = np.zeros((2, K * K)), np.zeros((3, K * K * (K + 1) // 2))
+    logit_kernels.derivatives(pairs, padded[0], columns, slopes, curvatures)
+    e = pairs.sum(axis=2)[:, :, None] * p
+    np.testing.assert_allclose(slopes, columns.T @ (pairs - e).reshape(n, -1))
+    full = e[:, :, :, None] * (np.eye(K) - p[:, :, None, :])
+    one, other = np.tril_indices(K)
+    squares = columns[:, [0, 1, 1]] * columns[:, [0, 0, 1]]
+    expected = squares.T @ full[:, :, one, other].reshape(n, -1)
+    np.testing.assert_allclose(curvatures, expected, atol=1e-9)
 
 
 def test_a_constant_covariate_changes_nothing():
