@@ -16,6 +16,7 @@ __all__ = [
     "bisected",
     "check_positive",
     "column_masses",
+    "empty_rows",
     "left_alive",
     "start_from",
     "something_observed",
@@ -420,11 +421,16 @@ def column_masses(R, observed, d):
     return R.T @ observed.astype(np.float64)
 
 
-def something_observed(X, R):
-    """Return the rows, and their weights, of which anything has been observed."""
+def empty_rows(X):
+    """Return the indices of the rows of which nothing has been observed."""
     # Few rows lack their first column, so that the others are seldom looked at.
     places = np.flatnonzero(np.isnan(X[:, :1]))
-    empty = places[np.isnan(X[places]).all(axis=1)]
+    return places[np.isnan(X[places]).all(axis=1)]
+
+
+def something_observed(X, R):
+    """Return the rows, and their weights, of which anything has been observed."""
+    empty = empty_rows(X)
     if not len(empty):
         return X, R
     return np.delete(X, empty, axis=0), np.delete(R, empty, axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 from sktem.emissions.base import Emission, left_alive, start_from
 from sktem.kernels.blocks import plain
 
-__all__ = ["Categorical", "CategoricalParams"]
+__all__ = ["Categorical", "CategoricalParams", "code_tables", "counted_codes"]
 
 #: Probabilities of categories are not below, so that no row is impossible.
 LEAST_PROBABILITY = 1e-10
@@ -94,13 +94,9 @@ class Categorical(Emission):
 
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
-        K, d, L = params.probabilities.shape
-        X, table = plain(X), np.zeros((K, d, L + 1))
-        p = params.probabilities
-        logs = np.log(np.where(p > 0, p, LEAST_PROBABILITY))
-        table[:, :, :L] = np.where(_known(params), logs, 0.0)
-        out = np.empty((K, len(X)))
-        if not _kernels().log_probabilities(X, _widths(params), table, out):
+        X, (widths, table) = plain(X), code_tables(params)
+        out = np.empty((len(table), len(X)))
+        if not _kernels().log_probabilities(X, widths, table, out):
             raise _unknown_code(X, params)
         return out.T
 
@@ -108,10 +104,10 @@ class Categorical(Emission):
         """Return the mass of each category by state and column."""
         K, d, L = params.probabilities.shape
         X, sums = plain(X), np.zeros((d, L + 1, K))
-        if not _kernels().weighted_counts(X, _widths(params), plain(R), sums):
+        widths = np.asarray(params.n_categories, dtype=np.int64) + 1
+        if not _kernels().weighted_counts(X, widths, plain(R), sums):
             raise _unknown_code(X, params)
-        counts = np.moveaxis(sums[:, :L], 2, 0)
-        return np.where(_known(params), counts, 0.0).ravel()
+        return counted_codes(sums, params)
 
     def maximize(self, s, params):
         """Return the shares of the categories."""
@@ -187,9 +183,20 @@ def _known(params):
     return codes < np.asarray(params.n_categories)[:, None]
 
 
-def _widths(params):
-    """Return the number of codes of each column, with one for what is missing."""
-    return np.asarray(params.n_categories, dtype=np.int64) + 1
+def code_tables(params):
+    """Return numbers of codes by column, with that of NaN, and logs (K, d, codes)."""
+    p = params.probabilities
+    K, d, L = p.shape
+    table = np.zeros((K, d, L + 1))
+    logs = np.log(np.where(p > 0, p, LEAST_PROBABILITY))
+    table[:, :, :L] = np.where(_known(params), logs, 0.0)
+    return np.asarray(params.n_categories, dtype=np.int64) + 1, table
+
+
+def counted_codes(sums, params):
+    """Return statistics from weighted counts of codes, (d, codes, K)."""
+    counts = np.moveaxis(sums[:, :-1], 2, 0)
+    return np.where(_known(params), counts, 0.0).ravel()
 
 
 def _unknown_code(X, params):

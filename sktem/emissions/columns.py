@@ -159,8 +159,23 @@ class Columns(Emission):
             blocks.append((name, emission, found))
         return Columns(blocks)
 
-    def _parts(self, params):
-        """Yield emission, columns and parameters of each block."""
+    def parts(self, params):
+        """Yield emission, columns and parameters of each block.
+
+        Parameters
+        ----------
+        params : ColumnsParams
+            Parameters.
+
+        Yields
+        ------
+        emission : Emission
+            That of the block.
+        columns : ndarray of int
+            Its columns.
+        block : NamedTuple
+            Its parameters.
+        """
         for entry, columns, block in zip(
             self.emissions, params.columns, params.blocks, strict=True
         ):
@@ -191,10 +206,9 @@ class Columns(Emission):
 
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
-        # By `take`, as X[:, columns] is in an order that every loop would change again.
         parts = [
-            emission.log_density(np.take(X, columns, axis=1), block)
-            for emission, columns, block in self._parts(params)
+            emission.log_density(columns_of(X, columns), block)
+            for emission, columns, block in self.parts(params)
         ]
         return reduce(np.add, parts)
 
@@ -202,14 +216,14 @@ class Columns(Emission):
         """Return the statistics of all blocks."""
         return np.concatenate(
             [
-                emission.statistics(np.take(X, columns, axis=1), R, block)
-                for emission, columns, block in self._parts(params)
+                emission.statistics(columns_of(X, columns), R, block)
+                for emission, columns, block in self.parts(params)
             ]
         )
 
     def maximize(self, s, params):
         """Do the M-step of each block."""
-        parts = zip(self._parts(params), self._split(s, params), strict=True)
+        parts = zip(self.parts(params), self._split(s, params), strict=True)
         blocks = [
             emission.maximize(part, block) for (emission, _, block), part in parts
         ]
@@ -219,7 +233,7 @@ class Columns(Emission):
         """Project the statistics of each block."""
         if params is None:
             raise ValueError("statistics of Columns are projected given params")
-        parts = zip(self._parts(params), self._split(s, params), strict=True)
+        parts = zip(self.parts(params), self._split(s, params), strict=True)
         pairs = [emission.project(part, block) for (emission, _, block), part in parts]
         if not any(left for _, left in pairs):
             return s, False
@@ -227,24 +241,24 @@ class Columns(Emission):
 
     def degeneracies(self, params):
         """Return how many states of blocks were floored or kept."""
-        return sum(e.degeneracies(block) for e, _, block in self._parts(params))
+        return sum(e.degeneracies(block) for e, _, block in self.parts(params))
 
     def spreads(self, params):
         """Return the covariances of the blocks."""
         return [
             spread._replace(columns=np.asarray(columns)[spread.columns])
-            for emission, columns, block in self._parts(params)
+            for emission, columns, block in self.parts(params)
             for spread in emission.spreads(block)
         ]
 
     def penalty(self, params):
         """Return the sum of the penalties of the blocks."""
-        return float(sum(e.penalty(block) for e, _, block in self._parts(params)))
+        return float(sum(e.penalty(block) for e, _, block in self.parts(params)))
 
     def _filled(self, X, params, fill):
         """Return rows whose blocks a function has completed."""
         filled = np.array(X, dtype=np.float64)
-        for emission, columns, block in self._parts(params):
+        for emission, columns, block in self.parts(params):
             filled[:, columns] = fill(emission, X[:, columns], block)
         return filled
 
@@ -265,7 +279,7 @@ class Columns(Emission):
     def sample(self, params, states, rng):
         """Draw a row for each state; columns of no block are NaN."""
         X = np.full((len(states), params.n_columns), np.nan)
-        for emission, columns, block in self._parts(params):
+        for emission, columns, block in self.parts(params):
             X[:, columns] = emission.sample(block, states, rng)
         return X
 
@@ -274,7 +288,7 @@ class Columns(Emission):
         if params is not None:
             return sum(
                 emission.n_parameters(K, len(columns), block)
-                for emission, columns, block in self._parts(params)
+                for emission, columns, block in self.parts(params)
             )
         blocks = self.resolved(np.empty((0, d))).emissions
         return sum(e.n_parameters(K, len(columns)) for _, e, columns in blocks)
@@ -282,7 +296,7 @@ class Columns(Emission):
     def marginal(self, params, columns):
         """Return the parameters of some columns; blocks may have none left."""
         found = []
-        for emission, own, block in self._parts(params):
+        for emission, own, block in self.parts(params):
             kept, indices = _places(own, columns)
             found.append((emission, emission.marginal(block, kept), indices))
         return _joined(found, len(columns))
@@ -302,6 +316,14 @@ class Columns(Emission):
         if not found:
             raise ValueError("none of the columns has an emission")
         return Columns(entries), _joined(found, len(others))
+
+
+def columns_of(X, columns):
+    """Return some columns of rows, in the order of memory that loops take."""
+    if len(columns) and (np.diff(columns) == 1).all():
+        return np.ascontiguousarray(X[:, columns[0] : columns[-1] + 1])
+    # By `take`, as X[:, columns] is in an order that every loop would change again.
+    return np.take(X, columns, axis=1)
 
 
 def _places(own, columns):

@@ -6,6 +6,7 @@ factors of their inverses, and the centre of the statistics.
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 
 import numpy as np
@@ -49,10 +50,10 @@ def distances(covariance_type, X, params):
     X = plain(X)
     n, d = X.shape
     K = len(params.means)
-    observed = ~np.isnan(X)
-    if observed.all():
+    if math.isfinite(X.sum()) or not np.isnan(X).any():
         squares, log_dets = _complete_distances(covariance_type, X, params)
         return squares, log_dets[None], np.full((1, 1), float(d))
+    observed = ~np.isnan(X)
     counts = observed.sum(axis=1, keepdims=True).astype(np.float64)
     squares, log_dets = np.zeros((n, K)), np.zeros((n, K))
     if covariance_type not in DENSE:

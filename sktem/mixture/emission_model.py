@@ -7,12 +7,12 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.utils import check_random_state
 
 from sktem import budget
 from sktem.emissions.base import LEAST_SHARE, something_observed
-from sktem.kernels.blocks import plain
+from sktem.kernels.blocks import iterate_blocks, plain
+from sktem.mixture.label_pass import expected_with_labels
 from sktem.models.base import LatentModel
 
 __all__ = [
@@ -151,14 +151,12 @@ class EmissionMixtureModel(LatentModel):
     def _over_blocks(self, X, compute, weights=None):
         """Return the results of a function for blocks of rows."""
         size = max(256, budget.MEMORY.cached // max(X.shape[1], self.n_components))
-        parts = []
-        for start in range(0, max(len(X), 1), size):
-            rows = slice(start, start + size)
-            parts.append((X[rows], None if weights is None else weights[rows]))
-        if len(parts) == 1:
-            return [compute(*parts[0])]
-        parallel = Parallel(n_jobs=self.n_jobs, prefer="threads")
-        return parallel(delayed(compute)(*part) for part in parts)
+
+        def of_block(start, stop):
+            part = None if weights is None else weights[start:stop]
+            return compute(X[start:stop], part)
+
+        return list(iterate_blocks(of_block, max(len(X), 1), size, self.n_jobs))
 
     def posterior(self, X, params):
         """Return posterior probabilities of the components."""
@@ -194,6 +192,9 @@ class EmissionMixtureModel(LatentModel):
     def _expected(self, X, weights, params):
         """Return sums of expected statistics and of log-likelihoods of a block."""
         X = np.asarray(X, dtype=np.float64)
+        found = expected_with_labels(self.emission, X, weights, params)
+        if found is not None:
+            return found
         R, values = self._posterior(X, params)
         total = values.sum() if weights is None else weights @ values
         return self._sums(X, R, weights, params), total

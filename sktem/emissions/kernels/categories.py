@@ -10,7 +10,16 @@ from numba import njit
 
 from sktem.kernels.options import INNER, OUTER
 
-__all__ = ["log_probabilities", "weighted_counts"]
+__all__ = [
+    "FAST",
+    "LANES",
+    "fill_cells",
+    "group_columns",
+    "log_probabilities",
+    "place_tile",
+    "spread_counts",
+    "weighted_counts",
+]
 
 #: Rows of a tile.
 LANES = 128
@@ -22,7 +31,7 @@ FAST = {"contract", "reassoc", "nsz"}
 
 
 @njit(**INNER, error_model="numpy")
-def _grouped(n, widths):
+def group_columns(n, widths):
     """Return the strides of the columns, first columns and first cells of the groups.
 
     The last entry of the two is where the last group ends.
@@ -43,8 +52,13 @@ def _grouped(n, widths):
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _place_tile(X, first, widths, strides, starts, origins, work, places):
-    """Fill the cell of each group and row of a tile; return whether all have one."""
+def place_tile(X, columns, first, widths, groups, work, places):
+    """Fill the cell of each group and row of a tile; return whether all have one.
+
+    The columns of X are those that have categories, and `groups` are from
+    `group_columns`.
+    """
+    strides, starts, origins = groups
     n = min(LANES, X.shape[0] - first)
     column, cell = work
     column[:] = 0.0
@@ -54,7 +68,7 @@ def _place_tile(X, first, widths, strides, starts, origins, work, places):
         for j in range(starts[g], starts[g + 1]):
             missing, stride = float(widths[j] - 1), float(strides[j])
             for lane in range(n):
-                column[lane] = X[first + lane, j]
+                column[lane] = X[first + lane, columns[j]]
             for lane in range(LANES):
                 value = column[lane]
                 code = value if value == value else missing
@@ -66,6 +80,39 @@ def _place_tile(X, first, widths, strides, starts, origins, work, places):
         for lane in range(LANES):
             places[g, lane] = np.int32(cell[lane])
     return True
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def fill_cells(table, widths, groups, cells):
+    """Equal ``cells[:, place]``: the sum of ``table[:, j, code]`` over its columns."""
+    strides, starts, origins = groups
+    for k in range(len(cells)):
+        for g in range(len(starts) - 1):
+            own = cells[k, origins[g] : origins[g + 1]]
+            own[0] = 0.0
+            for j in range(starts[g], starts[g + 1]):
+                for code in range(widths[j] - 1, -1, -1):
+                    term, first = table[k, j, code], code * strides[j]
+                    for place in range(strides[j]):
+                        own[first + place] = own[place] + term
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def spread_counts(cells, widths, groups, sums):
+    """Equal ``sums[j, code]``: the sum of the cells with that code, which it spoils."""
+    strides, starts, origins = groups
+    sums[:] = 0.0
+    for g in range(len(starts) - 1):
+        own = cells[origins[g] : origins[g + 1]]
+        for j in range(starts[g + 1] - 1, starts[g] - 1, -1):
+            for code in range(widths[j]):
+                first, total = code * strides[j], sums[j, code]
+                for place in range(strides[j]):
+                    for k in range(cells.shape[1]):
+                        value = own[first + place, k]
+                        total[k] += value
+                        if code > 0:
+                            own[place, k] += value
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -84,19 +131,14 @@ def log_probabilities(X, widths, table, out):
     out : ndarray of shape (K, n)
     """
     K = len(table)
-    strides, starts, origins = _grouped(len(X), widths)
-    n_groups = len(starts) - 1
-    cells = np.zeros((K, origins[-1]))
-    for g in range(n_groups):
-        for j in range(starts[g], starts[g + 1]):
-            for place in range(origins[g], origins[g + 1]):
-                code = (place - origins[g]) // strides[j] % widths[j]
-                for k in range(K):
-                    cells[k, place] += table[k, j, code]
+    groups = group_columns(len(X), widths)
+    n_groups, n_cells = len(groups[1]) - 1, groups[2][-1]
+    cells, columns = np.empty((K, n_cells)), np.arange(len(widths))
+    fill_cells(table, widths, groups, cells)
     work = np.empty(LANES), np.empty(LANES)
     places, total = np.zeros((n_groups, LANES), np.int32), np.empty(LANES)
     for first in range(0, len(X), LANES):
-        if not _place_tile(X, first, widths, strides, starts, origins, work, places):
+        if not place_tile(X, columns, first, widths, groups, work, places):
             return False
         for k in range(K):
             own = cells[k]
@@ -126,13 +168,13 @@ def weighted_counts(X, widths, R, sums):
     sums : ndarray of shape (d, max(widths), K)
     """
     K = R.shape[1]
-    strides, starts, origins = _grouped(len(X), widths)
-    n_groups = len(starts) - 1
-    cells = np.zeros((origins[-1], K))
+    groups = group_columns(len(X), widths)
+    n_groups, n_cells = len(groups[1]) - 1, groups[2][-1]
+    cells, columns = np.zeros((n_cells, K)), np.arange(len(widths))
     work = np.empty(LANES), np.empty(LANES)
     places = np.zeros((n_groups, LANES), np.int32)
     for first in range(0, len(X), LANES):
-        if not _place_tile(X, first, widths, strides, starts, origins, work, places):
+        if not place_tile(X, columns, first, widths, groups, work, places):
             return False
         for lane in range(min(LANES, len(X) - first)):
             weights = R[first + lane]
@@ -140,11 +182,5 @@ def weighted_counts(X, widths, R, sums):
                 entry = cells[places[g, lane]]
                 for k in range(K):
                     entry[k] += weights[k]
-    sums[:] = 0.0
-    for g in range(n_groups):
-        for j in range(starts[g], starts[g + 1]):
-            for place in range(origins[g], origins[g + 1]):
-                code = (place - origins[g]) // strides[j] % widths[j]
-                for k in range(K):
-                    sums[j, code, k] += cells[place, k]
+    spread_counts(cells, widths, groups, sums)
     return True

@@ -11,7 +11,14 @@ from numba import njit
 
 from sktem.kernels.options import INNER, OUTER
 
-__all__ = ["diagonal_distances", "diagonal_moments", "full_distances", "full_moments"]
+__all__ = [
+    "diagonal_distances",
+    "diagonal_moments",
+    "distance_tile",
+    "full_distances",
+    "full_moments",
+    "moment_tile",
+]
 
 #: Rows of a tile.
 LANES = 128
@@ -41,6 +48,36 @@ def _load_weights(R, first, n, weights):
             weights[k, lane] = 0.0
 
 
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def distance_tile(tile, mean, factor, has_holes, total):
+    """Equal ``total[:] = (((tile.T - mean) * factor) ** 2).sum(axis=1)``, NaN as 0."""
+    total[:] = 0.0
+    for j in range(len(tile)):
+        origin, width = mean[j], factor[j]
+        row = tile[j]
+        if has_holes:
+            for lane in range(LANES):
+                y = (row[lane] - origin) * width
+                total[lane] += 0.0 if math.isnan(y) else y * y
+            continue
+        for lane in range(LANES):
+            y = (row[lane] - origin) * width
+            total[lane] += y * y
+
+
+@njit(**INNER, fastmath=FAST, error_model="numpy")
+def moment_tile(tile, w, first_moments, second_moments):
+    """Add ``tile @ w`` to the first and ``tile**2 @ w`` to the second moments."""
+    for j in range(len(tile)):
+        row, one, two = tile[j], 0.0, 0.0
+        for lane in range(LANES):
+            product = w[lane] * row[lane]
+            one += product
+            two += product * row[lane]
+        first_moments[j] += one
+        second_moments[j] += two
+
+
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
 def diagonal_distances(X, centre, means, factors, out):
     """Equal ``out[:] = (((X - centre)[:, None] - means) * factors)**2``.
@@ -60,18 +97,7 @@ def diagonal_distances(X, centre, means, factors, out):
         n = _load(X, first, centre, tile)
         has_holes = math.isnan(tile.sum())
         for k in range(K):
-            total[:] = 0.0
-            for j in range(d):
-                mean, factor = means[k, j], factors[k, j]
-                row = tile[j]
-                if has_holes:
-                    for lane in range(LANES):
-                        y = (row[lane] - mean) * factor
-                        total[lane] += 0.0 if math.isnan(y) else y * y
-                    continue
-                for lane in range(LANES):
-                    y = (row[lane] - mean) * factor
-                    total[lane] += y * y
+            distance_tile(tile, means[k], factors[k], has_holes, total)
             for lane in range(n):
                 out[first + lane, k] = total[lane]
 
@@ -146,14 +172,7 @@ def diagonal_moments(X, centre, R, mass, first_moments, second_moments):
             for lane in range(LANES):
                 total += w[lane]
             mass[k] += total
-            for j in range(d):
-                row, one, two = tile[j], 0.0, 0.0
-                for lane in range(LANES):
-                    product = w[lane] * row[lane]
-                    one += product
-                    two += product * row[lane]
-                first_moments[k, j] += one
-                second_moments[k, j] += two
+            moment_tile(tile, w, first_moments[k], second_moments[k])
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
