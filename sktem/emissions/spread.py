@@ -9,7 +9,7 @@ import numpy as np
 
 from sktem.emissions.covariances import COVARIANCES
 
-__all__ = ["Spread", "doubt_of_covariances", "spread_of"]
+__all__ = ["Spread", "doubt_of_covariances", "listed", "spread_of"]
 
 #: Columns or states that a message names at most.
 NAMED = 5
@@ -134,7 +134,7 @@ def doubt_of_covariances(
     if columns := _swamped_columns(spread, weights):
         return (
             f"reg_covar={reg_covar:g} is most of the variance that was found in "
-            f"column(s) {_listed(columns)}: divide the columns by their standard "
+            f"column(s) {listed(columns)}: divide the columns by their standard "
             "deviations, or choose a smaller reg_covar."
         )
     narrow = structure.least_variances(spread.covariances)
@@ -143,7 +143,7 @@ def doubt_of_covariances(
         return None
     if states := _short_of_rows(spread, rows()):
         return (
-            f"{label}(s) {_listed(states)} have fewer rows than a covariance "
+            f"{label}(s) {listed(states)} have fewer rows than a covariance "
             f"needs, and in some directions no variance but reg_covar={reg_covar:g}: "
             "new rows can have very low likelihoods. Take "
             f"fewer {label.lower()}s, a simpler covariance_type, a covariance_prior, "
@@ -152,9 +152,9 @@ def doubt_of_covariances(
     if places := _flat_directions(spread, weights):
         states, columns = places
         return (
-            f"{label}(s) {_listed(states)} have no variance but "
+            f"{label}(s) {listed(states)} have no variance but "
             f"reg_covar={reg_covar:g} in directions (mostly of column(s) "
-            f"{_listed(columns)}) in which other rows differ: likelihoods measure "
+            f"{listed(columns)}) in which other rows differ: likelihoods measure "
             "reg_covar there, and new rows can have very low ones. Where columns have "
             "few distinct values, take a larger reg_covar, such as a hundredth of the "
             "squared distance between two values, a covariance_prior, or leave them "
@@ -163,7 +163,7 @@ def doubt_of_covariances(
     return None
 
 
-def _listed(numbers):
+def listed(numbers):
     """Return the first numbers, and how many more there are."""
     more = len(numbers) - NAMED
     listed = ", ".join(map(str, numbers[:NAMED]))

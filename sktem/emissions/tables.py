@@ -92,8 +92,10 @@ class Table:
         self.categories = {}
         for one, columns in self._blocks(X.shape[1]):
             if isinstance(one, Categorical):
-                for index in columns:
-                    self.categories[index] = labels_of(_column(X, index))
+                given = np.broadcast_to(one.n_categories, len(columns))
+                for index, count in zip(columns, given, strict=True):
+                    labels = labels_of(_column(X, index))
+                    self.categories[index] = _all_codes(labels, count)
                 if isinstance(one.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
                     one.n_categories = [max(count, 1) for count in counts]
@@ -331,11 +333,25 @@ def labels_of(column) -> np.ndarray:
         )
 
 
+def _all_codes(labels, count):
+    """Return labels, or all codes if these are some of a given number of codes."""
+    if isinstance(count, str) or labels.dtype.kind not in "fiu" or not len(labels):
+        return labels
+    codes = np.arange(int(count), dtype=labels.dtype)
+    return codes if np.isin(labels, codes).all() else labels
+
+
 def _codes(column, labels, name):
     """Return the codes of labels, NaN for missing ones."""
     numbers = isinstance(column, np.ndarray) and column.dtype.kind in "fiu"
     if numbers and labels.dtype.kind in "fiu" and len(labels):
-        # The labels of an array of numbers are sorted.
+        # The labels of an array of numbers are sorted; often they are codes already.
+        if np.array_equal(labels, np.arange(len(labels))):
+            codes = column.astype(np.float64)
+            with np.errstate(invalid="ignore"):
+                outside = (codes < 0) | (codes >= len(labels))
+                if not (outside | (np.floor(codes) < codes)).any():
+                    return codes
         codes = np.minimum(np.searchsorted(labels, column), len(labels) - 1)
         missing = _missing(column)
         if ((labels[codes] == column) | missing).all():
@@ -361,7 +377,9 @@ def _codes(column, labels, name):
         if label not in code_of:
             raise ValueError(
                 f"column {name!r} has the label {label!r}, which the fit has not "
-                f"seen: it knows {labels.tolist()[:10]}"
+                f"seen: it knows {labels.tolist()[:10]}. Labels that come later have "
+                "to be declared: by a categorical type of pandas with all categories, "
+                "or as codes with Categorical(n_categories)"
             )
         table[place] = code_of[label]
     return table[places]

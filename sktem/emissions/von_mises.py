@@ -14,6 +14,10 @@ from sktem.emissions.bessel import LARGEST_CONCENTRATION, concentration_of, mean
 __all__ = ["VonMises", "VonMisesParams"]
 
 
+#: Angles in radians do not go round more often.
+MOST_TURNS = 2
+
+
 class VonMisesParams(NamedTuple):
     """Parameters of angles.
 
@@ -49,6 +53,18 @@ class VonMises(Emission):
     >>> np.abs(params.directions).round(2)
     array([[3.14]])
     """
+
+    def check(self, X):
+        """Raise ValueError for values that are degrees rather than radians."""
+        with np.errstate(invalid="ignore"):
+            wrong = np.abs(X) > MOST_TURNS * 2 * math.pi
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"VonMises takes angles in radians; column {column} has "
+                f"{X[row, column]:g}: pass numpy.deg2rad(X) if these are degrees, else "
+                "X % (2 * numpy.pi)"
+            )
 
     def start(self, X, R):
         """Return mean angles and concentrations of each state."""

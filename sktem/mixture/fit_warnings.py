@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.spread import doubt_of_covariances
+from sktem.emissions.categorical import LEAST_PROBABILITY, Categorical
+from sktem.emissions.columns import Columns
+from sktem.emissions.spread import doubt_of_covariances, listed
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = ["warn_of_components"]
+
+
+class Scarcity(NamedTuple):
+    """When components have too few rows for the labels of a column.
+
+    Attributes
+    ----------
+    labels : int
+        Columns with more labels are looked at.
+    rows : float
+        Rows of a component for each label, at least.
+    """
+
+    labels: int = 10
+    rows: float = 5.0
+
+
+SCARCITY = Scarcity()
 
 
 def warn_of_components(model, state, X, sample_weight) -> None:
@@ -24,6 +45,9 @@ def warn_of_components(model, state, X, sample_weight) -> None:
         if message:
             warn_user(message, FitWarning)
             return
+    if message := _scarce_labels(model, state.params, rows):
+        warn_user(message, FitWarning)
+        return
     if is_repaired or any(spread.has_prior for spread in spreads):
         return  # it has been told, or is what the prior makes of few rows
     empty = np.flatnonzero(weights * len(X) < 1)
@@ -33,6 +57,35 @@ def warn_of_components(model, state, X, sample_weight) -> None:
             "take fewer components, another start, or weight_concentration above 0.",
             FitWarning,
         )
+
+
+def _scarce_labels(model, params, rows):
+    """Return why probabilities of labels cannot be trusted, or None."""
+    emission = getattr(model, "emission", None)
+    blocks = [(emission, None, getattr(params, "emission", None))]
+    if isinstance(emission, Columns):
+        blocks = list(emission.parts(params.emission))
+    for one, columns, own in blocks:
+        if not isinstance(one, Categorical):
+            continue
+        known = own.probabilities.max(axis=0) > LEAST_PROBABILITY
+        unmet = (own.probabilities <= LEAST_PROBABILITY) & known
+        counts = known.sum(axis=1)
+        few = rows()[:, None] < SCARCITY.rows * counts
+        states, places = np.nonzero(
+            unmet.any(axis=2) & few & (counts > SCARCITY.labels)
+        )
+        if len(states):
+            named = places if columns is None else np.asarray(columns)[places]
+            states, named = listed(np.unique(states)), listed(np.unique(named))
+            return (
+                f"Component(s) {states} have fewer than {SCARCITY.rows:g} rows for "
+                f"each of the {counts[places[0]]} labels of column(s) {named}, and "
+                "take those that none of their rows has for impossible: new rows "
+                "can have very low likelihoods. Leave the columns out, join rare "
+                "labels, or take Categorical(smoothing=0.01)."
+            )
+    return None
 
 
 def effective_rows(model, params, X, sample_weight):

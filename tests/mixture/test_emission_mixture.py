@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import StochasticEMGaussianMixture, StochasticEMMixture, emissions
-from sktem.emissions import Columns, FactorAnalyser, Gaussian, StudentT
+from sktem.emissions import Categorical, Columns, FactorAnalyser, Gaussian, StudentT
 from sktem.exceptions import FitWarning
 
 KINDS = ["full", "tied", "diag", "spherical", "unit"]
@@ -466,3 +466,41 @@ def test_integers_among_objects_are_counts():
     frame["n"] = [None if n is None else n + 0.5 for n in counts]
     mixture = StochasticEMMixture(1, emission="auto").fit(frame.astype(object))
     assert isinstance(mixture.emission_, Gaussian)
+
+
+def test_declared_codes_may_come_later():
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.integers(2, size=(2000, 3)), rng.integers(4, size=(99, 3))])
+    streams = StochasticEMMixture(2, emission=Categorical(4), random_state=0)
+    for start in range(0, len(X), 100):
+        streams.partial_fit(X[start : start + 100])
+    assert np.isfinite(streams.score(X))
+    one = StochasticEMMixture(emission=Categorical(4)).fit(X[:2000])
+    p = one.params_.probabilities[0]
+    wanted = np.log(p[[0, 1, 2], [0, 1, 3]]).sum()
+    assert_allclose(one.score_samples([[0, 1, 3]]), wanted)
+    with pytest.raises(ValueError, match="Labels that come later have to be declared"):
+        StochasticEMMixture(emission=Categorical()).fit(X[:2000]).partial_fit(X[2000:])
+
+
+def test_degrees_are_refused():
+    angles = np.random.default_rng(0).vonmises(2.0, 4.0, size=(200, 1))
+    mixture = StochasticEMMixture(2, emission="von_mises", random_state=0)
+    mixture.fit(angles % (2 * np.pi))
+    with pytest.raises(ValueError, match="numpy.deg2rad"):
+        mixture.fit(np.rad2deg(angles % (2 * np.pi)))
+
+
+@pytest.mark.parametrize("n_labels, n, is_told", [(50, 500, True), (5, 500, False)])
+def test_labels_that_are_too_many_are_told(n_labels, n, is_told):
+    X, new = np.random.default_rng(0).integers(n_labels, size=(2, n, 2))
+    mixture = StochasticEMMixture(3, emission=Categorical(n_labels), random_state=0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loss = mixture.fit(X).score(X) - mixture.score(new)
+    told = [str(warning.message) for warning in caught]
+    assert any("take Categorical(smoothing=0.01)" in one for one in told) == is_told
+    assert (loss > 2.0) == is_told
+    # The advice helps.
+    mixture.set_params(emission=Categorical(n_labels, smoothing=0.01))
+    assert mixture.fit(X).score(X) - mixture.score(new) < 2.0
