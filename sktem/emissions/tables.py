@@ -92,10 +92,10 @@ class Table:
         self.categories = {}
         for one, columns in self._blocks(X.shape[1]):
             if isinstance(one, Categorical):
-                given = np.broadcast_to(one.n_categories, len(columns))
-                for index, count in zip(columns, given, strict=True):
-                    labels = labels_of(_column(X, index))
-                    self.categories[index] = _all_codes(labels, count)
+                sizes = np.broadcast_to(one.n_categories, len(columns))
+                for index, count in zip(columns, sizes, strict=True):
+                    found = labels_of(_column(X, index))
+                    self.categories[index] = _all_codes(found, count)
                 if isinstance(one.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
                     one.n_categories = [max(count, 1) for count in counts]

@@ -61,8 +61,8 @@ def warn_of_components(model, state, X, sample_weight) -> None:
 
 def _scarce_labels(model, params, rows):
     """Return why probabilities of labels cannot be trusted, or None."""
-    emission = getattr(model, "emission", None)
-    blocks = [(emission, None, getattr(params, "emission", None))]
+    emission, own = getattr(model, "emission", None), getattr(params, "emission", None)
+    blocks: list[tuple] = [(emission, None, own)]
     if isinstance(emission, Columns):
         blocks = list(emission.parts(params.emission))
     for one, columns, own in blocks:

@@ -94,7 +94,7 @@ def _kind_of(emission):
 
 def _numbers(K, part):
     """Return normal columns as the loop takes them, and constants of their density."""
-    columns, centre, means = (), np.empty(0), np.empty((K, 0))
+    columns, centre, means = np.empty(0), np.empty(0), np.empty((K, 0))
     factors = means
     if part is not None:
         _, columns, own = part
