@@ -66,11 +66,14 @@ def first_bytes(first, low, high, lanes, shifts, few):
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def draw_unit(row, x, low, high, lanes, first, whole):
-    """Equal ``row[:] = (first + hashed(low, high, lanes) + 0.5) * odds(x) < whole``."""
-    for c in range(row.shape[0]):
+def draw_unit(x, low, high, lanes, first, whole):
+    """Equal ``x[:] = (first + hashed(low, high, lanes) + 0.5) * odds(x) < whole``.
+
+    In place: with two names for one array there are no vector instructions.
+    """
+    for c in range(x.shape[0]):
         drawn = (first[c] + (hashed(low, high, lanes[c]) + _HALF)) * odds(x[c]) < whole
-        row[c] = _ONE if drawn else _ZERO
+        x[c] = _ONE if drawn else _ZERO
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -96,10 +99,10 @@ def draw_group(out, states, k, indices, weights, bias, low, high, lanes, first, 
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def mean_unit(row, x):
-    """Equal ``row[:] = 1 / (1 + 2.0**x)``."""
-    for c in range(row.shape[0]):
-        row[c] = _ONE / odds(x[c])
+def mean_unit(x):
+    """Equal ``x[:] = 1 / (1 + 2.0**x)``."""
+    for c in range(x.shape[0]):
+        x[c] = _ONE / odds(x[c])
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
@@ -172,9 +175,9 @@ def sweeps(
                 for c in range(width):
                     new[c] += offset_scale * shift[start + c]
             if means:
-                mean_unit(new, new)
+                mean_unit(new)
             else:
-                draw_unit(new, new, low, high, lanes, first, whole)
+                draw_unit(new, low, high, lanes, first, whole)
             if masked:
                 hold = clamped[u]
                 for c in range(width):
