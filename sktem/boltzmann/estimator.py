@@ -518,14 +518,16 @@ class LatentBoltzmannMachine(
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a chunk of a stream.
 
-        Rows are gathered into batches of ``batch_size``, each of which is one update,
-        so that the result does not depend on how the stream is cut into chunks; the
-        rows of an unfinished batch wait for the next call. The start is made from the
-        first batch, or from the rows there are until it is full. Posterior chains of a
-        stream start at each batch. A step that is a pair stays at its first value, and
-        after ``fit`` at its last one. After 500 batches, and then from time to time,
-        the chains of the model are followed; where they stay in one of several modes
-        they get five temperatures (``n_replicas="auto"``) and a warning says so.
+        Rows are gathered into batches of ``batch_size``, so that the result does not
+        depend on how the stream is cut into chunks; the rows of an unfinished batch
+        wait for the next call. With adapted steps the first batch is learned from by
+        200 updates, the second by 100, and so on in proportion down to one. The start
+        is made from the first batch, or from the rows there are until it is full.
+        Posterior chains of a stream start at each batch. A step that is a pair stays at
+        its first value, and after ``fit`` at its last one. After 400 updates, and then
+        from time to time, the chains of the model are followed; where they stay in one
+        of several modes they get five temperatures (``n_replicas="auto"``) and a
+        warning says so.
         Real-valued columns learn slowly without the ascents of ``fit``: begin by it.
 
         Parameters

@@ -220,7 +220,7 @@ def warn_of_stream(stream) -> None:
     if stream.warned or not (stream.stays_in_modes or stream.is_slow):
         return
     stream.warned = True
-    if stream.stays_in_modes:
+    if not stream.is_slow:
         found = (
             "the chains of the model stay in one of several modes, as clusters of rows "
             "are, and may teach wrong shares of them. With more temperatures, such as "
@@ -233,7 +233,7 @@ def warn_of_stream(stream) -> None:
             "thousand if there are, and compare"
         )
     warn_user(
-        f"After {stream.n_updates} batches of the stream {found} the score of rows "
+        f"After {stream.n_batches} batches of the stream {found} the score of rows "
         "left out with that after fit to some thousand rows.",
         FitWarning,
     )

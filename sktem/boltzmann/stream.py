@@ -25,12 +25,17 @@ from sktem.rows.held import carrier_of
 
 __all__ = ["BoltzmannStream"]
 
-#: Updates of a stream after which its adapted steps are half as long as at first; they
-#: fall as one over the number of updates, down to a hundredth.
+#: Batches of a stream after which its adapted steps are half as long as at first; they
+#: fall as one over the number of batches, down to a hundredth.
 FALL = 250
+#: Updates by the first batch, by the second half of them and so on down to one: a few
+#: hundred rows would otherwise leave a stream where it began.
+VISITS = 200
 #: Updates of a stream at which its chains are looked at first, and how many times as
 #: many it has at the next look.
-LOOK, NEXT_LOOK = 500, 4
+LOOK, NEXT_LOOK = 400, 2
+#: Batches from which on a stream of real numbers that began without a fit is told of.
+LONG = 500
 #: Key of the generator that rounds weights of rows, beyond those of the others.
 REPEATS = 1 << 20
 
@@ -50,8 +55,8 @@ class BoltzmannStream(StreamRunner):
             self.repeats = np.random.default_rng(of_repeats)
         self.waiting: list = []
         self.n_learned, self.weight_decay = 0.0, 0.0
-        self.after_whole_fit = self.stays_in_modes = self.is_slow = False
-        self.n_updates, self.next_look = 0, LOOK
+        self.after_whole_fit = self.stays_in_modes = False
+        self.n_batches, self.next_look = 0, LOOK
         self.events: Counter = Counter()
 
     @classmethod
@@ -131,29 +136,40 @@ class BoltzmannStream(StreamRunner):
                 batch = self.units.inputs(rows, arrays.xp.float32)
                 self._count(estimator, size)
                 now = replace(settings, weight_decay=self.weight_decay)
+                n_visits = 1
                 if settings.adaptive and not self.after_whole_fit:
-                    n_updates = self.state.n_updates
-                    self.state.rounds.fraction = n_updates / (n_updates + FALL)
-                update(now, self.state, Batches(batch))
+                    self.state.rounds.fraction = self.n_batches / (
+                        self.n_batches + FALL
+                    )
+                    n_visits = max(1, VISITS // (self.n_batches + 1))
+                for _ in range(n_visits):
+                    update(now, self.state, Batches(batch))
                 self._look_at_chains(now)
                 on_step()
         self.events.update(self.state.history.events)
 
     def _look_at_chains(self, settings):
         """Find out now and then whether chains stay in one of several modes."""
-        self.n_updates += 1
+        self.n_batches += 1
         state = self.state
-        if self.n_updates < self.next_look or state.chains is None:
+        n_updates = state.n_updates - state.rounds.updates_before
+        if n_updates < self.next_look or state.chains is None:
             return
         self.next_look *= NEXT_LOOK
-        self.is_slow = settings.model.gaussian and not self.after_whole_fit
-        policy, rng = state.rounds.policy, np.random.default_rng(self.n_updates)
+        policy, rng = state.rounds.policy, np.random.default_rng(self.n_batches)
         found = correlation_of_chains(
             settings.model, state.params, state.chains, policy.transitions, rng
         )
         self.stays_in_modes = found > policy.stuck
         if self.stays_in_modes and settings.n_replicas is None:
             state.rounds.n_replicas = max(state.rounds.n_replicas, policy.n_replicas)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether real numbers that began without a fit are many, or in clusters."""
+        if self.after_whole_fit or not self.model.gaussian:
+            return False
+        return self.stays_in_modes or self.n_batches >= LONG
 
     def _count(self, estimator, n_rows):
         """Count rows that are learned from."""

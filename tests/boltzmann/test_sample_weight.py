@@ -80,7 +80,7 @@ def test_streams_draw_the_fractions_of_weights():
     machine = LatentBoltzmannMachine(hidden_layer_sizes=2, random_state=0)
     for _ in range(30):
         machine.partial_fit(X, sample_weight=np.full(200, 1.5))
-    rows = 100 * machine._stream.state.n_updates
+    rows = 100 * machine._stream.n_batches
     rows += sum(len(part) for part in machine._stream.waiting)
     assert abs(rows - 9000) < 4.5 * np.sqrt(6000 / 4)
     machine.set_params(max_iter=2, tol=None)

@@ -21,7 +21,7 @@ def coins(n, rng):
     return X.astype(float)
 
 
-def streamed(rows, begins_by_fit=False, n_chunks=3, **options):
+def streamed(rows, begins_by_fit=False, n_chunks=3, size=20_000, **options):
     rng = np.random.default_rng(0)
     machine = LatentBoltzmannMachine(
         hidden_layer_sizes=4, random_state=0, n_gibbs_m=1, **options
@@ -31,7 +31,7 @@ def streamed(rows, begins_by_fit=False, n_chunks=3, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(n_chunks):
-            machine.partial_fit(rows(20_000, rng))
+            machine.partial_fit(rows(size, rng))
     return machine, [str(one.message) for one in caught if one.category is FitWarning]
 
 
@@ -54,4 +54,20 @@ def test_chains_that_stay_in_a_mode_are_told():
 def test_others_are_not():
     """Chains that mix, and short streams."""
     assert not streamed(coins)[1]
-    assert not streamed(clusters, n_chunks=1)[1]
+    assert not streamed(clusters, n_chunks=1, size=300)[1]
+
+
+def test_a_few_hundred_rows_are_not_lost(monkeypatch):
+    rng = np.random.default_rng(0)
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0)
+    new = coins(3000, rng)
+    p = new.mean(axis=0)
+    alone = (new * np.log(p) + (1 - new) * np.log1p(-p)).sum(axis=1).mean()
+    rows = coins(400, rng)
+    gain = machine.partial_fit(rows).score(new) - alone
+    whole = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0).fit(rows)
+    assert gain > 0.7 * (whole.score(new) - alone) > 0.1
+    # The negative control: one update by each batch.
+    monkeypatch.setattr("sktem.boltzmann.stream.VISITS", 1)
+    machine = LatentBoltzmannMachine(hidden_layer_sizes=4, random_state=0)
+    assert machine.partial_fit(rows).score(new) - alone < 0.3 * gain
