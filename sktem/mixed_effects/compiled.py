@@ -79,6 +79,20 @@ class CompiledSubjects(NamedTuple):
         """Return the log-likelihood of each subject, or of each chain of it."""
         return self._swept("log_likelihoods", Z)
 
+    def log_likelihoods_of_errors(self, Z, errors):
+        """Return log-likelihoods of the shape (n_subjects, n_chains, n_errors)."""
+        from sktem.mixed_effects.kernels import subjects
+
+        chains = np.ascontiguousarray(Z)
+        result = np.empty((*chains.shape[:2], len(errors)))
+        self._in_blocks(
+            lambda start, stop: subjects.log_likelihoods_of_errors(
+                self.model, self.rows, chains, errors, start, stop, result
+            ),
+            len(chains),
+        )
+        return result
+
     def residual_sums(self, Z):
         """Return the sum of squared residuals of each subject or chain."""
         return self._swept("residual_sums", Z)

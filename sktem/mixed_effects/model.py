@@ -345,6 +345,31 @@ class NonlinearMixedEffectsModel(LatentModel):
         values = self.row_log_likelihood(rows, flat, params.sigma, params.numeric)
         return rows.sums(values).reshape(Z.shape[:-1])
 
+    def log_conditionals(self, X, Z, several):
+        """Return ``log_conditional`` at several parameters, the latents being the same.
+
+        Parameters
+        ----------
+        X : GroupedRows
+            Subjects.
+        Z : ndarray of shape (n_subjects, n_chains, d)
+            Random parameters.
+        several : list of MixedEffectsParams
+            Parameters, which differ in those without a closed-form M-step.
+
+        Returns
+        -------
+        ndarray of shape (n_subjects, n_chains, n_parameters)
+            Log-likelihoods.
+        """
+        errors_only = all(entry.kind == "residual" for entry in self.design.numeric)
+        compiled = self._compiled(X, several[0]) if errors_only else None
+        if compiled is None or not compiled.has_density:
+            return np.stack([self.log_conditional(X, Z, p) for p in several], axis=-1)
+        errors = np.array([params.sigma for params in several])
+        values = compiled.log_likelihoods_of_errors(Z, errors)
+        return np.where(np.isnan(values), -np.inf, values)
+
     def log_prior(self, X, Z, params):
         """Return the log-density of the random parameters.
 

@@ -126,6 +126,28 @@ def test_kernels_equal_numpy(name, error):
     assert np.isfinite(f).all() and f.std() > 0
 
 
+@pytest.mark.parametrize("name", ["combined", "constant", "proportional"])
+def test_several_errors_at_once_equal_one_after_the_other(name):
+    rng = np.random.default_rng(0)
+    X, model = make_rows(rng), make_model("one_compartment_oral", name)
+    Z = np.stack([draws_of(model, X, rng) for _ in range(3)], axis=1)
+    several = [
+        model.start._replace(sigma=model.start.sigma * factor)
+        for factor in (0.7, 1.0, 1.6)
+    ]
+    if len(model.start.numeric):  # on the logarithmic scale
+        several = [
+            one._replace(numeric=np.log(one.sigma[list(model.error.indices)]))
+            for one in several
+        ]
+    found = model.log_conditionals(X, Z, several)
+    plain = without_kernels(model)
+    wanted = np.stack([plain.log_conditional(X, Z, one) for one in several], axis=-1)
+    np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    np.testing.assert_allclose(plain.log_conditionals(X, Z, several), wanted)
+    assert np.ptp(found, axis=-1).min() > 1e-3
+
+
 def test_equal_rates_are_no_singularity():
     function = STRUCTURAL_MODELS["one_compartment_oral"].function
     x = np.array([[100.0, 2.0]])

@@ -158,40 +158,37 @@ def _observation_part(vector, rows, Z, params, w):
     k = len(params.numeric)
     steps = STEP * vector.units(params)[vector.numeric]
 
-    def shifted(shift):
+    pairs = [(e, g) for e in range(k) for g in range(e)]
+    axes = np.diag(steps)
+    shifts = [*axes, *-axes]
+    shifts += [sign * (axes[e] + axes[g]) for sign in (1, -1) for e, g in pairs]
+    changed = []
+    for shift in (np.zeros(k), *shifts):
         moved = values.copy()
         moved[vector.numeric] += shift
-        changed = vector.params(moved, params)
-        value = np.zeros(len(w))
-        if k:
-            # Where there is no density the weight is zero, and differences stay finite.
-            value = model.log_conditional(rows, Z, changed).ravel()
-            value = np.maximum(value, -1e100)
-        squares = np.zeros(len(w))
-        if closed:
-            squares = model.residual_sums(rows, Z, changed.numeric).ravel()
-        return value, squares
-
+        changed.append(vector.params(moved, params))
     slopes, hessian = np.zeros((len(w), k)), np.zeros((k, k))
-    turns = np.zeros((len(w), k))
-    centre, squares = shifted(0.0)
-    shifts = np.diag(steps)
-    above, below = [], []
-    for e in range(k):
-        (up, more), (down, less) = shifted(shifts[e]), shifted(-shifts[e])
-        slopes[:, e] = (up - down) / (2 * steps[e])
-        turns[:, e] = (more - less) / (2 * steps[e])
-        hessian[e, e] = w @ (up - 2 * centre + down) / steps[e] ** 2
-        above.append(up)
-        below.append(down)
-        for g in range(e):
-            both = shifted(shifts[e] + shifts[g])[0]
-            neither = shifted(-shifts[e] - shifts[g])[0]
-            mixed = both + neither - above[e] - above[g] - below[e] - below[g]
-            mixed = w @ (mixed + 2 * centre) / (2 * steps[e] * steps[g])
+    if k:
+        # Where there is no density the weight is zero, and differences stay finite.
+        found = model.log_conditionals(rows, Z, changed).reshape(len(w), -1)
+        found = np.maximum(found, -1e100)
+        ends = np.cumsum([1, k, k, len(pairs)])
+        centre, above, below, both, neither = np.split(found, ends, axis=1)
+        slopes = (above - below) / (2 * steps)
+        hessian[range(k), range(k)] = w @ (above - 2 * centre + below) / steps**2
+        for (e, g), up, down in zip(pairs, both.T, neither.T, strict=True):
+            mixed = up + down - above[:, e] - above[:, g] - below[:, e] - below[:, g]
+            mixed = w @ (mixed + 2 * centre[:, 0]) / (2 * steps[e] * steps[g])
             hessian[e, g] = hessian[g, e] = mixed
     if not closed:
         return slopes, hessian
+    squares, turns = model.residual_sums(rows, Z, params.numeric).ravel(), []
+    for above, below, step in zip(changed[1:], changed[k + 1 :], steps, strict=False):
+        more, less = (
+            model.residual_sums(rows, Z, one.numeric).ravel() for one in (above, below)
+        )
+        turns.append((more - less) / (2 * step))
+    turns = np.reshape(turns, (k, len(w))).T
     size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])
     own = squares / size**3 - lengths / size
     curve = w @ (lengths / size**2 - 3 * squares / size**4)

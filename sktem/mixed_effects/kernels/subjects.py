@@ -227,6 +227,27 @@ def log_likelihoods(model, rows, Z, start, stop, result):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def log_likelihoods_of_errors(model, rows, Z, errors, start, stop, result):
+    """Equal ``result[..., e] = log_likelihoods(...)`` at the errors (a, b) of each row.
+
+    The predictions are the same for all of them. Errors have the shape (n_errors, 2)
+    and result (n_subjects, n_chains, n_errors).
+    """
+    work = new_subject_work(model, rows)
+    inner, points = borrowed((model, rows, work)), borrowed(Z)
+    for i in range(start, stop):
+        for c in range(Z.shape[1]):
+            begin, n = predict_subject(inner[0], inner[1], i, points[i, c], inner[2])
+            for e in range(errors.shape[0]):
+                a, b, total = errors[e, 0], errors[e, 1], 0.0
+                for j in range(n):
+                    y, f = rows.y[begin + j], work.f[j]
+                    total += log_density(model.error, y, f, a, b, model.least)
+                result[i, c, e] = total
+    release(work)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def residual_sums(model, rows, Z, start, stop, result):
     """Equal ``square(...).sum()`` over the rows of each subject and chain.
 
