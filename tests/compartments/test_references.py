@@ -85,3 +85,19 @@ def test_reset(records):
     np.testing.assert_allclose(
         found[data.observed], data["DV"][data.observed], rtol=0.15
     )
+
+
+def test_profiles_of_mm_iv_are_multiples_of_one_curve(shared_data):
+    records = read_nonmem(shared_data("pk/mm_iv.csv.gz"))
+    y = records["DV"][records.observed].reshape(10, -1)
+    stated = {"VMAX": 5.0, "KM": 2.0, "V": 10.0}
+    model = OneCompartment(elimination="michaelis-menten")
+    f = model.predict(records, stated)[records.observed].reshape(10, -1)
+    ratios = np.log(y / f)
+    # Ratios to any curve are constant in time, up to the digits of the data.
+    assert np.ptp(ratios - ratios.mean(axis=0), axis=1).max() < 0.03
+    # Where volumes differ, those of the model are not.
+    other = model.predict(records, stated | {"V": 12.0})[records.observed]
+    assert np.ptp(np.log(other.reshape(10, -1) / f)[0]) > 0.1
+    # And the curve is not that of the stated parameters.
+    assert np.ptp(ratios.mean(axis=0)) > 0.5

@@ -182,13 +182,13 @@ def _observation_part(vector, rows, Z, params, w):
             hessian[e, g] = hessian[g, e] = mixed
     if not closed:
         return slopes, hessian
-    squares, turns = model.residual_sums(rows, Z, params.numeric).ravel(), []
+    squares, columns = model.residual_sums(rows, Z, params.numeric).ravel(), []
     for above, below, step in zip(changed[1:], changed[k + 1 :], steps, strict=False):
         more, less = (
             model.residual_sums(rows, Z, one.numeric).ravel() for one in (above, below)
         )
-        turns.append((more - less) / (2 * step))
-    turns = np.reshape(turns, (k, len(w))).T
+        columns.append((more - less) / (2 * step))
+    turns = np.reshape(columns, (k, len(w))).T
     size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])
     own = squares / size**3 - lengths / size
     curve = w @ (lengths / size**2 - 3 * squares / size**4)
