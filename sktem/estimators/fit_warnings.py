@@ -14,6 +14,7 @@ from sktem.exceptions import FitWarning
 __all__ = [
     "event_message",
     "users_frame",
+    "warn_of_parameters",
     "warn_of_run",
     "warn_of_unused",
     "warn_user",
@@ -115,6 +116,24 @@ def event_message(what: str, events, where: str = "") -> str:
     )
     advice = [ADVICE[name] for name in problems if name in ADVICE]
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
+
+
+def warn_of_parameters(n_parameters: int, n_rows: int, sample_weight=None) -> None:
+    """Warn of more free parameters than rows, whose likelihood says little of others.
+
+    Weights are worth ``sum(w)^2 / sum(w^2)`` rows (Kish 1965).
+    """
+    worth = float(n_rows)
+    if sample_weight is not None:
+        worth = sample_weight.sum() ** 2 / (sample_weight**2).sum()
+    if n_parameters > worth:
+        warn_user(
+            f"{n_parameters} free parameters have been learned of {worth:.4g} rows: "
+            f"expect new rows to be less likely, by {n_parameters / worth:.2g} nats a "
+            "row or more (Akaike). Take fewer components or states, a simpler emission "
+            "or covariance_type, or a prior.",
+            FitWarning,
+        )
 
 
 def _warn_of_chains_that_stand(state):

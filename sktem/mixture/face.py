@@ -21,7 +21,7 @@ from sktem.estimators.base import (
     with_callbacks,
 )
 from sktem.estimators.by_blocks import each_chunk, total_over, weighted_sum
-from sktem.estimators.fit_warnings import warn_of_run
+from sktem.estimators.fit_warnings import warn_of_parameters, warn_of_run
 from sktem.estimators.progress import final_objective
 from sktem.loop.state import RunState
 from sktem.mixture.component_search import check_n_components, found_components
@@ -137,7 +137,8 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         options = {"n_init": n_init, "starts": starts, "finish": finish}
         state = self._fit(settings, X, sample_weight, new_run, **options)
         warn_of_run(state, settings)
-        warn_of_components(model, state, X, sample_weight)
+        if not warn_of_components(model, state, X, sample_weight):
+            warn_of_parameters(self._n_parameters(), len(X), sample_weight)
         return self
 
     def fit_predict(self, X, y=None, sample_weight=None):

@@ -34,8 +34,11 @@ class Scarcity(NamedTuple):
 SCARCITY = Scarcity()
 
 
-def warn_of_components(model, state, X, sample_weight) -> None:
-    """Warn of covariances that are mostly ``reg_covar``, and of lacking rows."""
+def warn_of_components(model, state, X, sample_weight) -> bool:
+    """Warn of covariances that are mostly ``reg_covar``, and of lacking rows.
+
+    Returns whether enough has been said, or a prior makes up for few rows.
+    """
     weights = state.params.weights
     is_repaired = bool(event_message("", state.history.events))
     rows = partial(effective_rows, model, state.params, X, sample_weight)
@@ -44,12 +47,12 @@ def warn_of_components(model, state, X, sample_weight) -> None:
         message = doubt_of_covariances(spread, weights, rows, "Component", is_repaired)
         if message:
             warn_user(message, FitWarning)
-            return
+            return True
     if message := _scarce_labels(model, state.params, rows):
         warn_user(message, FitWarning)
-        return
+        return True
     if is_repaired or any(spread.has_prior for spread in spreads):
-        return  # it has been told, or is what the prior makes of few rows
+        return True
     empty = np.flatnonzero(weights * len(X) < 1)
     if len(empty):
         warn_user(
@@ -57,6 +60,7 @@ def warn_of_components(model, state, X, sample_weight) -> None:
             "take fewer components, another start, or weight_concentration above 0.",
             FitWarning,
         )
+    return bool(len(empty))
 
 
 def _scarce_labels(model, params, rows):
