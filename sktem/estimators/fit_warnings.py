@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import warnings
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -23,14 +24,29 @@ __all__ = [
 #: Packages whose frames stand between a warning and the user.
 PACKAGES = ("sktem", "sklearn")
 
-#: Acceptance rates outside of these bounds mean steps of a wrong length.
-ACCEPTANCE = (0.05, 0.99)
 
-#: Share of moves that an accept test would reject, above which it is told.
-LARGEST_BIAS = 0.1
+class WarningLimits(NamedTuple):
+    """Where a fit is no longer what it seems.
 
-#: A share of chains that never moved which is not worth a warning.
-FEW_STAND = 0.001
+    Attributes
+    ----------
+    acceptance : tuple of float
+        Acceptance rates outside of these bounds mean steps of a wrong length.
+    bias : float
+        Share of moves of an unadjusted sampler that an accept test would reject.
+    standing : float
+        Share of chains that never moved.
+    optimism : float
+        Nats that a new row may be expected to be less likely than those of the fit.
+    """
+
+    acceptance: tuple[float, float] = (0.05, 0.99)
+    bias: float = 0.1
+    standing: float = 0.001
+    optimism: float = 2.0
+
+
+LIMITS = WarningLimits()
 
 #: Settings that help against an event of ``history_.events``.
 ADVICE = {
@@ -119,18 +135,19 @@ def event_message(what: str, events, where: str = "") -> str:
 
 
 def warn_of_parameters(n_parameters: int, n_rows: int, sample_weight=None) -> None:
-    """Warn of more free parameters than rows, whose likelihood says little of others.
+    """Warn of too many free parameters for the likelihood of new rows.
 
-    Weights are worth ``sum(w)^2 / sum(w^2)`` rows (Kish 1965).
+    It is expected to be lower than that of the rows of the fit by the parameters over
+    the rows (Akaike), or more. Weights are worth ``sum(w)^2 / sum(w^2)`` rows (Kish).
     """
     worth = float(n_rows)
     if sample_weight is not None:
         worth = sample_weight.sum() ** 2 / (sample_weight**2).sum()
-    if n_parameters > worth:
+    if n_parameters > LIMITS.optimism * worth:
         warn_user(
             f"{n_parameters} free parameters have been learned of {worth:.4g} rows: "
             f"expect new rows to be less likely, by {n_parameters / worth:.2g} nats a "
-            "row or more (Akaike). Take fewer components or states, a simpler emission "
+            "row or more. Take fewer components or states, a simpler emission "
             "or covariance_type, or a prior.",
             FitWarning,
         )
@@ -140,7 +157,7 @@ def _warn_of_chains_that_stand(state):
     """Warn of chains none of whose moves was ever accepted."""
     moved = state.chains and state.chains.tuning.get("moved")
     share = 1 - moved.values.mean() if moved else 0.0
-    if share < FEW_STAND:
+    if share < LIMITS.standing:
         return
     warn_user(
         f"{share:.1%} of the chains never moved: the latents of their rows are known "
@@ -160,7 +177,7 @@ def _at_the_end(values):
 def _warn_of_bias(state, settings):
     """Warn of Markov chains without an accept test whose steps are too long."""
     last = _at_the_end(state.history.bias)
-    if len(last) and last.mean() > LARGEST_BIAS:
+    if len(last) and last.mean() > LIMITS.bias:
         warn_user(
             f"An accept test would have rejected {last.mean():.0%} of the moves of "
             f"{type(settings.sampler).__name__} at the end of the fit: latents and "
@@ -176,9 +193,9 @@ def _warn_of_acceptance(state, settings):
         return
     _warn_of_chains_that_stand(state)
     last = _at_the_end(state.history.acceptance_rate)
-    if not len(last) or ACCEPTANCE[0] <= last.mean() <= ACCEPTANCE[1]:
+    if not len(last) or LIMITS.acceptance[0] <= last.mean() <= LIMITS.acceptance[1]:
         return
-    few = last.mean() < ACCEPTANCE[0]
+    few = last.mean() < LIMITS.acceptance[0]
     effect = (
         "hardly move, so that the parameters follow from where they began. Use a "
         "shorter step"

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sktem import MixtureImputer
@@ -44,6 +45,7 @@ def test_units_and_constant_columns_do_not_matter():
     np.testing.assert_allclose(one[:, 3], 2.0)
 
 
+@pytest.mark.filterwarnings("ignore:701 free parameters")  # of the control
 def test_many_columns_have_a_prior():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 25))

@@ -9,7 +9,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture
 
-from sktem import GaussianMixturePrior, StochasticEMGaussianMixture
+from sktem import (
+    GaussianMixturePrior,
+    StochasticEMGaussianMixture,
+    StochasticEMMixture,
+)
+from sktem.emissions import Gaussian
 from sktem.emissions.covariances import COVARIANCES
 from sktem.exceptions import FitWarning
 from sktem.mixture.start import START_METHODS
@@ -512,6 +517,24 @@ def test_components_short_of_rows_are_told(kind):
     assert mixture.fit(X).score(new) > -40  # an error, if it warned
     weak = prior(covariance_prior=1.0, covariance_prior_strength=0.1)
     mixture.set_params(**weak).fit(X[:20])
+
+
+@pytest.mark.parametrize("emission", [None, "gaussian"])
+def test_more_parameters_than_rows_tell_are_told(emission):
+    """New rows are far less likely; with a diagonal or more rows all is quiet."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(2, 600, 20))
+    kind = StochasticEMGaussianMixture if emission is None else StochasticEMMixture
+    mixture = kind(2, random_state=0)
+    with pytest.warns(FitWarning, match="461 free parameters .* of 180 rows"):
+        loss = mixture.fit(X[:180]).score(X[:180]) - mixture.score(new)
+    assert loss > 461 / 180
+    weights = np.append(np.ones(180), np.full(420, 1e-9))
+    with pytest.warns(FitWarning, match="461 free parameters .* of 180 rows"):
+        mixture.fit(X, sample_weight=weights)
+    mixture.fit(X)  # an error, if it warned
+    simple = {} if emission is None else {"emission": Gaussian("diag")}
+    mixture.set_params(**simple or {"covariance_type": "diag"}).fit(X[:180])
 
 
 @pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
