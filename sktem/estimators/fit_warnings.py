@@ -26,7 +26,7 @@ PACKAGES = ("sktem", "sklearn")
 
 
 class WarningLimits(NamedTuple):
-    """Where a fit is no longer what it seems.
+    """Limits beyond which a fit cannot be trusted.
 
     Attributes
     ----------
