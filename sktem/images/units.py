@@ -28,6 +28,9 @@ __all__ = [
 #: Share of the squares of all pixels that one of several images must not have.
 OUTSHINING, SEVERAL = 0.5, 5
 
+#: Share of images with copies in another class from which on something is wrong.
+CONTRADICTIONS = 0.1
+
 
 class IntensityRange(NamedTuple):
     """Brightness and contrast of training images, against which new ones are held.
@@ -147,6 +150,7 @@ def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
     if np.isnan(X).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
     layout = Layout(shape, n_channels, estimator.channel_axis)
+    warn_of_labels(X, labels)
     return LabelledImages(X, labels, weights[kept], classes, layout)
 
 
@@ -223,6 +227,28 @@ def warn_of_outshining(X, layout) -> None:
             f"The image with the index {index} has {share:.0%} of the squares of the "
             f"{len(X)} images' intensities: it decides their scale and what is taken "
             "for noise. Bring images to the same range, or leave it out.",
+            FitWarning,
+        )
+
+
+def warn_of_labels(X, labels) -> None:
+    """Warn of equal images with several labels, and of images that show nothing."""
+    # Hashes, since copies of all images may be too much for the memory.
+    keys = np.array([hash(row.tobytes()) for row in X])
+    pairs = np.unique(np.stack([keys, labels]), axis=1)
+    again, counts = np.unique(pairs[0], return_counts=True)
+    n_equal = int(np.isin(keys, again[counts > 1]).sum())
+    if n_equal > CONTRADICTIONS * len(X):
+        warn_user(
+            f"{n_equal} of {len(X)} images are exact copies of images of another "
+            "class: nothing tells these classes apart. Check images and labels.",
+            FitWarning,
+        )
+    n_blank = int(np.isnan(X).all(axis=1).sum())
+    if n_blank:
+        warn_user(
+            f"{n_blank} of {len(X)} images have no pixel that was observed, and count "
+            "as mean images of their class. Leave them out.",
             FitWarning,
         )
 

@@ -43,6 +43,7 @@ from sktem.template.judged import (
     has_settled,
     mean_log_likelihood,
     warn_of_images,
+    warn_of_repetition,
 )
 from sktem.template.model.samplers import DEFORMATION_SAMPLERS, DeformationSampler
 from sktem.template.prior import DeformableTemplatePrior
@@ -400,7 +401,9 @@ class DeformableTemplateEstimator(
         state, fit, _ = found
         self._warn(state, fit.settings)
         if found_images(X) is None:
-            warn_of_images(self._checked(X), self._layout)
+            images = self._checked(X)
+            warn_of_images(images, self._layout)
+            warn_of_repetition(images, sample_weight)
         judged = Judged.of(vars(self))
         if self.history_.passes[-1:] >= [BOUNDS.least_passes] and not self.converged_:
             judged.warn_of_drift()

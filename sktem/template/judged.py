@@ -23,6 +23,7 @@ __all__ = [
     "has_settled",
     "mean_log_likelihood",
     "warn_of_images",
+    "warn_of_repetition",
 ]
 
 
@@ -46,6 +47,9 @@ class Bounds(NamedTuple):
         A template in much noise moves by more, as its chains do. Where the noise is at
         rest, within this share of what is too large, it may move by this share of the
         error that it has with so many images: a sixth of its variance.
+    copies, weight : float
+        Share of the images that are exact copies of others, and a mean weight, or one
+        over it, with which the prior counts for too little or too much.
     """
 
     folds: float = 0.05
@@ -56,6 +60,8 @@ class Bounds(NamedTuple):
     drift_of_noise: float = 0.06
     at_rest: float = 0.25
     drift_in_errors: float = 0.4
+    copies: float = 0.25
+    weight: float = 10.0
 
 
 BOUNDS = Bounds()
@@ -87,6 +93,30 @@ def warn_of_images(X, layout):
             f"All {n_channels} channels are equal, and each of them counts as an "
             "observation of its own: deformations are followed too closely. Pass one "
             "of them.",
+            FitWarning,
+        )
+
+
+def warn_of_repetition(X, sample_weight, bounds=BOUNDS):
+    """Warn of many copies among images, and of weights that outweigh the prior."""
+    n_copies = len(X) - len({hash(row.tobytes()) for row in X})
+    if n_copies > bounds.copies * len(X):
+        warn_user(
+            f"{n_copies} of {len(X)} images are exact copies of others, and each of "
+            "them counts as an observation of its own: deformations are followed too "
+            "closely. Pass every image once.",
+            FitWarning,
+        )
+    if sample_weight is None:
+        return
+    weights = np.asarray(sample_weight, dtype=float)
+    mean = weights[weights > 0].mean()
+    if not 1 / bounds.weight <= mean <= bounds.weight:
+        effects = "images outweigh the prior", "prior outweighs the images"
+        warn_user(
+            f"The weights of the images have the mean {mean:.3g}. A weight means "
+            f"repetition: the {effects[int(mean < 1)]}. Divide the weights by their "
+            "mean.",
             FitWarning,
         )
 

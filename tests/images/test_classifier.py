@@ -8,6 +8,7 @@ from sklearn.datasets import load_digits
 
 from sktem import DeformableTemplateClassifier, DeformedCopiesClassifier
 from sktem.exceptions import FitWarning
+from sktem.images.units import labelled_images
 
 SIZES = dict.fromkeys(("scale", "stretch", "rotation", "shear", "shift", "field"), 0.1)
 CLASSIFIERS = {
@@ -79,3 +80,32 @@ def test_pixels_that_no_training_image_shows_do_not_count(name):
         found = classifier.predict_joint_log_proba(whole)
         np.testing.assert_array_equal(found, classifier.predict_joint_log_proba(half))
         assert (found != classifier.predict_joint_log_proba(other)).any()
+
+
+def labelled(X, y):
+    """Return what is said of labels and images when they are checked."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        labelled_images(CLASSIFIERS["copies"], X, y, None)
+    return [str(one.message) for one in caught if one.category is FitWarning]
+
+
+def test_equal_images_of_several_classes_are_told():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    twice = np.concatenate([X[:20], X[:20]])
+    (found,) = labelled(twice, np.concatenate([y[:20], y[:20] + 2]))
+    assert found.startswith("40 of 40 images are exact copies of images of another")
+    (found,) = labelled(np.ones((6, 64)), np.arange(6) % 2)
+    assert found.startswith("6 of 6 images")
+    # Negative controls: copies within a class, and a single slip among many images.
+    assert labelled(twice, np.concatenate([y[:20], y[:20]])) == []
+    slip = np.concatenate([X[:40], X[:1]])
+    assert labelled(slip, np.concatenate([y[:40], 1 - y[:1]])) == []
+
+
+def test_images_that_show_nothing_are_told():
+    X, y = load_digits(n_class=2, return_X_y=True)
+    gaps = X[:20].copy()
+    gaps[3], gaps[5, :60] = np.nan, np.nan
+    (found,) = labelled(gaps, y[:20])
+    assert found.startswith("1 of 20 images have no pixel that was observed")

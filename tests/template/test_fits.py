@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import warnings
 from contextlib import nullcontext
 
 import numpy as np
@@ -17,7 +18,7 @@ from sktem.exceptions import FitWarning
 from sktem.models import DeformableTemplateModel, ImageGrid
 from sktem.samplers import DeformationMALA
 from sktem.schedules import Constant
-from sktem.template.judged import Judged, mean_log_likelihood
+from sktem.template.judged import Judged, mean_log_likelihood, warn_of_repetition
 from tests.template.oracles import (
     SMALL,
     Dense,
@@ -173,6 +174,24 @@ def test_threads_do_not_change_the_fit(settings, images):
     assert (other.coefficients_ != one.coefficients_).any()
 
 
+def test_copies_and_weights_of_another_size_are_told(images):
+    def told(X, sample_weight=None):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", FitWarning)
+            warn_of_repetition(X, sample_weight)
+        return [str(one.message) for one in caught]
+
+    (text,) = told(np.repeat(images, 3, axis=0))
+    assert text.startswith("80 of 120 images are exact copies of others")
+    (text,) = told(images, np.full(40, 1e3))
+    assert "have the mean 1e+03" in text and "the images outweigh the prior" in text
+    (text,) = told(images, np.append(0.0, np.full(39, 1 / 39)))
+    assert "the prior outweighs the images" in text
+    # Negative controls: some copies, and weights that say how often images come.
+    assert told(np.concatenate([images, images[:5]]), np.arange(45) % 4) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*exact copies")
 def test_weights_are_repetitions(images):
     """In all that is not random: units, start, and the priors' weight."""
     weights = np.arange(40) % 4 + 0.0
@@ -425,9 +444,11 @@ ODD = {
 @pytest.mark.parametrize("n_components", [1, 3])
 @MENDED
 def test_odd_images(name, n_components):
-    """There is a warning exactly where there are more templates than images."""
+    """There is a warning exactly of more templates than images, and of copies."""
     X, expected = ODD[name], nullcontext()
-    if len(X) < n_components:
+    if len(X) > 2 * len(np.unique(X, axis=0)):
+        expected = pytest.warns(FitWarning, match="exact copies of others")
+    elif len(X) < n_components:
         expected = pytest.warns(FitWarning, match=f"3 templates of {len(X)} images")
     with expected:
         estimator = template(n_components=n_components, max_iter=2).fit(X)
