@@ -134,7 +134,7 @@ def event_message(what: str, events, where: str = "") -> str:
     return f"{message}; {', or '.join(advice)} may help." if advice else f"{message}."
 
 
-def warn_of_parameters(n_parameters: int, n_rows: int, sample_weight=None) -> None:
+def warn_of_parameters(n_parameters: int, n_rows: float, sample_weight=None) -> None:
     """Warn of too many free parameters for the likelihood of new rows.
 
     It is expected to be lower than that of the rows of the fit by the parameters over

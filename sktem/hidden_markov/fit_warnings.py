@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.spread import doubt_of_covariances
-from sktem.estimators.fit_warnings import warn_user
+from sktem.estimators.fit_warnings import warn_of_parameters, warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = [
@@ -78,8 +78,8 @@ def warn_of_search(start) -> None:
         )
 
 
-def warn_of_states(model, params, state) -> None:
-    """Warn of states that are not used, have collapsed or are copies of each other."""
+def warn_of_states(model, params, state, n_features) -> None:
+    """Warn of states not used, collapsed, copies of others or of too few rows."""
     s = state.returned
     if s is None:
         return
@@ -108,6 +108,10 @@ def warn_of_states(model, params, state) -> None:
             "states.",
             StateWarning,
         )
+        return
+    if not any(spread.has_prior for spread in model.emission.spreads(params.emission)):
+        n_rows = model.rows_per_sequence * state.n_rows
+        warn_of_parameters(model.n_parameters(params, n_features), n_rows)
 
 
 def warn_of_covariates(model, state) -> None:

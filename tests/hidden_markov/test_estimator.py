@@ -326,6 +326,20 @@ def test_results_do_not_depend_on_threads(whole):
     np.testing.assert_array_equal(copy.predict(X), fit.predict(X))
 
 
+def test_more_parameters_than_rows_tell_are_told():
+    X, new = np.random.default_rng(0).normal(size=(2, 400, 10))
+    told = "132 free parameters .* of 60 rows"
+    hidden_markov = HiddenMarkovModel(2, n_init=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Only one of")
+        with pytest.warns(FitWarning, match=told):
+            loss = hidden_markov.fit(X[:60]).score(X[:60]) - hidden_markov.score(new)
+        assert loss > 132 / 60
+        warnings.filterwarnings("error", told)
+        hidden_markov.fit(X)
+        hidden_markov.set_params(emission=Gaussian("diag")).fit(X[:60])
+
+
 @quiet
 def test_states_that_are_copies_are_told():
     rng = np.random.default_rng(0)
