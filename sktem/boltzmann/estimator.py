@@ -204,8 +204,9 @@ class LatentBoltzmannMachine(
         weights, on a stream the rows so far), which is a standard normal prior for
         every weight, as that of :class:`~sklearn.linear_model.LogisticRegression`: it
         matters where rows are few, and hardly where they are many. 0 is maximum
-        likelihood; real-valued columns in tight clusters need large weights, for which
-        it can be better.
+        likelihood; columns that follow from others without exception, such as an
+        exclusive or, and real-valued columns in tight clusters need large weights, for
+        which a smaller one can be better.
     centering : bool, default=True
         Whether updates count each unit from its mean, a moving average of its posterior
         means, so that they do not depend on what is called 0 and what 1 (Montavon and

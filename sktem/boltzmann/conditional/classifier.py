@@ -18,13 +18,12 @@ from sktem.boltzmann.conditional.conditional_machines import (
     ConditionalMachine,
     conditional_machine,
 )
-from sktem.boltzmann.conditional.decays import chosen_decay, parts_of
+from sktem.boltzmann.conditional.decays import DecaySearch
 from sktem.boltzmann.conditional.labels import Labels
 from sktem.boltzmann.learning.row_weights import (
-    check_weights,
     column_scaling,
+    shared_rows,
     shares_of,
-    weighted_rows,
 )
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
@@ -35,22 +34,38 @@ from sktem.validation import validate_data
 
 __all__ = ["BoltzmannMachineClassifier"]
 
-#: Rows of an update of a stream, the step of each parameter times the root of the
-#: number of inputs, and the shares of the past in the averages of the gradient and of
-#: its square (Kingma and Ba 2015).
-BATCH = 50
-STEP = 0.15
-PAST, PAST_SQUARES = 0.9, 0.999
-#: Penalties, of all rows together, among which rows left out choose: by about so many
-#: rows, with at most so many iterations and about that gradient.
-PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
-ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-4
+#: How rows left out choose a penalty.
+DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3, 0.1), tol=1e-4)
 #: Sizes of the fields of hidden units at the starts of a fit. Small ones are near a
 #: saddle at which labels depend linearly on inputs, and many ascents end there. While a
 #: penalty is chosen the first is the only one.
 SIZES = (2.0, 2.0, 1.0, 0.125)
-#: Weight decay of a stream, the number of whose rows is not known.
-STREAM_DECAY = 0.0003
+
+
+@dataclass(frozen=True)
+class StreamSteps:
+    """Updates of a stream, with steps adapted to each parameter (Kingma and Ba 2015).
+
+    Attributes
+    ----------
+    batch_size : int
+        Rows of an update.
+    step : float
+        Step of each parameter times the root of the number of inputs.
+    past, past_squares : float
+        Shares of the past in the averages of the gradient and of its square.
+    weight_decay : float
+        Weight decay, since the number of rows is not known.
+    """
+
+    batch_size: int = 50
+    step: float = 0.15
+    past: float = 0.9
+    past_squares: float = 0.999
+    weight_decay: float = 0.0003
+
+
+STREAM = StreamSteps()
 
 
 class BoltzmannMachineClassifier(
@@ -244,7 +259,11 @@ class BoltzmannMachineClassifier(
         first = not hasattr(self, "fitted_")
         X, y, shares, _ = self._checked(X, y, sample_weight, reset=first)
         if first:
-            decay = STREAM_DECAY if self.weight_decay == "auto" else self.weight_decay
+            decay = (
+                STREAM.weight_decay
+                if self.weight_decay == "auto"
+                else self.weight_decay
+            )
             machine = self._new_machine(_given_classes(classes, y), decay)
             codes = machine.labels.codes(y)
             centre, scale = column_scaling(X, shares)
@@ -261,11 +280,11 @@ class BoltzmannMachineClassifier(
             moments = _Moments(np.zeros_like(params), np.zeros_like(params))
             self._moments, self.n_samples_seen_ = moments, 0
         rows = (X - centre) / scale
-        for begin in range(0, len(rows), BATCH):
-            part = slice(begin, begin + BATCH)
+        for begin in range(0, len(rows), STREAM.batch_size):
+            part = slice(begin, begin + STREAM.batch_size)
             batch = rows[part], codes[part], shares_of(shares[part])
             gradient = machine.loss(params, *batch)[1]
-            params -= STEP / X.shape[1] ** 0.5 * moments.direction(gradient)
+            params -= STREAM.step / X.shape[1] ** 0.5 * moments.direction(gradient)
         self._learned(machine, params, centre, scale, seed)
         self.n_samples_seen_ += len(rows)
         return self
@@ -279,12 +298,7 @@ class BoltzmannMachineClassifier(
         check_classification_targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = column_or_1d(y, warn=True)
-        given = check_weights(sample_weight, len(X))
-        n_rows = float(len(X) if given is None else given.sum())
-        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
-        n = len(places)
-        shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
-        return X[places], y[places], shares, n_rows
+        return shared_rows(X, y, sample_weight)
 
     def _new_machine(self, labels, decay):
         """Return the machine of labels for as many inputs as there are."""
@@ -301,14 +315,15 @@ class BoltzmannMachineClassifier(
             machine = self._new_machine(labels, decay)
             if start is None:
                 start = machine.start(*own[1:], np.random.default_rng(seed), SIZES[0])
-            return machine, minimised(machine.loss, start, own, ITERATIONS, SLOPE).x
+            end = minimised(machine.loss, start, own, DECAYS.max_iter, DECAYS.tol)
+            return machine, end.x
 
         def judge(machine, params, inputs, codes):
             W, _, c, _ = machine.parts(params)
             return machine.log_likelihoods(params, inputs @ W + c, codes)
 
-        parts = parts_of(X, rows[1], n_rows, ROWS_OF_FOLDS)
-        return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)
+        parts = DECAYS.parts_of(X, rows[1], n_rows)
+        return DECAYS.choose(learn, judge, rows, parts, n_rows)
 
     def _learned(self, machine, params, centre, scale, seed):
         """Set the attributes that parameters mean."""
@@ -505,10 +520,10 @@ class _Moments:
     def direction(self, gradient):
         """Return about the mean gradient, with entries of about one size."""
         self.n_updates += 1
-        self.first += (1 - PAST) * (gradient - self.first)
-        self.second += (1 - PAST_SQUARES) * (gradient**2 - self.second)
-        first = self.first / (1 - PAST**self.n_updates)
-        second = self.second / (1 - PAST_SQUARES**self.n_updates)
+        self.first += (1 - STREAM.past) * (gradient - self.first)
+        self.second += (1 - STREAM.past_squares) * (gradient**2 - self.second)
+        first = self.first / (1 - STREAM.past**self.n_updates)
+        second = self.second / (1 - STREAM.past_squares**self.n_updates)
         return first / (np.sqrt(second) + 1e-8)
 
 

@@ -13,7 +13,13 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from sktem.boltzmann.conditional.ascents import Parts
-from sktem.boltzmann.conditional.sums import blocks, hidden_sums, log_sums
+from sktem.boltzmann.conditional.sums import (
+    blocks,
+    hidden_sums,
+    log_sums,
+    state_slopes,
+    state_sums,
+)
 from sktem.boltzmann.normalisation.enumeration import enumerate_states
 
 __all__ = ["ConditionalMachine", "conditional_machine"]
@@ -178,8 +184,8 @@ class HiddenSums(ConditionalMachine):
         sums, _ = self.given_states(params)
         of_labels = self.labels.indicators(codes)
         out = hidden_sums(fields + of_labels @ U)[0] + of_labels @ d
-        for rows in blocks(len(fields), len(self.states)):
-            out[rows] -= log_sums(fields[rows] @ self.states.T + sums)[0]
+        for rows, totals, _ in state_sums(fields, self.states, sums):
+            out[rows] -= totals
         return out
 
     def slopes(self, params, fields, codes, shares, gradient):
@@ -190,34 +196,25 @@ class HiddenSums(ConditionalMachine):
         of_labels = self.labels.indicators(codes)
         values, means = hidden_sums(fields + of_labels @ U)
         values += of_labels @ d
-        along = -means * shares[:, None]
-        to_U += of_labels.T @ along
-        to_d -= shares @ of_labels
-        mass = np.zeros(len(self.states))
-        for rows in blocks(len(fields), len(self.states)):
-            totals, weights = log_sums(fields[rows] @ self.states.T + sums)
-            values[rows] -= totals
-            weights *= shares[rows, None]
-            along[rows] += weights @ self.states
-            mass += weights.sum(axis=0)
-        to_U += (given * mass[:, None]).T @ self.states
-        to_d += mass @ given
-        return -float(shares @ values), along
+        means *= shares[:, None]
+        totals, along, mass = state_slopes(fields, self.states, sums, shares)
+        to_U += (given * mass[:, None]).T @ self.states - of_labels.T @ means
+        to_d += mass @ given - shares @ of_labels
+        return float(shares @ (totals - values)), along - means
 
     def probabilities(self, params, fields, rng):
         """Return the probability of each class of each output, by column."""
         sums, given = self.given_states(params)
         out = np.empty((len(fields), self.labels.n_columns))
-        for rows in blocks(len(fields), len(self.states)):
-            out[rows] = log_sums(fields[rows] @ self.states.T + sums)[1] @ given
+        for rows, _, weights in state_sums(fields, self.states, sums):
+            out[rows] = weights @ given
         return out
 
     def draws(self, params, fields, rng):
         """Return codes of labels drawn given fields."""
         sums, given = self.given_states(params)
         states = np.empty(len(fields), np.int64)
-        for rows in blocks(len(fields), len(self.states)):
-            weights = log_sums(fields[rows] @ self.states.T + sums)[1]
+        for rows, _, weights in state_sums(fields, self.states, sums):
             states[rows] = draw_rows(weights, rng)
         return draw_labels(self.labels, given[states], rng)
 

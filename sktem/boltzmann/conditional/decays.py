@@ -2,71 +2,91 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from zlib import crc32
 
 import numpy as np
 
-__all__ = ["chosen_decay", "parts_of"]
-
-#: Parts of the rows, each of which is left out once.
-FOLDS = 5
+__all__ = ["DecaySearch"]
 
 
-def parts_of(X, y, n_rows, most):
-    """Return to which part each row belongs, -1 if to none: the same for equal rows.
+@dataclass(frozen=True)
+class DecaySearch:
+    """How a weight decay is chosen.
 
-    All parts together are about `most` of the rows, whose weights add up to `n_rows`.
-    """
-    keys = np.array([crc32(row.tobytes()) for row in np.hstack([X, y])])
-    parts = keys % FOLDS
-    parts[keys // FOLDS % max(1, int(np.ceil(n_rows / most))) > 0] = -1
-    return parts
-
-
-def chosen_decay(penalties, learn, judge, rows, parts, n_rows) -> float:
-    """Return the weight decay under which rows left out are most likely.
-
-    Parameters
+    Attributes
     ----------
-    penalties : sequence of float
+    penalties : tuple of float
         Penalties of all rows together, the largest first.
-    learn : callable
-        Returns the machine of a weight decay and its parameters, given those of the
-        next smaller one (None for the first), and inputs, outputs and shares.
-    judge : callable
-        Returns the log-likelihood of each row of inputs and outputs, given both.
-    rows : tuple of ndarray
-        Inputs, outputs and shares of the rows.
-    parts : ndarray of shape (n,)
-        `parts_of` them.
-    n_rows : float
-        Sum of the weights of the rows.
-
-    Returns
-    -------
-    float
-        A penalty over the number of rows. It is the largest, unless the gain of another
-        is more than its standard error.
+    tol : float
+        Largest entry of the gradient where fits to parts of the rows end.
+    max_iter : int
+        Most iterations of each of them.
+    n_folds : int
+        Parts of the rows, each of which is left out once.
+    n_rows : int
+        About how many rows all parts have together, at most.
     """
-    X, y, shares = rows
-    found = np.full((len(penalties), len(X)), np.nan)
-    for part in range(FOLDS):
-        out, taken = parts == part, (parts >= 0) & (parts != part)
-        mass = shares[taken].sum()
-        if not out.any() or not mass > 0:
-            continue
-        own = X[taken], y[taken], shares[taken] / mass
-        params = None
-        for place in reversed(range(len(penalties))):
-            decay = penalties[place] / (n_rows * mass)
-            machine, params = learn(decay, params, *own)
-            found[place, out] = judge(machine, params, X[out], y[out])
-    judged = np.isfinite(found).all(axis=0)
-    mass = shares[judged].sum()
-    if not mass > 0:
-        return penalties[0] / n_rows
-    weights, gains = shares[judged] / mass, found[:, judged] - found[0, judged]
-    means = gains @ weights
-    variances = (gains - means[:, None]) ** 2 @ weights
-    sure = means - np.sqrt(variances / (n_rows * mass))
-    return penalties[int(sure.argmax())] / n_rows
+
+    penalties: tuple[float, ...]
+    tol: float
+    max_iter: int = 300
+    n_folds: int = 5
+    n_rows: int = 1000
+
+    def parts_of(self, X, y, n_rows):
+        """Return the part of each row, -1 for none: equal rows are in one part.
+
+        The weights of all rows add up to `n_rows`.
+        """
+        keys = np.array([crc32(row.tobytes()) for row in np.hstack([X, y])])
+        parts = keys % self.n_folds
+        every = max(1, int(np.ceil(n_rows / self.n_rows)))
+        parts[keys // self.n_folds % every > 0] = -1
+        return parts
+
+    def choose(self, learn, judge, rows, parts, n_rows) -> float:
+        """Return the weight decay under which rows left out are most likely.
+
+        Parameters
+        ----------
+        learn : callable
+            Returns the machine of a weight decay and its parameters, given those of the
+            next smaller one (None for the first), and inputs, outputs and shares.
+        judge : callable
+            Returns the log-likelihood of each row of inputs and outputs, given both.
+        rows : tuple of ndarray
+            Inputs, outputs and shares of the rows.
+        parts : ndarray of shape (n,)
+            `parts_of` them.
+        n_rows : float
+            Sum of the weights of the rows.
+
+        Returns
+        -------
+        float
+            A penalty over the number of rows. It is the largest, unless the gain of
+            another is more than its standard error.
+        """
+        X, y, shares = rows
+        found = np.full((len(self.penalties), len(X)), np.nan)
+        for part in range(self.n_folds):
+            out, taken = parts == part, (parts >= 0) & (parts != part)
+            mass = shares[taken].sum()
+            if not out.any() or not mass > 0:
+                continue
+            own = X[taken], y[taken], shares[taken] / mass
+            params = None
+            for place in reversed(range(len(self.penalties))):
+                decay = self.penalties[place] / (n_rows * mass)
+                machine, params = learn(decay, params, *own)
+                found[place, out] = judge(machine, params, X[out], y[out])
+        judged = np.isfinite(found).all(axis=0)
+        mass = shares[judged].sum()
+        if not mass > 0:
+            return self.penalties[0] / n_rows
+        weights, gains = shares[judged] / mass, found[:, judged] - found[0, judged]
+        means = gains @ weights
+        variances = (gains - means[:, None]) ** 2 @ weights
+        sure = means - np.sqrt(variances / (n_rows * mass))
+        return self.penalties[int(sure.argmax())] / n_rows

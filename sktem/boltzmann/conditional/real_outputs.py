@@ -16,8 +16,8 @@ import numpy as np
 
 from sktem.boltzmann.conditional.ascents import Parts, minimised
 from sktem.boltzmann.conditional.conditional_machines import draw_rows
-from sktem.boltzmann.conditional.decays import chosen_decay, parts_of
-from sktem.boltzmann.conditional.sums import blocks, hidden_sums, log_sums
+from sktem.boltzmann.conditional.decays import DecaySearch
+from sktem.boltzmann.conditional.sums import hidden_sums, state_slopes, state_sums
 from sktem.boltzmann.normalisation.enumeration import enumerate_states
 
 __all__ = ["LARGEST_ROOT", "RealOutputs", "largest_roots", "learned_decay"]
@@ -28,10 +28,8 @@ LEAST_ROOT = 1e-3
 #: How far from a whole number of steps a value on a grid may be.
 GRID = 1e-4
 
-#: Penalties, of all rows together, among which rows left out choose: by parts of about
-#: so many rows, with at most so many iterations and about that gradient.
-PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3)
-ROWS_OF_FOLDS, ITERATIONS, SLOPE = 1000, 300, 1e-3
+#: How rows left out choose a penalty.
+DECAYS = DecaySearch((30.0, 10.0, 3.0, 1.0, 0.3), tol=1e-3)
 
 
 class RealOutputs:
@@ -107,8 +105,8 @@ class RealOutputs:
         """Return the log-density of the outputs of each row."""
         _, fields, _, values = self._joint(params, X, y)
         _, extra = self._shifts(params)
-        for rows in blocks(len(X), len(self.states)):
-            values[rows] -= log_sums(fields[rows] @ self.states.T + extra)[0]
+        for rows, totals, _ in state_sums(fields, self.states, extra):
+            values[rows] -= totals
         return values
 
     def loss(self, params, X, y, shares):
@@ -119,13 +117,9 @@ class RealOutputs:
         errors, fields, means, values = self._joint(params, X, y)
         shifts, extra = self._shifts(params)
         means *= shares[:, None]
-        along, mass = -means, np.zeros(len(self.states))
-        for rows in blocks(len(X), len(self.states)):
-            totals, weights = log_sums(fields[rows] @ self.states.T + extra)
-            values[rows] -= totals
-            weights *= shares[rows, None]
-            along[rows] += weights @ self.states
-            mass += weights.sum(axis=0)
+        totals, along, mass = state_slopes(fields, self.states, extra, shares)
+        values -= totals
+        along -= means
         to_errors = errors * shares[:, None] - means @ V.T
         to_B[:], to_d[:] = -X.T @ to_errors, -to_errors.sum(axis=0)
         to_r[:] = (y * to_errors).sum(axis=0) - 1 / r
@@ -139,18 +133,17 @@ class RealOutputs:
         return penalty - float(shares @ values), gradient
 
     def _states_given(self, params, X):
-        """Yield slices of rows, and the probabilities of the hidden states in them."""
+        """Return `state_sums` of the hidden states given inputs."""
         W, _, c, *_ = self.parts(params)
         fields, (_, extra) = X @ W + c, self._shifts(params)
-        for rows in blocks(len(X), len(self.states)):
-            yield rows, log_sums(fields[rows] @ self.states.T + extra)[1]
+        return state_sums(fields, self.states, extra)
 
     def moments(self, params, X):
         """Return means and variances of the outputs given inputs."""
         *_, B, d, r = self.parts(params)
         shifts, means = self._shifts(params)[0], X @ B + d
         variances = np.ones(means.shape)
-        for rows, weights in self._states_given(params, X):
+        for rows, _, weights in self._states_given(params, X):
             shift = weights @ shifts
             means[rows] += shift
             variances[rows] += np.maximum(weights @ shifts**2 - shift**2, 0)
@@ -160,7 +153,7 @@ class RealOutputs:
         """Return outputs drawn given inputs."""
         *_, B, d, r = self.parts(params)
         shifts, drawn = self._shifts(params)[0], X @ B + d
-        for rows, weights in self._states_given(params, X):
+        for rows, _, weights in self._states_given(params, X):
             drawn[rows] += shifts[draw_rows(weights, rng)]
         return (drawn + rng.standard_normal(drawn.shape)) / r
 
@@ -178,7 +171,7 @@ def largest_roots(y):
 
 
 def learned_decay(sizes: tuple[int, int, Any], rows, given, n_rows, seed) -> float:
-    """Return the weight decay of a machine of some sizes, see `chosen_decay`.
+    """Return the weight decay of a machine of some sizes, see `DecaySearch`.
 
     `given` are inputs and outputs before they are scaled, `seed` is that of the first
     weights.
@@ -189,11 +182,10 @@ def learned_decay(sizes: tuple[int, int, Any], rows, given, n_rows, seed) -> flo
         machine = RealOutputs(*sizes, decay)
         inputs, outputs, shares = own
         start = machine.start(inputs, outputs, shares, np.random.default_rng(seed))
-        return machine, machine.learned(start, own, ITERATIONS, SLOPE).x
+        return machine, machine.learned(start, own, DECAYS.max_iter, DECAYS.tol).x
 
     def judge(machine, params, X, y):
         return machine.log_likelihoods(params, X, y)
 
     X, y = given
-    parts = parts_of(X, y, n_rows, ROWS_OF_FOLDS)
-    return chosen_decay(PENALTIES, learn, judge, rows, parts, n_rows)
+    return DECAYS.choose(learn, judge, rows, DECAYS.parts_of(X, y, n_rows), n_rows)

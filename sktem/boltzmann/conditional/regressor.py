@@ -20,12 +20,7 @@ from sktem.boltzmann.conditional.real_outputs import (
     largest_roots,
     learned_decay,
 )
-from sktem.boltzmann.learning.row_weights import (
-    check_weights,
-    column_scaling,
-    shares_of,
-    weighted_rows,
-)
+from sktem.boltzmann.learning.row_weights import column_scaling, shared_rows
 from sktem.choices import KnownParametersMixin, check_number
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.fit_warnings import warn_user
@@ -169,12 +164,8 @@ class BoltzmannMachineRegressor(
         X, y = validate_data(
             self, X, y, dtype=np.float64, multi_output=True, y_numeric=True
         )
-        given = check_weights(sample_weight, len(X))
-        n_rows = float(len(X) if given is None else given.sum())
-        places, weights = weighted_rows(np.arange(len(X)), sample_weight)
-        n, X, y = len(places), X[places], y[places].astype(np.float64)
-        shares = np.full(n, 1 / n) if weights is None else shares_of(weights)
-        outputs = y.reshape(n, -1)
+        X, y, shares, n_rows = shared_rows(X, y.astype(np.float64), sample_weight)
+        outputs = y.reshape(len(y), -1)
         inside, outside = column_scaling(X, shares), column_scaling(outputs, shares)
         rows = (X - inside[0]) / inside[1], (outputs - outside[0]) / outside[1], shares
         sizes = X.shape[1], int(self.n_hidden), largest_roots(rows[1])

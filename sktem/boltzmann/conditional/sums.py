@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["blocks", "hidden_sums", "log_sums"]
+__all__ = ["blocks", "hidden_sums", "log_sums", "state_slopes", "state_sums"]
 
 #: Numbers of a temporary, and factors up to 2 whose product is finite.
 BLOCK, MOST_FACTORS = 2**18, 512
@@ -34,3 +34,23 @@ def log_sums(exponents):
     totals = shares.sum(axis=1, keepdims=True)
     shares /= totals
     return (largest + np.log(totals))[:, 0], shares
+
+
+def state_sums(fields, states, extra):
+    """Yield slices of rows, log-sums over all states, and the shares of these.
+
+    The logarithm of the weight of a state is ``fields @ state + extra``.
+    """
+    for rows in blocks(len(fields), len(states)):
+        yield rows, *log_sums(fields[rows] @ states.T + extra)
+
+
+def state_slopes(fields, states, extra, shares):
+    """Return log-sums of rows, and slopes of their mean along fields and `extra`."""
+    totals, along = np.empty(len(fields)), np.empty_like(fields)
+    mass = np.zeros(len(states))
+    for rows, sums, weights in state_sums(fields, states, extra):
+        weights *= shares[rows, None]
+        totals[rows], along[rows] = sums, weights @ states
+        mass += weights.sum(axis=0)
+    return totals, along, mass

@@ -14,6 +14,7 @@ __all__ = [
     "check_weights",
     "column_scaling",
     "mean_of",
+    "shared_rows",
     "shares_of",
     "thinned",
     "mass_of",
@@ -51,6 +52,14 @@ def weighted_rows(X, sample_weight):
         X = X[positive] if sparse.issparse(X) else arrays_of(X).take(X, positive)
         weights = weights[positive]
     return X, None if (weights == weights[0]).all() else weights
+
+
+def shared_rows(X, y, sample_weight):
+    """Return rows of positive weight, outputs, their shares, and the sum of weights."""
+    places, weights = weighted_rows(np.arange(len(X)), sample_weight)
+    equal = np.full(len(places), 1 / len(places))
+    shares = equal if weights is None else shares_of(weights)
+    return X[places], y[places], shares, mass_of(sample_weight, len(X))
 
 
 def mass_of(sample_weight, n_rows) -> float:
