@@ -31,18 +31,20 @@ from mixture_data import SHARED, available, kddcup99, simulated, split
 from threadpoolctl import threadpool_limits
 
 from sktem import StochasticEMGaussianMixture
-from sktem.budget import MEMORY
-from sktem.mixture.start import ROWS_PER_PARAMETER
+from sktem.mixture.start import START_ROWS
 
 #: Rows, features and components of the cost of starts.
-SIZES = {"array": (10_000_000, 8, 8), "memory map": (6_000_000, 8, 8)}
+SIZES = {"array": (1_000_000, 8, 8), "memory map": (1_000_000, 8, 8)}
+
+#: Rows of a data set whose quality is compared, drawn at random, at most.
+MOST_ROWS = 150_000
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", nargs="*")
-    parser.add_argument("--seeds", type=int, default=20)
-    parser.add_argument("--max-iter", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--max-iter", type=int, default=40)
     parser.add_argument("--parts", nargs="*", default=["quality", "cost"])
     parser.add_argument("--child", nargs=3)
     arguments = parser.parse_args()
@@ -55,6 +57,7 @@ def main():
         data = data_sets()
         for name in (arguments.data or data) if "quality" in arguments.parts else ():
             X, n_components = data[name]()
+            X = X[np.random.default_rng(0).permutation(len(X))[:MOST_ROWS]]
             if sample_of(0.8 * len(X), X.shape[1], n_components):
                 compare(name, X, n_components, arguments)
     if "cost" in arguments.parts:
@@ -63,7 +66,7 @@ def main():
 
 def data_sets():
     """Return functions that make the data sets, by name."""
-    data = {"simulated": lambda: simulated(1_000_000, 8, 16)}
+    data = {"simulated": lambda: simulated(MOST_ROWS, 8, 16)}
     data |= available()
     if "kddcup99" in data:
         data["kddcup99, all columns"] = lambda: kddcup99(n_columns=None)
@@ -72,8 +75,8 @@ def data_sets():
     return data
 
 
-def patches(n=600_000, side=4, seed=0):
-    """Pieces of the MNIST digits with an edge in them: (600,000, 16), 16 components."""
+def patches(n=MOST_ROWS, side=4, seed=0):
+    """Pieces of the MNIST digits with an edge in them: (150,000, 16), 16 components."""
     with np.load(SHARED / "images" / "mnist.npz") as file:
         images = file["X_train"]
     rng = np.random.default_rng(seed)
@@ -87,7 +90,7 @@ def patches(n=600_000, side=4, seed=0):
 
 def sample_of(n, d, n_components):
     """Return the rows of the sample that "auto" takes, 0 if it is all."""
-    size = max(MEMORY.kept // d, ROWS_PER_PARAMETER * n_components * (d + 1))
+    size = START_ROWS.size(n_components, d)
     return size if size < n else 0
 
 

@@ -123,9 +123,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
         Rows, drawn at random, from which the start is made; None means all. "auto" is
-        all up to ``max(2**22 // n_features, 20 * n_components * (n_features + 1))``
-        rows; of more, the means come from that many, and every row begins with the
-        nearest of them: on millions of rows, k-means would cost more than the fit.
+        all up to ``max(2**18 // n_features, 100 * n_components * (n_features + 1))``
+        rows, fewer where these are over four million numbers; of more, the means come
+        from that many, and every row begins with the nearest of them: k-means on all
+        rows would cost more than the fit.
     weights_init : array-like of shape (n_components,) or None, default=None
         Starting weights.
     means_init : array-like of shape (n_components, n_features) or None, default=None

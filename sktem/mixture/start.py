@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -24,14 +25,37 @@ __all__ = [
     "start_statistics",
 ]
 
-#: Rows for each parameter of the means from which a start is made, at least.
-ROWS_PER_PARAMETER = 20
 
-#: Beyond it, rows are chosen without a permutation of all of them.
-MOST_PERMUTED = 1 << 24
+class StartRows(NamedTuple):
+    """Rows from which starts are made.
 
-#: Rows of which copies are looked for.
-MOST_COUNTED = 1 << 14
+    Attributes
+    ----------
+    per_parameter : int
+        Rows of a sample for each parameter of the means, if its size is not given.
+    least_per_parameter : int
+        The same, however many numbers these rows have.
+    most_permuted : int
+        Beyond it, rows are chosen without a permutation of all of them.
+    most_counted : int
+        Rows of which copies are looked for.
+    """
+
+    per_parameter: int = 100
+    least_per_parameter: int = 20
+    most_permuted: int = 1 << 24
+    most_counted: int = 1 << 14
+
+    def size(self, n_components, n_features) -> int:
+        """Return the number of rows of a sample whose size is not given."""
+        n_parameters, memory = n_components * (n_features + 1), budget.MEMORY
+        least = self.least_per_parameter * n_parameters
+        most = max(memory.kept // n_features, least)
+        wanted = self.per_parameter * n_parameters
+        return min(most, max(memory.cached // n_features, wanted))
+
+
+START_ROWS = StartRows()
 
 
 def _kmeans(model, X, random_state, sample_weight):
@@ -59,7 +83,7 @@ def _counted(X, sample_weight, least):
     written: as numbers or as copies. Where there are weights, or mostly copies, it is
     made from the distinct rows. Elsewhere rows stay as they are, as in scikit-learn.
     """
-    if len(X) > MOST_COUNTED:
+    if len(X) > START_ROWS.most_counted:
         return X, sample_weight, slice(None)
     if sample_weight is None:
         # Equal rows have equal sums.
@@ -130,12 +154,11 @@ def chosen_rows(X, n_components, size, random_state):
     """Return the sorted indices of the rows of a start, None for all of an array."""
     n_rows, n_features = X.shape
     if size == "auto":
-        least = ROWS_PER_PARAMETER * n_components * (n_features + 1)
-        size = max(budget.MEMORY.kept // n_features, least)
+        size = START_ROWS.size(n_components, n_features)
     if size is None or size >= n_rows:
         return None if carrier_of(X).array is not None else np.arange(n_rows)
     size = max(size, n_components)
-    if n_rows <= MOST_PERMUTED:
+    if n_rows <= START_ROWS.most_permuted:
         return np.sort(random_state.choice(n_rows, size, replace=False))
     chosen = sample_without_replacement(n_rows, size, random_state=random_state)
     return np.sort(chosen)

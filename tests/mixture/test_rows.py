@@ -12,6 +12,7 @@ import sktem.e_step.batches
 from sktem import StochasticEMGaussianMixture
 from sktem.callbacks import Checkpoint
 from sktem.exceptions import FitWarning
+from sktem.mixture.start import StartRows
 from sktem.rows import Rows, as_rows
 from sktem.rows.checked import CheckedRows
 from tests.rows.adapters import ADAPTERS, Chunked, names_of, table
@@ -74,8 +75,9 @@ def test_starts(init_params, init_size):
 
 @pytest.mark.parametrize("init_params", ["kmeans", "k-means++", "random"])
 def test_start_of_many_rows(init_params, monkeypatch, memory_budget):
-    memory_budget(kept=3 * 400)
-    monkeypatch.setattr("sktem.mixture.start.ROWS_PER_PARAMETER", 1)
+    memory_budget(cached=3 * 400)
+    rule = StartRows(per_parameter=1)
+    monkeypatch.setattr("sktem.mixture.start.START_ROWS", rule)
     settings = {"init_params": init_params, "init_size": "auto"}
     sample_weight = rng.uniform(0.5, 2, size=3000)
     for weights in (None, sample_weight):

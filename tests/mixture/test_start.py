@@ -245,3 +245,14 @@ def test_unnormalised_responsibilities():
     plain = start(model, X, lambda *_: posterior)
     assert_allclose(scaled.weights, plain.weights, rtol=1e-12)
     assert_allclose(scaled.means, plain.means, rtol=1e-10)
+
+
+def test_sizes_of_samples():
+    rule = mixture_start.StartRows()
+    # Few columns: as many numbers as k-means takes in no time.
+    assert rule.size(8, 5) == 2**18 // 5
+    # Many parameters: a hundred rows for each, within four million numbers.
+    assert rule.size(30, 30) == 100 * 30 * 31
+    assert rule.size(50, 30) == 2**22 // 30
+    assert rule.size(100, 60) == 20 * 100 * 61 > 2**22 // 60
+    assert rule.size(100, 50) < 100 * 100 * 51
