@@ -14,7 +14,7 @@ from sktem.deformed_copies.gaps import GapFiller
 from sktem.deformed_copies.light_and_place import LightAndPlace
 from sktem.deformed_copies.pixel_noise import pixel_noise
 from sktem.deformed_copies.ridge import Equations, learn_ridge
-from sktem.deformed_copies.search import Budget, Images, Law, chosen_law, new_trials
+from sktem.deformed_copies.search import Budget, Images, Law, Trials, chosen_law
 from sktem.e_step.random import seed_sequence
 from sktem.estimators.by_blocks import needed_in_memory
 from sktem.estimators.fit_warnings import warn_user
@@ -228,11 +228,7 @@ class DeformedCopiesClassifier(ImageClassifier):
                 check_choice(name, value, ("auto",), " or a number >= 0")
                 continue
             check_number(name, value, Real, 0)
-            if (
-                len(shape) == 1
-                and value > 0
-                and name in ("stretch", "rotation", "shear")
-            ):
+            if len(shape) == 1 and value > 0 and name in NOT_FOR_SIGNALS:
                 raise ValueError(f"{name} is for images and volumes, not for signals")
             given[name] = float(value)
         sizes = usual._replace(**given)
@@ -363,7 +359,7 @@ class DeformedCopiesClassifier(ImageClassifier):
         chosen = self.brightness == "auto"
         law = Law(sizes, self.brightness != "absolute")
         if np.bincount(images.labels).min() > 1:
-            trials = new_trials(images, settings, equations, log_prior, seed)
+            trials = Trials(images, settings, equations, log_prior, seed)
             law = chosen_law(trials, law, free, chosen)
         elif chosen:
             law = law._replace(relative=images.differ_relatively())

@@ -8,12 +8,12 @@ import numpy as np
 
 from sktem.deformed_copies.deformations import Deformations, Sizes
 from sktem.deformed_copies.gaps import GapFiller
-from sktem.deformed_copies.ridge import Equations, Rows, learn_ridge
+from sktem.deformed_copies.ridge import Rows, learn_ridge
 from sktem.deformed_copies.similarity import Similarity
 from sktem.images.classes import log_losses
 from sktem.progress import bar
 
-__all__ = ["Budget", "Images", "Law", "Search", "chosen_law"]
+__all__ = ["Budget", "Images", "Law", "Search", "Trials", "chosen_law"]
 
 
 class Budget(NamedTuple):
@@ -57,6 +57,9 @@ class Search(NamedTuple):
     least_gain: float = 1.0
     least_share: float = 0.15
     temperature: float = 0.1
+
+
+SEARCH = Search()
 
 
 class Images(NamedTuple):
@@ -133,10 +136,26 @@ class Law(NamedTuple):
     relative: bool
 
 
-class _Trials:
-    """Losses of images that are left out under laws of deformations."""
+class Trials:
+    """Losses of images that are left out under laws of deformations.
 
-    def __init__(self, images, settings, equations, log_prior, seed, search):
+    Parameters
+    ----------
+    images : Images
+        Images, at least two of each class.
+    settings : dict
+        Further arguments of :class:`Deformations`.
+    equations : Equations
+        How equations are solved.
+    log_prior : ndarray of shape (n_classes,)
+        Logarithms of the prior probabilities.
+    seed : int
+        Seed of the copies.
+    search : Search, default=Search()
+        How sizes are chosen.
+    """
+
+    def __init__(self, images, settings, equations, log_prior, seed, search=SEARCH):
         self.images = images
         self.settings = settings
         self.equations = equations
@@ -172,7 +191,7 @@ class _Trials:
         return best if gaps.mean() > max(least, share) else law
 
 
-def chosen_law(trials, start, free, may_change_brightness) -> Law:
+def chosen_law(trials: Trials, start, free, may_change_brightness) -> Law:
     """Return sizes by which images that are left out have the least log-loss.
 
     First none of the free deformations, and the other kind of brightness, are compared
@@ -201,25 +220,3 @@ def chosen_law(trials, start, free, may_change_brightness) -> Law:
             if law == before:
                 break
     return law
-
-
-def new_trials(images, settings, equations, log_prior, seed, search=None) -> _Trials:
-    """Return trials of laws.
-
-    Parameters
-    ----------
-    images : Images
-        Images, at least two of each class.
-    settings : dict
-        Further arguments of :class:`Deformations`.
-    equations : Equations
-        How equations are solved.
-    log_prior : ndarray of shape (n_classes,)
-        Logarithms of the prior probabilities.
-    seed : int
-        Seed of the copies.
-    search : Search or None, default=None
-        How sizes are chosen; None takes the defaults.
-    """
-    search = Search() if search is None else search
-    return _Trials(images, settings, equations or Equations(), log_prior, seed, search)

@@ -20,6 +20,7 @@ __all__ = [
     "checked_images",
     "checked_weights",
     "labelled_images",
+    "n_copies_of",
     "standards",
     "units_of",
     "warn_of_outshining",
@@ -231,9 +232,15 @@ def warn_of_outshining(X, layout) -> None:
         )
 
 
+def n_copies_of(X, labels) -> int:
+    """Return the number of images that are exact copies of others of their label."""
+    # Hashes, since copies of all images may be too much for the memory.
+    keys = {hash((k, row.tobytes())) for k, row in zip(labels, X, strict=True)}
+    return len(X) - len(keys)
+
+
 def warn_of_labels(X, labels) -> None:
     """Warn of equal images with several labels, and of images that show nothing."""
-    # Hashes, since copies of all images may be too much for the memory.
     keys = np.array([hash(row.tobytes()) for row in X])
     pairs = np.unique(np.stack([keys, labels]), axis=1)
     again, counts = np.unique(pairs[0], return_counts=True)

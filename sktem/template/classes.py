@@ -10,8 +10,9 @@ from sklearn import config_context, get_config
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
+from sktem.images.units import n_copies_of
 from sktem.progress import bar
-from sktem.template.judged import Judged
+from sktem.template.judged import BOUNDS, Judged
 
 __all__ = [
     "learn_all",
@@ -19,9 +20,6 @@ __all__ = [
     "warn_of_classes",
     "warn_of_copies",
 ]
-
-#: Share of exact copies from which on leaving images out shows little.
-MOST_COPIES = 0.25
 
 
 def learn_all(models, parts, n_jobs, context=None, share=None):
@@ -126,10 +124,8 @@ def warn_of_classes(classes, models, pooled):
 
 def warn_of_copies(X, labels):
     """Warn where images that are left out have copies among those that are not."""
-    # Hashes, since copies of all images may be too much for the memory.
-    own = {hash((k, row.tobytes())) for k, row in zip(labels.tolist(), X, strict=True)}
-    n_copies = len(X) - len(own)
-    if n_copies > MOST_COPIES * len(X):
+    n_copies = n_copies_of(X, labels.tolist())
+    if n_copies > BOUNDS.copies * len(X):
         warn_user(
             f"{n_copies} of {len(X)} images are exact copies of others of their "
             "class. Copies show no noise and cannot be left out, by which "

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sktem.estimators.fit_warnings import warn_user
 from sktem.exceptions import FitWarning
-from sktem.images.units import warn_of_outshining
+from sktem.images.units import n_copies_of, warn_of_outshining
 from sktem.schedules import steps_from
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.geometry.landmarks import geometry
@@ -99,7 +99,7 @@ def warn_of_images(X, layout):
 
 def warn_of_repetition(X, sample_weight, bounds=BOUNDS):
     """Warn of many copies among images, and of weights that outweigh the prior."""
-    n_copies = len(X) - len({hash(row.tobytes()) for row in X})
+    n_copies = n_copies_of(X, [0] * len(X))
     if n_copies > bounds.copies * len(X):
         warn_user(
             f"{n_copies} of {len(X)} images are exact copies of others, and each of "
