@@ -494,7 +494,7 @@ CASES = [
              exclusive_or_with_holes, limit=0.3, may_warn=True, slow=True),
     compared("indicators of 4 columns of 4 labels", "the truth",
              one_hot_below_truth, limit=0.3, may_warn=True, slow=True),
-    compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.5,
+    compared("a stream of 30,000 rows", "a fit to 2,000", streamed, limit=1.0,
              slow=True),
     compared("new rows of 40 independent columns after 60, 12 hidden",
              "independent units",
