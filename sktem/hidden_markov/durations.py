@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -17,13 +18,32 @@ from sktem.links import DocumentationLinkMixin
 __all__ = ["Durations", "durations_of", "warn_of_cut"]
 
 FAMILIES = ("negative_binomial", "poisson", "table")
-#: The longest duration, without being asked for: times the mean of geometric durations,
-#: but from LEAST_ROWS to MOST_ROWS.
-TIMES, LEAST_ROWS, MOST_ROWS = 5.0, 50, 500
 #: Bounds of the logarithm of the size and of the log-odds of a negative binomial.
 BOUNDS = ((-5.0, 9.0), (-15.0, 15.0))
-#: A distribution is cut where its last tenth has more than this.
-CUT = 0.02
+
+
+class CutRule(NamedTuple):
+    """Where distributions of durations are cut.
+
+    Attributes
+    ----------
+    times : float
+        The longest duration, in means of geometric durations.
+    least_rows, most_rows : int
+        Bounds of it.
+    tail, beyond : float
+        A distribution with more than the probability ``beyond`` in this share of its
+        longest durations is said to be cut.
+    """
+
+    times: float = 5.0
+    least_rows: int = 50
+    most_rows: int = 500
+    tail: float = 0.1
+    beyond: float = 0.02
+
+
+CUT_RULE = CutRule()
 
 
 class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
@@ -104,9 +124,9 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
             return np.shape(self.init)[-1]
         if stays is None:
             return None
-        left = stays[stays < 1.0]
-        wanted = TIMES / (1.0 - left.max()) if len(left) else LEAST_ROWS
-        wanted = min(max(LEAST_ROWS, int(min(wanted, MOST_ROWS))), MOST_ROWS)
+        left, rule = stays[stays < 1.0], CUT_RULE
+        wanted = rule.times / (1.0 - left.max()) if len(left) else rule.least_rows
+        wanted = max(rule.least_rows, int(min(wanted, rule.most_rows)))
         return int(max(1, min(wanted, X.row_counts.max(initial=1))))
 
     def check(self) -> None:
@@ -268,8 +288,9 @@ def warn_of_cut(params, n_rows) -> None:
     table = params.durations
     D = table.shape[1]
     used = np.diagonal(params.transitions) < 1.0
-    beyond = table[:, D - max(1, D // 10) :].sum(axis=1) * used
-    states = np.flatnonzero(beyond > CUT)
+    n_longest = max(1, int(D * CUT_RULE.tail))
+    beyond = table[:, D - n_longest :].sum(axis=1) * used
+    states = np.flatnonzero(beyond > CUT_RULE.beyond)
     if len(states) and n_rows > D:
         warn_user(
             f"State(s) {states.tolist()} often last as long as the longest "

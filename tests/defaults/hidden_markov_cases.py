@@ -184,7 +184,7 @@ CASES = [
     ),
     *(
         case(f"stream, {solver}", streamed(Chain(n=200), solver), 0.01, slow=True)
-        for solver in ("online", "em")
+        for solver in ("online", "em", "isaem")
     ),
     Case("decoded states", NAME, "a run from the truth", "share of rows", 0.005,
          decoded),
