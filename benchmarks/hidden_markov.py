@@ -1,8 +1,11 @@
 """Hidden Markov models beside hmmlearn: seconds of an EM iteration, fits and Viterbi.
 
 Run from the root of the repository: ``python benchmarks/hidden_markov.py [part ...]``
-with parts "iterations", "fits" and "viterbi". Times are CPU seconds of one thread,
-medians of alternating runs in one process.
+with parts "iterations", "floor", "viterbi", "covariates" and "fits". Times are CPU
+seconds of one thread, medians of alternating runs in one process. The floor of an
+iteration is the time of its multiply-adds at the rate of a matrix product: those of the
+passes forward and backward, of the transitions, of densities and statistics, and ten
+for each exponential.
 """
 
 import argparse
@@ -85,6 +88,57 @@ def _fit_ours(begin, X, lengths, max_iter):
     ours(*begin, max_iter=max_iter).fit(X, lengths=lengths)
 
 
+def rate(size=768, repeats=5):
+    """Return multiply-adds per CPU second of a product of matrices."""
+    A, found = np.random.default_rng(0).normal(size=(size, size)), []
+    for _ in range(repeats + 1):
+        found.append(seconds(lambda: A @ A))
+    return size**3 / statistics.median(found[1:])
+
+
+def multiply_adds(K, d, kind):
+    """Return multiply-adds of an iteration for a row."""
+    moments = d * (d + 1) // 2 if kind == "full" else 2 * d
+    return 3 * K**2 + 10 * K + 2 * K * moments
+
+
+def floor():
+    """Print CPU seconds of the arithmetic of an EM iteration."""
+    of_machine = rate()
+    print(
+        f"\nArithmetic floor, at {of_machine / 1e9:.1f} billion multiply-adds a second"
+    )
+    for K, d, kind, n_sequences in CELLS:
+        count = multiply_adds(K, d, kind)
+        cell = f"{K} states x {d} {kind}, {n_sequences} sequence(s)"
+        taken = count * N_ROWS / of_machine
+        print(f"{cell:34}{count:7d} a row{taken:9.4f}", flush=True)
+
+
+def covariates(repeats=5, passes=3):
+    """Print CPU seconds of an EM iteration with covariates of transitions."""
+    print(f"\nCPU seconds of an EM iteration with two covariates, {N_ROWS:,} rows")
+    print(f"{'cell':34}{'without':>9}{'with':>9}{'ratio':>9}")
+    for K in (2, 4, 8):
+        X, lengths, *start, _ = sequences(K, 2, N_ROWS, 100)
+        Z = np.random.default_rng(1).normal(size=(N_ROWS, 2))
+
+        def run(count, given, begin=(K, 2, "diag", *start), X=X, lengths=lengths):
+            ours(*begin, max_iter=count).fit(X, lengths=lengths, covariates=given)
+
+        found = {False: [], True: []}
+        for turn in range(repeats + 1):
+            for is_given, values in found.items():
+                given = Z if is_given else None
+                few = seconds(partial(run, 1, given))
+                many = seconds(partial(run, 1 + passes, given))
+                if turn:
+                    values.append((many - few) / passes)
+        plain, own = (statistics.median(values) for values in found.values())
+        cell = f"{K} states x 2 diag, 100 sequences"
+        print(f"{cell:34}{plain:9.4f}{own:9.4f}{own / plain:9.1f}", flush=True)
+
+
 def iterations(repeats=3, passes=5):
     """Print CPU seconds of an EM iteration."""
     print(f"\nCPU seconds of an EM iteration, {N_ROWS:,} rows")
@@ -154,7 +208,13 @@ def viterbi():
     print(f"\nViterbi, {n:,} rows x {K} states: {taken:.2f} CPU s", flush=True)
 
 
-PARTS = {"iterations": iterations, "fits": fits, "viterbi": viterbi}
+PARTS = {
+    "iterations": iterations,
+    "floor": floor,
+    "viterbi": viterbi,
+    "covariates": covariates,
+    "fits": fits,
+}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
