@@ -1,4 +1,4 @@
-"""A fitted Boltzmann machine: what it says about rows, and draws from it."""
+"""A fitted Boltzmann machine: likelihoods, expectations and draws."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class FittedMachine:
 
     @property
     def constant(self) -> float:
-        """What log Z is more than that of units in {0, 1}."""
+        """Offset of log Z in the spin convention."""
         return spin_constant(self.model, self.params) if self.has_spins else 0.0
 
     def log_unnormalised(self, X):

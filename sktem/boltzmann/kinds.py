@@ -11,7 +11,7 @@ __all__ = ["ValuesSeen", "is_auto", "kind_of"]
 
 
 def is_auto(visible) -> bool:
-    """Return whether the rows say what the kind of the visible units is."""
+    """Return whether the rows decide the kind of the visible units."""
     return isinstance(visible, str) and visible == "auto"
 
 
@@ -23,7 +23,7 @@ def kind_of(machine):
 
 
 class ValuesSeen:
-    """What values say of the kind of the visible units, block by block.
+    """Evidence of values on the kind of the visible units, block by block.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class ValuesSeen:
 
     @classmethod
     def of(cls, X) -> ValuesSeen:
-        """Return what all values say, which is little where they are in [0, 1]."""
+        """Return the kind of all values, as far as it is known in [0, 1]."""
         seen = cls()
         if not seen._shares(X.data if sparse.issparse(X) else X):
             seen.add(X)

@@ -114,7 +114,7 @@ def warn_of_fit(settings, state, n_rows) -> None:
 
 
 def _chance(settings, state, best, n_rows):
-    """Return what to say if so many parameters gain as much on independent units.
+    """Return the warning of gains by chance, or None.
 
     Of many rows, twice their gain has a mean of one for each parameter (Wilks 1938).
     """
@@ -190,7 +190,7 @@ def _of_rows(state):
 
 
 def _reason(settings):
-    """Return why a fit has ended below independent units, and what to do."""
+    """Return the reason of a fit below independent units, and advice."""
     if not settings.adaptive:
         return (
             "the steps are too long. Decrease step_size_m or momentum, or leave both "

@@ -221,7 +221,7 @@ class Table:
         return np.hstack([by_name[id(column)] for column in self._ordered()])
 
     def filled(self, X, found):
-        """Return rows with what was found in the place of missing values only."""
+        """Return rows with missing values replaced by those found."""
         values = []
         for old, new in zip(_columns_of(X)[1], _columns_of(found)[1], strict=True):
             values.append(np.where(_is_missing(old), new, old))
@@ -293,7 +293,7 @@ def _values_of(column):
 
 
 def _is_missing(values):
-    """Return where values are None, NaN or another mark of what is missing."""
+    """Return where values are missing: None, NaN or another mark."""
     if values.dtype.kind == "f":
         return np.isnan(values)
     if values.dtype.kind != "O":

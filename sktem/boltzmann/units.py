@@ -154,7 +154,7 @@ def _summed(function, X, weights):
 
 
 def _seen(part, weights):
-    """Return rows with zero for NaN, what is not NaN, and weights, by column."""
+    """Return rows with zero for NaN, a mask of values, and weights, by column."""
     arrays = arrays_of(part)
     xp = arrays.xp
     seen = ~xp.isnan(part)
@@ -165,7 +165,7 @@ def _seen(part, weights):
 
 
 def _totals(part, *, weights):
-    """Return the sums of columns over what is not NaN, and of the weights of that."""
+    """Return sums of columns over observed values, and of their weights."""
     arrays = arrays_of(part)
     xp = arrays.xp
     # The sum is NaN if an entry is, and costs less than to look at each.

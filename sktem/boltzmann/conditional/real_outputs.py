@@ -77,11 +77,11 @@ class RealOutputs:
         return np.column_stack([low, high])
 
     def learned(self, start, rows, max_iter, tol):
-        """Return what L-BFGS finds from a start, for X, y and shares."""
+        """Return the end of L-BFGS from a start, for X, y and shares."""
         return minimised(self.loss, start, rows, max_iter, tol, self.bounds())
 
     def slopes_within(self, params, gradient):
-        """Return a gradient without what leads beyond the bounds."""
+        """Return a gradient without entries that lead beyond the bounds."""
         low, high = self.bounds().T
         beyond = ((params <= low) & (gradient > 0)) | (
             (params >= high) & (gradient < 0)
@@ -97,7 +97,7 @@ class RealOutputs:
         return errors, fields, means, sums + np.log(r / np.sqrt(2 * np.pi)).sum()
 
     def _shifts(self, params):
-        """Return ``V h`` for each state, and what it adds to the log of its weight."""
+        """Return ``V h`` for each state, and its addition to the log-weight."""
         shifts = self.states @ self.parts(params)[1].T
         return shifts, 0.5 * (shifts**2).sum(axis=1)
 

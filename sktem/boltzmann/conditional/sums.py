@@ -11,7 +11,7 @@ BLOCK, MOST_FACTORS = 2**18, 512
 
 
 def blocks(n, width):
-    """Yield slices of rows whose temporaries have so many numbers a row."""
+    """Yield slices of rows, for temporaries of `width` numbers a row."""
     size = max(1, BLOCK // max(width, 1))
     for begin in range(0, n, size):
         yield slice(begin, begin + size)

@@ -30,7 +30,7 @@ _BITS, _SUMS = ir.VectorType(_FLOAT, 64), ir.VectorType(_FLOAT, STRIPE)
 
 
 def _load(builder, address, kind, align):
-    """Return what is at an address."""
+    """Return the value at an address."""
     return builder.load(builder.inttoptr(address, kind.as_pointer()), align=align)
 
 

@@ -25,7 +25,7 @@ MOST_PARTS = 256
 
 
 class Positive(NamedTuple):
-    """What an E-step has found.
+    """Result of an E-step.
 
     Attributes
     ----------

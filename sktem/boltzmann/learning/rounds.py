@@ -19,7 +19,7 @@ __all__ = ["Measure", "RoundPolicy", "Rounds", "round_ends"]
 
 
 class RoundPolicy(NamedTuple):
-    """How rounds grow, when a run stops, and what is tried before it does.
+    """How rounds grow, when a run stops, and second attempts before it does.
 
     Attributes
     ----------
@@ -210,7 +210,7 @@ class Rounds:
             self.n_left_out = 0 if watch.left_out is None else len(watch.left_out)
 
     def forgotten(self, state) -> Rounds:
-        """Return what a fit or a stream that continues this one begins with."""
+        """Return the first record of a fit or a stream that continues this one."""
         return Rounds(
             self.policy, seed=self.seed, shortened=self.shortened,
             n_replicas=self.n_replicas, correlation=self.correlation,

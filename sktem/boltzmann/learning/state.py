@@ -79,7 +79,7 @@ class ContrastiveSettings:
 
 @dataclass
 class StepMemory:
-    """What the steps of the parameters remember.
+    """Memory of the steps of the parameters.
 
     Attributes
     ----------

@@ -90,7 +90,7 @@ def _adapted(settings, state, gradient):
 
 
 def _adapted_rates(settings, state):
-    """Return the rate of an adapted step and what averaged squares are too small by."""
+    """Return the step size and the bias correction of averaged squares."""
     memory = state.steps
     if memory.first is None:
         zeros_like = arrays_of(state.params).xp.zeros_like

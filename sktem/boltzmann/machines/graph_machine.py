@@ -69,7 +69,7 @@ class GraphMachine(BoltzmannModel):
         self._find_cross_edges()
 
     def _arrange(self):
-        """Order the units by colour, and find what an edge takes from its ends."""
+        """Order the units by colour, and weigh the two ends of each edge."""
         graph = self.graph
         self.order = np.argsort(graph.colours(), kind="stable")
         self.hidden_order = self.order[self.is_hidden[self.order]]
@@ -275,7 +275,7 @@ class GraphMachine(BoltzmannModel):
         return Moments(self.mean_statistics(states, means, share), states)
 
     def _clamp(self, X, observed, chains):
-        """Return states, what is clamped, the units to visit and the edges' shares."""
+        """Return states, clamped values, the units to visit and the edges' shares."""
         if observed is None:
             states = self.states_of(X, chains)
             return states, None, self.hidden_order, self.clamped_share

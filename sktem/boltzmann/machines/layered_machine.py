@@ -87,7 +87,7 @@ class LayeredMachine(BoltzmannModel):
         return posterior_plan(Graph(layered_graph(self.sizes[1:])))
 
     def __sklearn_array_api_convert__(self, converter):
-        """Return the machine that works on what a converter of arrays returns."""
+        """Return the machine for arrays that a converter has moved."""
         moved = copy.copy(self)
         numpy = arrays_of(converter(np.zeros(1))).is_numpy
         moved.plan = self._find_plan() if numpy else None

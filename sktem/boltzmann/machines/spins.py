@@ -25,7 +25,7 @@ def spin_parameters(model, params):
 
 
 def spin_constant(model, params) -> float:
-    """Return what the exponent of spins is more than that of zeros and ones."""
+    """Return the offset of the exponent of spins from that of zeros and ones."""
     arrays = arrays_of(params)
     wide = arrays.astype(params, arrays.xp.float64)
     found = spin_parameters(model, wide)

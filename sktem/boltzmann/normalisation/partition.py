@@ -230,7 +230,7 @@ def exact_partition(model, n_operations=float("inf")):
 
 
 class PartitionPolicy(NamedTuple):
-    """What log Z may cost where no size of its estimate is given.
+    """Cost of log Z where no size of its estimate is given.
 
     Attributes
     ----------
