@@ -417,12 +417,12 @@ def main():
                 abs(table[key] - value) / errors[key]
                 for key, value in estimates.items()
             )
-        print(
+        line = (
             f"{name:27s} {kind:>10s} {reference:11.4f} {ofv:11.4f} {error:7.4f} "
             f"{ofv - reference:10.4f} {worst:9.4f} {fit.converged_!s:>9s} "
-            f"{seconds:6.1f}",
-            flush=True,
+            f"{seconds:6.1f}"
         )
+        print(line.replace("nan", "  -"), flush=True)
 
 
 if __name__ == "__main__":
