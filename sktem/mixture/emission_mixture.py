@@ -82,9 +82,10 @@ class StochasticEMMixture(MixtureEstimator):
             default="kmeans"
         The start. Distances are those of standardised numbers and of indicators of
         labels, with what is missing at the mean; complete rows of Gaussians are left as
-        they are. A callable gets ``(X, n_components, random_state)``, X being rows of
-        numbers with codes for labels, and returns responsibilities (n_samples,
-        n_components) or labels (n_samples,).
+        they are. "kmeans" is the tightest of ten clusterings of up to 16,384 rows, but
+        for a Gaussian emission. A callable gets ``(X, n_components, random_state)``, X
+        being rows of numbers with codes for labels, and returns responsibilities
+        (n_samples, n_components) or labels (n_samples,).
     init_size : int, "auto" or None, default="auto"
         Rows, drawn at random, from which the start is made; None means all.
     n_init : int, default=1

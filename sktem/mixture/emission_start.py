@@ -14,6 +14,7 @@ from sktem.emissions.log_normal import LogNormal
 from sktem.emissions.negative_binomial import NegativeBinomial
 from sktem.emissions.poisson import Poisson
 from sktem.emissions.von_mises import VonMises
+from sktem.mixture import start
 from sktem.mixture.start import kmeans_labels, random_points, spread_points
 
 __all__ = ["points_of", "start_responsibilities"]
@@ -130,7 +131,11 @@ def start_responsibilities(
         return uniform / uniform.sum(axis=1, keepdims=True)
     points = points_of(X, emission, sample_weight)
     if method == "kmeans":
-        return np.eye(K)[kmeans_labels(points, K, random_state, sample_weight)]
+        rule, n_starts = start.START_ROWS, 1
+        if not isinstance(emission, Gaussian) and n <= rule.most_clustered:
+            n_starts = rule.n_clusterings
+        labels = kmeans_labels(points, K, random_state, sample_weight, n_starts)
+        return np.eye(K)[labels]
     choose = spread_points if method == "k-means++" else random_points
     chosen = choose(points, K, random_state, sample_weight)
     return np.eye(K)[pairwise_distances_argmin(points, chosen)]

@@ -39,12 +39,19 @@ class StartRows(NamedTuple):
         Beyond it, rows are chosen without a permutation of all of them.
     most_counted : int
         Rows of which copies are looked for.
+    n_clusterings : int
+        Starts of k-means, but for rows of one Gaussian emission, which begin as in
+        scikit-learn.
+    most_clustered : int
+        Rows up to which k-means has these starts; of more it has one.
     """
 
     per_parameter: int = 100
     least_per_parameter: int = 20
     most_permuted: int = 1 << 24
     most_counted: int = 1 << 14
+    n_clusterings: int = 10
+    most_clustered: int = 1 << 14
 
     def size(self, n_components, n_features) -> int:
         """Return the number of rows of a sample whose size is not given."""
@@ -64,11 +71,11 @@ def _kmeans(model, X, random_state, sample_weight):
     return _from_labels(model, X, labels, sample_weight)
 
 
-def kmeans_labels(X, n_components, random_state, sample_weight):
-    """Return the clusters of k-means."""
+def kmeans_labels(X, n_components, random_state, sample_weight, n_starts=1):
+    """Return the clusters of k-means, the tightest of several starts."""
     if n_components == 1:
         return np.zeros(len(X), dtype=np.intp)
-    k_means = KMeans(n_components, n_init=1, random_state=random_state)
+    k_means = KMeans(n_components, n_init=n_starts, random_state=random_state)
     rows, weights, row_of = _counted(X, sample_weight, n_components)
     with warnings.catch_warnings():
         # Fewer distinct rows than components: the spare components stay empty.
