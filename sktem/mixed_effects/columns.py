@@ -17,18 +17,18 @@ def listed(columns):
 def input_columns(estimator, structure, names, n_columns):
     """Return the columns of the inputs of a library model."""
     wanted = structure.inputs
-    given = estimator.inputs
-    if given is None:
-        given = range(len(wanted))
+    keys = estimator.inputs
+    if keys is None:
+        keys = range(len(wanted))
         if names is not None:
-            given = _by_name(estimator, wanted, names)
-    found = [column_of(key, names, n_columns, "inputs") for key in given]
-    if len(found) != len(wanted):
+            keys = _by_name(estimator, wanted, names)
+    columns = [column_of(key, names, n_columns, "inputs") for key in keys]
+    if len(columns) != len(wanted):
         raise ValueError(
             f"model {estimator.model!r} has the inputs {list(wanted)}, got "
             f"inputs={estimator.inputs!r}"
         )
-    return found
+    return columns
 
 
 def _by_name(estimator, wanted, names):
@@ -79,4 +79,7 @@ def blank_columns(estimator, X):
     if used is None:
         return X
     others = [name for name in X.columns if name not in used]
-    return X.assign(**dict.fromkeys(others, 0.0)) if others else X
+    if others:
+        X = X.copy(deep=False)
+        X[others] = 0.0
+    return X
