@@ -214,14 +214,14 @@ def _above(X, threshold):
 def _check_arrays(machine, X, method):
     """Raise if X is not of the namespace and on the device of the fit."""
     fitted = arrays_of(machine.params_)
-    given = fitted if sparse.issparse(X) else arrays_of(X)
-    same = (fitted.xp, fitted.device) == (given.xp, given.device)
+    inputs = fitted if sparse.issparse(X) else arrays_of(X)
+    same = (fitted.xp, fitted.device) == (inputs.xp, inputs.device)
     if not same or (sparse.issparse(X) and not fitted.is_numpy):
         raise ValueError(
             f"Inputs passed to {type(machine).__name__}.{method}() must use the same "
             "namespace and the same device as those passed to fit(), which were "
             f"{fitted.xp.__name__} and {fitted.device}; got {type(X).__name__} of "
-            f"{given.xp.__name__} and {given.device}. Arrays other than NumPy's "
+            f"{inputs.xp.__name__} and {inputs.device}. Arrays other than NumPy's "
             "need sklearn.config_context(array_api_dispatch=True)."
         )
 
@@ -236,8 +236,8 @@ def _in_range(X, was_found):
         low, high = float(xp.min(values)), float(xp.max(values))
         if math.isnan(low):
             # Where a value is not observed, one that is in range.
-            seen = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
-            low, high = float(xp.min(seen)), float(xp.max(seen))
+            observed = xp.where(xp.isnan(values), xp.full_like(values, 0.5), values)
+            low, high = float(xp.min(observed)), float(xp.max(observed))
         if (low < 0 or high > 1) and was_found:
             raise ValueError(
                 f"X has values from {low:g} to {high:g}, and visible='auto' has taken "

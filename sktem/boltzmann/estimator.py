@@ -590,7 +590,7 @@ class LatentBoltzmannMachine(
         """Return the fitted attributes of the machine."""
         params, copy = state.estimate, arrays_of(state.params).copy
         chains = None if state.chains is None else copy(state.chains)
-        found = {
+        attributes = {
             "params_": copy(params),
             "chains_": chains,
             "biases_": model.biases_by_unit(params),
@@ -601,17 +601,17 @@ class LatentBoltzmannMachine(
         }
         if model.gaussian:
             squares = units.scale[: model.layout.n_normal] ** 2
-            found["variances_"] = squares / model.layout.precisions(params)
+            attributes["variances_"] = squares / model.layout.precisions(params)
         if units.table is not None:
-            found["unit_names_"] = units.table.labels()
+            attributes["unit_names_"] = units.table.labels()
         if units.kind == "spin":
             in_spins = spin_parameters(model, params)
-            found["fields_"] = model.biases_by_unit(in_spins)
-            found["couplings_"] = model.weights_by_unit(in_spins)
+            attributes["fields_"] = model.biases_by_unit(in_spins)
+            attributes["couplings_"] = model.weights_by_unit(in_spins)
         fitted = FittedMachine(
-            model, units, found["params_"], chains, LogPartition(model)
+            model, units, attributes["params_"], chains, LogPartition(model)
         )
-        return {**found, "fitted_": fitted}
+        return {**attributes, "fitted_": fitted}
 
     # What the fitted machine answers.
 
@@ -962,6 +962,6 @@ class LatentBoltzmannMachine(
         check_number("n_chains", n_chains, Integral, 1)
         rows = self._checked(X, "impute", allow_nan=True)
         machine, rng = self._machine(), self._generator()
-        found = machine.expect_missing(rows, n_steps, n_chains, rng)
+        imputed = machine.expect_missing(rows, n_steps, n_chains, rng)
         table = self.fitted_.units.table
-        return found if table is None else table.filled(X, found)
+        return imputed if table is None else table.filled(X, imputed)

@@ -84,8 +84,8 @@ class FittedMachine:
         out = arrays.empty((X.shape[0], model.n_hidden), X.dtype)
         for rows, part in _parts(X):
             # The sum is NaN if a value is, and costs less than to look at each.
-            seen = ~xp.isnan(part) if not xp.isfinite(xp.sum(part)) else None
-            observed = None if seen is None or xp.all(seen) else seen
+            not_nan = ~xp.isnan(part) if not xp.isfinite(xp.sum(part)) else None
+            observed = None if not_nan is None or xp.all(not_nan) else not_nan
             if observed is not None:
                 part = xp.where(observed, part, xp.full_like(part, 0.5))
             out[rows, ...] = model.hidden_means(
@@ -169,14 +169,14 @@ class FittedMachine:
             part = arrays.copy(arrays.astype(part, arrays.xp.float64))
             for unit in range(part.shape[1]):
                 values = []
-                kept = arrays.copy(part[:, unit])
+                original = arrays.copy(part[:, unit])
                 for state in (0.0, 1.0):
                     part[:, unit] = state
                     values.append(self._log_unnormalised(part))
-                part[:, unit] = kept
+                part[:, unit] = original
                 off, on = values
                 total = arrays.xp.logaddexp(off, on)
-                out[rows] += kept * on + (1.0 - kept) * off - total
+                out[rows] += original * on + (1.0 - original) * off - total
         return out
 
     def marginals(self, n_steps, rng):

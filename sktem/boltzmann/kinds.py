@@ -29,21 +29,21 @@ class ValuesSeen:
     ----------
     are_shares, are_spins : bool
         Whether all are in [0, 1], and whether all are -1 or 1.
-    found : ndarray of shape (3, n_features) or None
+    masks : ndarray of shape (3, n_features) or None
         Whether a column has a 0, a 1, and anything else.
     """
 
     def __init__(self):
         self.are_shares = self.are_spins = True
-        self.found = None
+        self.masks = None
 
     @classmethod
     def of(cls, X) -> ValuesSeen:
         """Return the kind of all values, as far as it is known in [0, 1]."""
-        seen = cls()
-        if not seen._shares(X.data if sparse.issparse(X) else X):
-            seen.add(X)
-        return seen
+        record = cls()
+        if not record._shares(X.data if sparse.issparse(X) else X):
+            record.add(X)
+        return record
 
     def _shares(self, values):
         """Return whether values are in [0, 1], where they are not missing."""
@@ -62,14 +62,14 @@ class ValuesSeen:
         unseen, is_zero, is_one = xp.isnan(values), values == 0, values == 1
         self.are_spins &= bool(xp.all(unseen | (xp.abs(values) == 1)))
         parts = (is_zero, is_one, ~(unseen | is_zero | is_one))
-        found = np.array([arrays.to_numpy(xp.any(part, axis=0)) for part in parts])
-        self.found = found if self.found is None else self.found | found
+        masks = np.array([arrays.to_numpy(xp.any(part, axis=0)) for part in parts])
+        self.masks = masks if self.masks is None else self.masks | masks
 
     def kind(self) -> str:
         """Return the kind, "table" if columns of zeros and ones are among others."""
-        if self.are_shares or self.found is None:
+        if self.are_shares or self.masks is None:
             return "binary"
         if self.are_spins:
             return "spin"
-        has_zero, has_one, has_other = self.found
+        has_zero, has_one, has_other = self.masks
         return "table" if (has_zero & has_one & ~has_other).any() else "gaussian"

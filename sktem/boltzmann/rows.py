@@ -57,15 +57,15 @@ def rows_of_fit(machine, X, *, reset):
         return visible_values(rule._replace(kind=kind), rows), kind
     check_can_remember(machine, source)
     check_columns(machine, source, reset=reset)
-    seen = ValuesSeen()
-    check = seen.add if is_auto(rule.kind) else partial(visible_values, rule)
-    given = CheckedRows(source, check, allow_nan=True)
-    if given.shape[0] < 1:
-        raise ValueError(f"Found array with 0 sample(s) (shape={given.shape})")
+    values_seen = ValuesSeen()
+    check = values_seen.add if is_auto(rule.kind) else partial(visible_values, rule)
+    checked = CheckedRows(source, check, allow_nan=True)
+    if checked.shape[0] < 1:
+        raise ValueError(f"Found array with 0 sample(s) (shape={checked.shape})")
     if is_auto(rule.kind):
-        kind = _suitable(machine, seen, in_pieces=True)
+        kind = _suitable(machine, values_seen, in_pieces=True)
         rule = rule._replace(kind=kind)
-    rows = given.mapped(partial(visible_values, rule))
+    rows = checked.mapped(partial(visible_values, rule))
     if rows.shape[0] * rows.shape[1] <= MOST_VALUES:
         return np.concatenate([block for _, block in rows.blocks()]), rule.kind
     return rows, rule.kind
@@ -79,16 +79,16 @@ def found_kind(machine, X, *, in_pieces):
     return _suitable(machine, ValuesSeen.of(X), in_pieces and not sparse.issparse(X))
 
 
-def _suitable(machine, seen, in_pieces):
+def _suitable(machine, values_seen, in_pieces):
     """Return the kind that a machine takes values for."""
-    kind = seen.kind()
+    kind = values_seen.kind()
     if machine.binarize is not None:
         return "binary"
     if machine.graph is not None:
         return "spin" if kind == "spin" else "binary"
     if kind == "table" and in_pieces:
-        zero, one, other = seen.found
-        several = np.flatnonzero(zero & one & ~other)
+        has_zero, has_one, has_other = values_seen.masks
+        several = np.flatnonzero(has_zero & has_one & ~has_other)
         named = ", ".join(map(str, several[:3])) + (", ..." if len(several) > 3 else "")
         raise ValueError(
             f"Columns {named} of X hold zeros and ones, and others real numbers. "

@@ -221,19 +221,19 @@ def warn_of_stream(stream) -> None:
         return
     stream.warned = True
     if not stream.is_slow:
-        found = (
+        problem = (
             "the chains of the model stay in one of several modes, as clusters of rows "
             "are, and may teach wrong shares of them. With more temperatures, such as "
             "n_replicas=10, they change modes. Compare"
         )
     else:
-        found = (
+        problem = (
             "real-valued columns may still be far from what a fit finds, for it "
             "takes neither ascents nor rounds. Begin by fit to the first rows, some "
             "thousand if there are, and compare"
         )
     warn_user(
-        f"After {stream.n_batches} batches of the stream {found} the score of rows "
+        f"After {stream.n_batches} batches of the stream {problem} the score of rows "
         "left out with that after fit to some thousand rows.",
         FitWarning,
     )
@@ -273,17 +273,17 @@ def warn_of_codes(X, units) -> None:
         return
     n = X.shape[1] if table is None else table.n_normal
     names = [f"{k}" for k in range(n)] if table is None else table.labels()[:n]
-    found = []
+    suspects = []
     for name, column in zip(names, X.T, strict=False):
-        seen = column[~np.isnan(column)]
-        if (seen == np.floor(seen)).all():
-            n_distinct = len(np.unique(seen))
-            if 2 <= n_distinct <= CODES and n_distinct * ROWS_OF_CODE <= len(seen):
-                found.append(name)
-    if found:
-        more = ", ..." if len(found) > 3 else ""
+        values = column[~np.isnan(column)]
+        if (values == np.floor(values)).all():
+            n_distinct = len(np.unique(values))
+            if 2 <= n_distinct <= CODES and n_distinct * ROWS_OF_CODE <= len(values):
+                suspects.append(name)
+    if suspects:
+        more = ", ..." if len(suspects) > 3 else ""
         warn_user(
-            f"Columns {', '.join(found[:3])}{more} hold few distinct whole numbers, "
+            f"Columns {', '.join(suspects[:3])}{more} hold few distinct whole numbers, "
             "and visible='auto' has taken them for real numbers. If they are codes of "
             "categories, say so by a list with the kind of each column, such as "
             "visible=['categorical', 'gaussian']; if not, by visible='gaussian'.",

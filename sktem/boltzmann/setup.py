@@ -66,13 +66,13 @@ def new_model(machine, n_features, arrays=NUMPY, table=None, kind=None):
     return GraphMachine(graph, hidden, machine.n_jobs)
 
 
-def _layer_sizes(given):
-    sizes = (100,) if given is None else given
+def _layer_sizes(value):
+    sizes = (100,) if value is None else value
     sizes = (sizes,) if isinstance(sizes, Integral) else tuple(sizes)
     wrong = [s for s in sizes if not isinstance(s, Integral) or s < 1]
     if not sizes or wrong:
         raise ValueError(
-            f"hidden_layer_sizes must be one or more positive integers, got {given!r}"
+            f"hidden_layer_sizes must be one or more positive integers, got {value!r}"
         )
     return tuple(int(size) for size in sizes)
 
@@ -101,9 +101,9 @@ def _hidden_units(hidden, n_units):
 
 def _posterior(machine, model, missing):
     """Return the expectations of the E-step."""
-    given = as_solver(machine.solver)
-    solver = CONTRASTIVE_SOLVERS[given.name]
-    gibbs = GibbsPosterior(machine.n_gibbs_e, bool(given.rao_blackwell))
+    options = as_solver(machine.solver)
+    solver = CONTRASTIVE_SOLVERS[options.name]
+    gibbs = GibbsPosterior(machine.n_gibbs_e, bool(options.rao_blackwell))
     mean_field = MeanFieldPosterior(machine.n_mean_field)
     exact = model.has_exact_posterior and not missing
     if solver.e_step == "hybrid":
@@ -160,31 +160,31 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
     """
     posterior = _posterior(machine, model, missing)
     step_size_e, step_size_m = machine.step_size_e, machine.step_size_m
-    given = as_solver(machine.solver)
-    solver = CONTRASTIVE_SOLVERS[given.name]
+    options = as_solver(machine.solver)
+    solver = CONTRASTIVE_SOLVERS[options.name]
     if isinstance(step_size_e, str) and step_size_e == "auto":
         step_size_e = STEP_SIZE_E if posterior.keeps_chains else 1.0
     elif not solver.averages:
         raise ValueError(
-            f"solver={given.name!r} does not average posterior statistics: "
+            f"solver={options.name!r} does not average posterior statistics: "
             f"step_size_e must be 'auto', got {step_size_e!r}"
         )
     n_replicas = None if machine.n_replicas == "auto" else int(machine.n_replicas)
     if not solver.persistent and (n_replicas or 1) > 1:
         raise ValueError(
-            f"solver={given.name!r} starts chains anew at each update: it needs "
+            f"solver={options.name!r} starts chains anew at each update: it needs "
             f"n_replicas=1, got {machine.n_replicas!r}"
         )
     adaptive = isinstance(step_size_m, str) and step_size_m == "auto"
     if adaptive:
         scale = 1 / np.sqrt(max(model.largest_degree, 1))
         step_size_m = tuple(scale * step for step in STEP_SIZE_M)
-    if adaptive and given.averaging:
+    if adaptive and options.averaging:
         raise ValueError(
             "averaging=True needs a given step_size_m, as 0.05 or a schedule: with "
             "'auto' the steps end short, and there is little to average"
         )
-    momentum = given.momentum
+    momentum = options.momentum
     if isinstance(momentum, str):
         momentum = ADAPTED_MOMENTUM if adaptive else 0.0
     return ContrastiveSettings(
@@ -205,7 +205,7 @@ def new_settings(machine, model, missing, n_rows=None, mass=None):
         adaptive=adaptive,
         tol=None if machine.tol is None else float(machine.tol),
         centering=bool(machine.centering),
-        averaging=bool(given.averaging),
-        rao_blackwell=bool(given.rao_blackwell),
+        averaging=bool(options.averaging),
+        rao_blackwell=bool(options.rao_blackwell),
         binarize=machine.binarize == "sample",
     )

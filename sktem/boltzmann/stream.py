@@ -157,10 +157,10 @@ class BoltzmannStream(StreamRunner):
             return
         self.next_look *= NEXT_LOOK
         policy, rng = state.rounds.policy, np.random.default_rng(self.n_batches)
-        found = correlation_of_chains(
+        correlation = correlation_of_chains(
             settings.model, state.params, state.chains, policy.transitions, rng
         )
-        self.stays_in_modes = found > policy.stuck
+        self.stays_in_modes = correlation > policy.stuck
         if self.stays_in_modes and settings.n_replicas is None:
             state.rounds.n_replicas = max(state.rounds.n_replicas, policy.n_replicas)
 

@@ -88,8 +88,8 @@ class CategoricalColumn:
         """Return units of values, NaN where a value is missing."""
         places = _positions(self, values)
         units = np.full((len(places), self.width), np.nan)
-        seen = ~np.isnan(places)
-        units[seen] = np.eye(self.width)[places[seen].astype(int)]
+        observed = ~np.isnan(places)
+        units[observed] = np.eye(self.width)[places[observed].astype(int)]
         return units
 
     def decode(self, units):
@@ -171,12 +171,12 @@ class Table:
                 f"visible has {len(kinds)} kinds, and X has {len(names)} columns"
             )
         columns = []
-        for name, given, dtype, kind in zip(names, values, dtypes, kinds, strict=True):
+        for name, array, dtype, kind in zip(names, values, dtypes, kinds, strict=True):
             if kind == "auto":
-                kind = _kind_of(name, given, dtype)
-            if _is_missing(given).all():
+                kind = _kind_of(name, array, dtype)
+            if _is_missing(array).all():
                 raise ValueError(f"column {name!r} has no value: leave it out")
-            columns.append(COLUMN_KINDS[kind](name, given))
+            columns.append(COLUMN_KINDS[kind](name, array))
         return cls(columns, _frame_of(X), dtypes)
 
     def _ordered(self):
@@ -215,25 +215,25 @@ class Table:
                 f"X has {len(values)} columns, and {len(self.columns)} were fitted"
             )
         by_name = {
-            id(column): column.encode(given)
-            for column, given in zip(self.columns, values, strict=True)
+            id(column): column.encode(array)
+            for column, array in zip(self.columns, values, strict=True)
         }
         return np.hstack([by_name[id(column)] for column in self._ordered()])
 
-    def filled(self, X, found):
+    def filled(self, X, imputed):
         """Return rows with missing values replaced by those found."""
         values = []
-        for old, new in zip(_columns_of(X)[1], _columns_of(found)[1], strict=True):
+        for old, new in zip(_columns_of(X)[1], _columns_of(imputed)[1], strict=True):
             values.append(np.where(_is_missing(old), new, old))
         return self._built(values)
 
     def decode(self, units):
         """Return rows of the kind that were fitted from units or means of them."""
-        found, begin = {}, 0
+        decoded, begin = {}, 0
         for column in self._ordered():
-            found[id(column)] = column.decode(units[:, begin : begin + column.width])
+            decoded[id(column)] = column.decode(units[:, begin : begin + column.width])
             begin += column.width
-        return self._built([found[id(column)] for column in self.columns])
+        return self._built([decoded[id(column)] for column in self.columns])
 
     def _built(self, values):
         """Return rows from values of columns."""
@@ -305,12 +305,12 @@ def _is_missing(values):
 
 def _distinct(values):
     """Return the distinct values, sorted if they can be."""
-    seen = values[~_is_missing(values)].tolist()
-    found = set(seen)
+    present = values[~_is_missing(values)].tolist()
+    distinct = set(present)
     try:
-        return sorted(found)
+        return sorted(distinct)
     except TypeError:
-        return sorted(found, key=str)
+        return sorted(distinct, key=str)
 
 
 def _kind_of(name, values, dtype):
@@ -322,10 +322,10 @@ def _kind_of(name, values, dtype):
             f"column {name!r} has type {dtype}: make numbers of it, or give its kind "
             "in visible"
         )
-    seen = values[~_is_missing(values)].tolist()
-    if not all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in seen):
+    present = values[~_is_missing(values)].tolist()
+    if not all(isinstance(v, (bool, int, float, np.number, np.bool_)) for v in present):
         return "categorical"
-    return "binary" if seen and set(seen) <= {0, 1} else "gaussian"
+    return "binary" if present and set(present) <= {0, 1} else "gaussian"
 
 
 def _positions(column, values):

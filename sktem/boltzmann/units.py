@@ -157,11 +157,11 @@ def _seen(part, weights):
     """Return rows with zero for NaN, a mask of values, and weights, by column."""
     arrays = arrays_of(part)
     xp = arrays.xp
-    seen = ~xp.isnan(part)
+    observed = ~xp.isnan(part)
     each = 1.0 if weights is None else arrays.asarray(weights)[:, None]
-    if not bool(xp.all(seen)):
-        part = xp.where(seen, part, xp.zeros_like(part))
-    return part, seen, each
+    if not bool(xp.all(observed)):
+        part = xp.where(observed, part, xp.zeros_like(part))
+    return part, observed, each
 
 
 def _totals(part, *, weights):
@@ -172,18 +172,18 @@ def _totals(part, *, weights):
     total = xp.sum(part, axis=0, dtype=xp.float64)
     if weights is None and not bool(xp.any(xp.isnan(total))):
         return total, arrays.full(part.shape[1], float(part.shape[0]), xp.float64)
-    part, seen, each = _seen(part, weights)
-    seen = arrays.astype(seen, xp.float64)
+    part, observed, each = _seen(part, weights)
+    observed = arrays.astype(observed, xp.float64)
     if weights is not None:
-        part, seen = part * each, seen * each
-    return xp.sum(part, axis=0, dtype=xp.float64), xp.sum(seen, axis=0)
+        part, observed = part * each, observed * each
+    return xp.sum(part, axis=0, dtype=xp.float64), xp.sum(observed, axis=0)
 
 
 def _squares(centre, part, *, weights):
     """Return the sums of squared deviations of columns."""
     arrays = arrays_of(part)
     xp = arrays.xp
-    part, seen, each = _seen(part, weights)
+    part, observed, each = _seen(part, weights)
     deviations = arrays.astype(part, xp.float64) - centre
-    deviations = xp.where(seen, deviations, xp.zeros_like(deviations))
+    deviations = xp.where(observed, deviations, xp.zeros_like(deviations))
     return (xp.sum(deviations**2 * each, axis=0),)

@@ -93,8 +93,8 @@ class Doses:
             raise ValueError(f"groups must have one label for each of {n} rows of X")
         if "ID" in self.columns:
             place = {label: i for i, label in enumerate(labels.tolist())}
-            given = [place.get(label, -1) for label in self.columns["ID"].tolist()]
-            dose, owner = np.flatnonzero(np.array(given) >= 0), np.array(given)
+            owners = [place.get(label, -1) for label in self.columns["ID"].tolist()]
+            dose, owner = np.flatnonzero(np.array(owners) >= 0), np.array(owners)
             owner = owner[dose]
         else:
             dose = np.tile(np.arange(len(self)), len(labels))
@@ -104,19 +104,19 @@ class Doses:
         doses = {name: values[dose] for name, values in self.columns.items()}
         doses["DV"] = np.full(len(dose), np.nan)
         observed["DV"] = np.full(n, 0.0) if y is None else np.asarray(y, dtype=float)
-        found = {}
+        columns = {}
         for name in dict.fromkeys([*observed, *doses]):
             if name != "ID":
                 parts = doses.get(name), observed.get(name)
-                found[name] = _joined(name, *parts, len(dose), n)
-        time = np.array(found["TIME"], dtype=float)
+                columns[name] = _joined(name, *parts, len(dose), n)
+        time = np.array(columns["TIME"], dtype=float)
         order = np.lexsort((~is_dose, time, owner))
-        found = {name: values[order] for name, values in found.items()}
+        columns = {name: values[order] for name, values in columns.items()}
         owner = owner[order]
-        for name, values in found.items():
+        for name, values in columns.items():
             if name not in COLUMNS:
-                found[name] = _carried(values, owner)
-        records = Records({"ID": labels[owner], **found})
+                columns[name] = _carried(values, owner)
+        records = Records({"ID": labels[owner], **columns})
         rows = np.empty(len(order), dtype=np.int64)
         rows[order] = np.arange(len(order))
         return records, rows[len(dose) :]

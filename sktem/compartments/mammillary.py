@@ -101,12 +101,12 @@ class _Mammillary(CompartmentModel):
 
     def __repr__(self):
         """Return the call that makes it."""
-        given = {"absorption": self.absorption, "elimination": self.elimination,
+        settings = {"absorption": self.absorption, "elimination": self.elimination,
                  "response": self.response}  # fmt: skip
         defaults = ("intravenous", "linear", None)
         shown = [
             f"{name}={value!r}"
-            for (name, value), default in zip(given.items(), defaults, strict=True)
+            for (name, value), default in zip(settings.items(), defaults, strict=True)
             if value != default
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -233,8 +233,8 @@ class _Mammillary(CompartmentModel):
         elif entry.n_depots:
             where["KA"] = places.KA1
         if entry.input_kind:
-            one, other = entry.parameters[:2]
-            where |= {one: places.INPUT, other: places.INPUT + 1}
+            first, second = entry.parameters[:2]
+            where |= {first: places.INPUT, second: places.INPUT + 1}
         where |= {"KE0": places.KOUT, "KIN": places.KIN, "KOUT": places.KOUT}
         where |= {"IMAX": places.MOST, "EMAX": places.MOST}
         where |= {"IC50": places.HALF, "EC50": places.HALF}
@@ -261,11 +261,11 @@ class _Mammillary(CompartmentModel):
     def _observed(self, records, amounts, psi):
         """Return concentrations, and responses where CMT names them."""
         central = amounts[:, self._entry.n_depots]
-        found = central / psi.at_records(self._volumes[0])
+        predictions = central / psi.at_records(self._volumes[0])
         if self._code:
             here = records["CMT"] == self._n_numbered + 1
-            found = np.where(here, amounts[:, -1], found)
-        return found
+            predictions = np.where(here, amounts[:, -1], predictions)
+        return predictions
 
 
 class OneCompartment(_Mammillary):

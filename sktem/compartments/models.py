@@ -214,24 +214,24 @@ class CompartmentModel(ABC):
     def _named_values(self, parameters):
         """Return parameters of the model and of doses by their own names."""
         known = {name.upper(): name for name in self.parameters}
-        given: dict[str, np.ndarray] = {}
+        values: dict[str, np.ndarray] = {}
         dosing: dict[str, np.ndarray] = {}
         for name, value in dict(parameters).items():
-            own = known.get(name.upper())
-            if own is None and (own := dosing_name(name)) is None:
+            known_name = known.get(name.upper())
+            if known_name is None and (known_name := dosing_name(name)) is None:
                 raise ValueError(
                     f"{self!r} has the parameters {list(self.parameters)} and, of "
                     f"doses, {list(DOSING)}, got {name!r}"
                     f"{did_you_mean(name, self.parameters)}"
                 )
-            if own in given or own in dosing:
-                raise ValueError(f"parameter {own!r} is given twice")
-            target = given if own in self.parameters else dosing
-            target[own] = np.asarray(value, dtype=float)
-        missing = [name for name in self.parameters if name not in given]
+            if known_name in values or known_name in dosing:
+                raise ValueError(f"parameter {known_name!r} is given twice")
+            target = values if known_name in self.parameters else dosing
+            target[known_name] = np.asarray(value, dtype=float)
+        missing = [name for name in self.parameters if name not in values]
         if missing:
             raise ValueError(f"{self!r} needs the parameters {missing} too")
-        return given, dosing
+        return values, dosing
 
     def _required_number(self, records, n_compartments):
         """Raise an error if a dose goes into a compartment that is not there."""
@@ -245,17 +245,17 @@ class CompartmentModel(ABC):
 
 def dosing_name(name) -> str | None:
     """Return the name of a parameter of doses in capitals, None for another."""
-    found = re.fullmatch(r"([A-Z]+)([1-9]\d*)?", name.upper())
-    if found is None:
+    match = re.fullmatch(r"([A-Z]+)([1-9]\d*)?", name.upper())
+    if match is None:
         return None
-    stem = ALIASES.get(found[1], found[1])
-    return stem + (found[2] or "") if stem in DOSING else None
+    stem = ALIASES.get(match[1], match[1])
+    return stem + (match[2] or "") if stem in DOSING else None
 
 
-def _aligned(records, given, dosing) -> Psi:
+def _aligned(records, values, dosing) -> Psi:
     """Return parameters of a common shape: of one row, of subjects or of records."""
     n, n_subjects = len(records), records.n_subjects
-    for name, value in {**given, **dosing}.items():
+    for name, value in {**values, **dosing}.items():
         if value.ndim and value.shape not in {(n,), (n_subjects,)}:
             raise ValueError(
                 f"parameter {name!r} must be a number or have one value for each of "
@@ -263,7 +263,7 @@ def _aligned(records, given, dosing) -> Psi:
                 f"{value.shape}"
             )
     subject = records.subject_of_record
-    sizes = {value.shape for value in given.values() if value.ndim}
+    sizes = {value.shape for value in values.values() if value.ndim}
     if (n,) in sizes:
         of_record = np.arange(n)
     elif sizes:
@@ -278,7 +278,7 @@ def _aligned(records, given, dosing) -> Psi:
         return value[subject] if rows != len(value) else value
 
     return Psi(
-        {name: spread(value, rows) for name, value in given.items()},
+        {name: spread(value, rows) for name, value in values.items()},
         {name: spread(value, n) for name, value in dosing.items()},
         np.asarray(of_record, dtype=np.int64),
     )

@@ -152,7 +152,7 @@ class ODE(CompartmentModel):
 
     def _initial(self, psi, rows):
         """Return the amounts at the beginning, one row for each of the parameters."""
-        found = np.zeros((rows, self.n_states))
+        amounts = np.zeros((rows, self.n_states))
         if self.initial is not None:
             values = self.initial(self._named(psi))
             if len(values) != self.n_states:
@@ -160,8 +160,8 @@ class ODE(CompartmentModel):
                     f"initial must return {self.n_states} amounts, got {len(values)}"
                 )
             for j, value in enumerate(values):
-                found[:, j] = value
-        return found
+                amounts[:, j] = value
+        return amounts
 
     def _amounts(self, records, steps, psi):
         """Return amounts by integration."""
@@ -196,15 +196,15 @@ class ODE(CompartmentModel):
         if not isinstance(self.output, Mapping):
             return self._called(self.output, columns, p, len(kind))
         observed = records["EVID"] == 0
-        found = np.full(len(kind), np.nan)
+        predictions = np.full(len(kind), np.nan)
         known = np.isin(kind, list(self.output))
         records._refuse(
             observed & ~known, f"CMT must be one of {list(self.output)}, as in output"
         )
         for key, function in self.output.items():
             values = self._called(function, columns, p, len(kind))
-            found = np.where(kind == key, values, found)
-        return found
+            predictions = np.where(kind == key, values, predictions)
+        return predictions
 
     @staticmethod
     def _called(function: Callable, columns, p, n):

@@ -123,18 +123,18 @@ class Records:
             The copies.
         """
         changes = {} if changes is None else changes
-        found = object.__new__(type(self))
-        found.columns = {
+        copy = object.__new__(type(self))
+        copy.columns = {
             name: changes[name] if name in changes else values[rows]
             for name, values in self.columns.items()
         }
-        found.offsets = offsets
-        found.labels = labels
-        found.observed = self.observed[rows]
+        copy.offsets = offsets
+        copy.labels = labels
+        copy.observed = self.observed[rows]
         if changes:
-            found.observed = (found["EVID"] == 0) & (found["MDV"] == 0)
-        found._steps = found._nodes = None
-        return found
+            copy.observed = (copy["EVID"] == 0) & (copy["MDV"] == 0)
+        copy._steps = copy._nodes = None
+        return copy
 
     def __getstate__(self):
         """Leave out the steps, which are made again when they are needed."""
@@ -226,15 +226,15 @@ class Records:
             "TIME is before that of the record above (EVID 3 and 4 may begin anew): "
             "sort the records by ID and TIME",
         )
-        seen: dict[Any, int] = {}
+        earlier: dict[Any, int] = {}
         for subject, label in enumerate(self.labels.tolist()):
-            if label in seen:
+            if label in earlier:
                 first = self.offsets[subject]
                 raise ValueError(
                     f"{self._name(first)}: this subject has other records further up; "
                     "those of one subject must be next to each other, sorted by TIME"
                 )
-            seen[label] = subject
+            earlier[label] = subject
 
     def _refuse(self, wrong, reason):
         """Raise an error for the first of the records that are wrong."""
@@ -244,45 +244,45 @@ class Records:
 
 def _complete(columns, n):
     """Return columns with numbers, and those that were missing."""
-    found = {"ID": columns["ID"]}
+    full = {"ID": columns["ID"]}
     for name, default in COLUMNS.items():
         if name == "ID":
             continue
         if name in columns:
-            found[name] = _numbers(name, columns[name])
+            full[name] = _numbers(name, columns[name])
         elif default is not None:
-            found[name] = np.full(n, default)
-    if "EVID" in found:
-        found["EVID"] = np.where(np.isnan(found["EVID"]), 0.0, found["EVID"])
+            full[name] = np.full(n, default)
+    if "EVID" in full:
+        full["EVID"] = np.where(np.isnan(full["EVID"]), 0.0, full["EVID"])
     else:
-        given = (np.nan_to_num(found["AMT"]) > 0) | (np.nan_to_num(found["RATE"]) > 0)
-        found["EVID"] = given.astype(float)
+        is_dose = (np.nan_to_num(full["AMT"]) > 0) | (np.nan_to_num(full["RATE"]) > 0)
+        full["EVID"] = is_dose.astype(float)
     for name in ("AMT", "RATE", "II", "ADDL", "SS", "CMT", "CENS"):
-        found[name] = np.where(np.isnan(found[name]), COLUMNS[name], found[name])
-    unobserved = (found["EVID"] != 0).astype(float)
-    if "MDV" in found:
-        found["MDV"] = np.where(np.isnan(found["MDV"]), unobserved, found["MDV"])
+        full[name] = np.where(np.isnan(full[name]), COLUMNS[name], full[name])
+    unobserved = (full["EVID"] != 0).astype(float)
+    if "MDV" in full:
+        full["MDV"] = np.where(np.isnan(full["MDV"]), unobserved, full["MDV"])
     else:
-        found["MDV"] = unobserved
+        full["MDV"] = unobserved
     for name, values in columns.items():
-        if name not in found:
-            found[name] = values
-    return found
+        if name not in full:
+            full[name] = values
+    return full
 
 
 def _numbers(name, values):
     """Return numbers, NaN for "." and empty fields; an error names the record."""
     if values.dtype.kind in "biuf":
         return values.astype(float)
-    found = np.empty(len(values))
+    numbers = np.empty(len(values))
     for i, value in enumerate(values.tolist()):
         try:
-            found[i] = _number(value)
+            numbers[i] = _number(value)
         except (TypeError, ValueError):
             raise ValueError(
                 f"record {i + 1}: {name} must be a number, got {value!r}"
             ) from None
-    return found
+    return numbers
 
 
 def _number(value):
@@ -373,33 +373,33 @@ def named_columns(source, columns=None, ignore="#C") -> dict:
             "records are read from a path, a data frame or a dict of columns, got "
             f"{type(source).__name__}"
         )
-    given = {} if columns is None else dict(columns)
+    requested = {} if columns is None else dict(columns)
     named = {}
-    for name, own in given.items():
+    for name, source_name in requested.items():
         if name not in COLUMNS:
             raise ValueError(
                 f"columns must be names among {list(COLUMNS)}, got {name!r}"
                 f"{did_you_mean(name, COLUMNS)}"
             )
-        if own not in table:
+        if source_name not in table:
             raise ValueError(
-                f"columns: there is no {own!r}, only {list(table)}"
-                f"{did_you_mean(own, table)}"
+                f"columns: there is no {source_name!r}, only {list(table)}"
+                f"{did_you_mean(source_name, table)}"
             )
-        named[own] = name
-    found = {}
+        named[source_name] = name
+    by_name = {}
     for name, values in table.items():
         upper = name.upper()
         if name in named:
             new = named[name]
-        elif upper in COLUMNS and upper not in given and (
+        elif upper in COLUMNS and upper not in requested and (
             upper == name or upper not in table
         ):  # fmt: skip
             new = upper
         else:
             new = name
-        found[new] = np.asarray(values)
-    return found
+        by_name[new] = np.asarray(values)
+    return by_name
 
 
 def _read_table(path, ignore):
@@ -421,7 +421,7 @@ def _read_table(path, ignore):
                 "columns"
             )
         rows.append(fields)
-    found = {}
+    table = {}
     columns = [[row[j] for row in rows] for j in range(len(names))]
     for name, fields in zip(names, columns, strict=True):
         try:
@@ -429,10 +429,10 @@ def _read_table(path, ignore):
             if name.upper() == "ID" and not np.isnan(values).any():
                 whole = values.astype(np.int64)
                 values = whole if (whole == values).all() else values
-            found[name] = values
+            table[name] = values
         except ValueError:
-            found[name] = np.array(fields, dtype=object)
-    return found
+            table[name] = np.array(fields, dtype=object)
+    return table
 
 
 def _plain(field):

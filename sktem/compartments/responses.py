@@ -112,9 +112,9 @@ class Responses(CompartmentModel):
         self.hazards = _functions("hazards", hazards)
         if both := sorted(set(self.outcomes) & set(self.hazards)):
             raise ValueError(f"CMT {both[0]} is both an outcome and a hazard")
-        own = [] if model is None else list(model.parameters)
-        self.parameters = (*own, *(name for name in parameters if name not in own))
-        self._own = tuple(name for name in self.parameters if name not in own)
+        names = [] if model is None else list(model.parameters)
+        self.parameters = (*names, *(name for name in parameters if name not in names))
+        self._own = tuple(name for name in self.parameters if name not in names)
         self.driver = driver
         self.n_nodes = n_nodes
 
@@ -186,10 +186,10 @@ class Responses(CompartmentModel):
             else np.broadcast_to(value, c.shape)
             for name, value in values.items()
         })  # fmt: skip
-        found, kind = c[nodes.place], records["CMT"]
+        predictions, kind = c[nodes.place], records["CMT"]
         for cmt, function in self.outcomes.items():
-            given = _values(function, p, inner, c, cmt)
-            found = np.where(kind == cmt, given[nodes.place], found)
+            outcome = _values(function, p, inner, c, cmt)
+            predictions = np.where(kind == cmt, outcome[nodes.place], predictions)
         for cmt, function in self.hazards.items():
             hazard = _values(function, p, inner, c, cmt)
             here = (kind == cmt) & (records["EVID"] == 0)
@@ -198,8 +198,8 @@ class Responses(CompartmentModel):
             exact = event & (records["CENS"] == 0)
             density = np.where(event, 1 - survival, survival)
             density = np.where(exact, hazard[nodes.place] * survival, density)
-            found = np.where(here, density, found)
-        return found
+            predictions = np.where(here, density, predictions)
+        return predictions
 
     def amounts(self, records, parameters) -> np.ndarray:
         """Return the amounts at each record, as :meth:`OneCompartment.amounts`.
@@ -242,39 +242,39 @@ class Responses(CompartmentModel):
         """
         kinds = tuple(self.outcomes), tuple(self.hazards)
         key = kinds, self.driver, self.n_nodes
-        given = {}
+        dosing = {}
         if self.hazards:
             for name, value in parameters.items():
-                if name not in self._own and (own := dosing_name(name)) is not None:
-                    given[own] = _at_records(value, records)
-        if given:
-            return _with_nodes(records, *key, dosing_of(records, given))
+                if name not in self._own and (known := dosing_name(name)) is not None:
+                    dosing[known] = _at_records(value, records)
+        if dosing:
+            return _with_nodes(records, *key, dosing_of(records, dosing))
         if records._nodes is None or records._nodes[0] != key:
             records._nodes = key, _with_nodes(records, *key)
         return records._nodes[1]
 
 
-def _functions(name, given) -> dict:
+def _functions(name, functions) -> dict:
     """Return functions by CMT."""
-    given = {} if given is None else given
-    right = isinstance(given, Mapping) and all(
+    functions = {} if functions is None else functions
+    right = isinstance(functions, Mapping) and all(
         isinstance(cmt, Integral) and callable(function)
-        for cmt, function in given.items()
+        for cmt, function in functions.items()
     )
     if not right:
-        raise TypeError(f"{name} must be a dict of functions by CMT, got {given!r}")
-    return dict(given)
+        raise TypeError(f"{name} must be a dict of functions by CMT, got {functions!r}")
+    return dict(functions)
 
 
 def _values(function, p, records, c, cmt):
     """Return what a function of the user gives, one number for each record."""
-    found = np.asarray(function(p, records, c), dtype=float)
-    if found.shape not in {(), c.shape}:
+    values = np.asarray(function(p, records, c), dtype=float)
+    if values.shape not in {(), c.shape}:
         raise ValueError(
             f"the function of CMT {cmt} must return one value for each of {len(c)} "
-            f"records, got the shape {found.shape}"
+            f"records, got the shape {values.shape}"
         )
-    return np.broadcast_to(found, c.shape)
+    return np.broadcast_to(values, c.shape)
 
 
 def _on_nodes(name, value, records, nodes):
@@ -307,10 +307,10 @@ def _since(records, here, terms, nodes):
     starts[1:] |= here[:-1]
     first = np.flatnonzero(starts)
     sums = np.add.reduceat(by_record, first)
-    found = np.zeros(len(records))
+    totals = np.zeros(len(records))
     last = np.r_[first[1:], len(records)] - 1
-    found[last] = sums
-    return found
+    totals[last] = sums
+    return totals
 
 
 def _with_nodes(records, kinds, driver, n_nodes, dosing=None) -> Nodes:
@@ -364,27 +364,27 @@ def _intervals(records, ends, dosing):
     more = columns["ADDL"][doses].astype(np.int64) + 1
     index = np.repeat(doses, more)
     rank = np.arange(len(index)) - np.repeat(np.cumsum(more) - more, more)
-    given = time[index] + rank * columns["II"][index]
+    dose_times = time[index] + rank * columns["II"][index]
     rate, amount = columns["RATE"][index], columns["AMT"][index]
     lasts = amount / np.where(rate > 0, rate, np.inf)
     if dosing is not None:
-        given = given + dosing.lag[index]
+        dose_times = dose_times + dosing.lag[index]
         amount = amount * dosing.bioavailability[index]
         rate = np.where(rate == -1, dosing.rate[index], rate)
         lasts = amount / np.where(rate > 0, rate, np.inf)
         at_once = rate != -2
         lasts = np.where(at_once, lasts, dosing.duration[index])
-    stop = given + lasts
-    cut, of_part = np.r_[given, stop], np.r_[part[index], part[index]]
+    stop = dose_times + lasts
+    cut, of_part = np.r_[dose_times, stop], np.r_[part[index], part[index]]
     # Parts one after the other, so that times rise.
     low, span = time.min(), np.ptp(time) + 1.0
     keys = part * span + (time - low)
     inside = cut - low < span
     cut, of_part = cut[inside], of_part[inside]
     owner = np.searchsorted(keys, of_part * span + (cut - low))
-    kept = owner < n
-    kept[kept] = part[owner[kept]] == of_part[kept]
-    owner, cut = np.r_[np.arange(n), owner[kept]], np.r_[time, cut[kept]]
+    has_record = owner < n
+    has_record[has_record] = part[owner[has_record]] == of_part[has_record]
+    owner, cut = np.r_[np.arange(n), owner[has_record]], np.r_[time, cut[has_record]]
     order = np.lexsort([cut, owner])
     owner, until = owner[order], cut[order]
     before = np.r_[0.0, until[:-1]]

@@ -33,35 +33,35 @@ def events_of(records: Records):
     )
 
 
-def dosing_of(records: Records, given):
+def dosing_of(records: Records, parameters):
     """Return the parameters of doses, one value for each record.
 
-    ``given`` are arrays of shape (n_records,) by the names of DOSING, with the number
-    of a compartment for one of its own.
+    ``parameters`` are arrays of shape (n_records,) by the names of DOSING, with the
+    number of a compartment for one of its own.
     """
     from sktem.compartments.kernels.schedule import Dosing
 
     columns, n = records.columns, len(records)
     place = np.maximum(columns["CMT"].astype(np.int64), 1)
-    found = {}
+    dosing = {}
     for name, default in DOSING.items():
         values = np.full(n, default)
-        if name in given:
-            values = given[name].copy()
-        for own, own_values in given.items():
-            if own.rstrip("0123456789") == name and own != name:
-                here = place == int(own[len(name) :])
+        if name in parameters:
+            values = parameters[name].copy()
+        for numbered, own_values in parameters.items():
+            if numbered.rstrip("0123456789") == name and numbered != name:
+                here = place == int(numbered[len(name) :])
                 values[here] = own_values[here]
-        found[name] = values
+        dosing[name] = values
     doses = (columns["EVID"] == 1) | (columns["EVID"] == 4)
     for rate, name, noun in ((-1, "R", "rate"), (-2, "D", "duration")):
-        missing = doses & (columns["RATE"] == rate) & np.isnan(found[name])
+        missing = doses & (columns["RATE"] == rate) & np.isnan(dosing[name])
         records._refuse(
             missing,
             f"RATE is {rate}, so that the {noun} of this infusion is a parameter: pass "
             f"{name!r}, or {name!r} with the number of the compartment",
         )
-    return Dosing(found["F"], found["ALAG"], found["D"], found["R"])
+    return Dosing(dosing["F"], dosing["ALAG"], dosing["D"], dosing["R"])
 
 
 def steps_of(records: Records, dosing, events=None):
@@ -118,9 +118,9 @@ def between_observations(steps, observed):
     last = np.maximum.accumulate(stays)
     previous = np.maximum(np.r_[0, last[:-1]], index)
     since = clock - clock[previous]
-    kept = np.flatnonzero(~is_record)
-    fields = {name: getattr(steps, name)[kept] for name in steps._fields[:-1]}
-    fields["elapsed"] = since[kept]
-    offsets = np.searchsorted(kept, steps.offsets)
-    before = np.cumsum(is_row)[kept]
+    others = np.flatnonzero(~is_record)
+    fields = {name: getattr(steps, name)[others] for name in steps._fields[:-1]}
+    fields["elapsed"] = since[others]
+    offsets = np.searchsorted(others, steps.offsets)
+    before = np.cumsum(is_row)[others]
     return type(steps)(**fields, offsets=offsets), before, since[is_row]

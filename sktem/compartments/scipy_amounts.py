@@ -52,8 +52,8 @@ class _Solver:
                 x, rates[:] = initial[row].copy(), 0.0
             else:
                 start = initial[row] if steps.replaces[s] else np.zeros(len(x))
-                found = self.steady_state(steps, s, start, p)
-                x = found if steps.replaces[s] else x + found
+                steady = self.steady_state(steps, s, start, p)
+                x = steady if steps.replaces[s] else x + steady
                 if steps.replaces[s]:
                     rates[:] = 0.0
 
@@ -119,10 +119,10 @@ class _Solver:
         for _ in range(3):
             start = moved(start, interval)
         size = np.abs(start).max()
-        found = root(
+        solution = root(
             lambda A: (moved(A, interval) - A) / size,
             start,
             tol=STEADY * self.model.rtol,
             options={"eps": 1e-6},
         )
-        return moved(found.x, phase)
+        return moved(solution.x, phase)

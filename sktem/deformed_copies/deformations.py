@@ -91,13 +91,13 @@ class Deformations:
     @cached_property
     def _factors(self):
         """Factors of the covariances of smooth fields along each axis."""
-        found = []
+        factors = []
         for n in self.image_shape:
             gaps = np.subtract.outer(np.arange(n), np.arange(n))
             values, vectors = np.linalg.eigh(np.exp(-0.5 * (gaps / self.width) ** 2))
-            kept = values > LEAST_VARIANCE * values[-1]
-            found.append(vectors[:, kept] * np.sqrt(values[kept]))
-        return found
+            is_kept = values > LEAST_VARIANCE * values[-1]
+            factors.append(vectors[:, is_kept] * np.sqrt(values[is_kept]))
+        return factors
 
     @cached_property
     def _basis(self):
@@ -119,10 +119,10 @@ class Deformations:
             drawn = rng.standard_normal((n, n_axes, *ranks))
             for factor in self._factors:
                 drawn = np.tensordot(drawn, factor, axes=(2, 1))
-        found = self.sizes.field * drawn.reshape(n, n_axes, -1)
-        found += self.sizes.shift * rng.standard_normal((n, n_axes, 1))
-        found += self._linear_maps(n, rng) @ self.points
-        return found
+        displacements = self.sizes.field * drawn.reshape(n, n_axes, -1)
+        displacements += self.sizes.shift * rng.standard_normal((n, n_axes, 1))
+        displacements += self._linear_maps(n, rng) @ self.points
+        return displacements
 
     def _linear_maps(self, n, rng):
         """Return what is added to the identity, (n, n_axes, n_axes)."""
@@ -132,8 +132,8 @@ class Deformations:
         lengths += sizes.scale * rng.standard_normal((n, 1))
         maps = lengths[:, :, None] * np.eye(n_axes)
         turns, shears = rng.standard_normal((2, n, n_axes, n_axes))
-        for one, sign, size in ((turns, -1, sizes.rotation), (shears, 1, sizes.shear)):
-            upper = size * np.triu(one, 1)
+        for raw, sign, size in ((turns, -1, sizes.rotation), (shears, 1, sizes.shear)):
+            upper = size * np.triu(raw, 1)
             maps += upper + sign * upper.swapaxes(1, 2)
         return maps
 
@@ -159,7 +159,7 @@ class Deformations:
         """
         noise, shape = np.asarray(noise)[:, None], self.image_shape
         centre = (np.array(shape)[:, None] - 1) / 2
-        found = np.empty_like(images)
+        copies = np.empty_like(images)
         # What is beyond an image is its background, beyond a signal its last value.
         beyond = "nearest" if len(shape) == 1 else "grid-constant"
         for start in range(0, len(images), IMAGES_AT_ONCE):
@@ -168,15 +168,15 @@ class Deformations:
             for row, image in enumerate(part):
                 copy = np.stack(
                     [
-                        map_coordinates(one, positions[row], order=1, mode=beyond)
-                        for one in image.reshape(len(noise), *shape)
+                        map_coordinates(channel, positions[row], order=1, mode=beyond)
+                        for channel in image.reshape(len(noise), *shape)
                     ]
                 )
                 if noise.any():
                     lost = 1 - kept_variance(positions[row], shape)
                     copy += noise * np.sqrt(lost) * rng.standard_normal(copy.shape)
-                found[start + row] = copy.ravel()
-        return found
+                copies[start + row] = copy.ravel()
+        return copies
 
 
 def kept_variance(positions, image_shape) -> np.ndarray:
@@ -197,13 +197,13 @@ def kept_variance(positions, image_shape) -> np.ndarray:
     ndarray of shape (n,)
         Variances, between 0 and 1.
     """
-    kept = np.ones(positions.shape[1])
+    variance = np.ones(positions.shape[1])
     for position, n in zip(positions, image_shape, strict=True):
         if len(image_shape) == 1:
             position = np.clip(position, 0, n - 1)
         low = np.floor(position)
         share = position - low
-        kept *= (1 - share) ** 2 * ((low >= 0) & (low < n)) + share**2 * (
+        variance *= (1 - share) ** 2 * ((low >= 0) & (low < n)) + share**2 * (
             (low >= -1) & (low < n - 1)
         )
-    return kept
+    return variance

@@ -218,7 +218,7 @@ class DeformedCopiesClassifier(ImageClassifier):
 
     def _sizes(self, shape, fields):
         """Return the sizes to begin with, and which of them are free."""
-        usual, given = Sizes.usual(shape), {}
+        usual, fixed = Sizes.usual(shape), {}
         if fields is not None:
             size = float(np.sqrt(np.mean(fields**2)))
             usual = usual._replace(field=size)
@@ -230,10 +230,10 @@ class DeformedCopiesClassifier(ImageClassifier):
             check_number(name, value, Real, 0)
             if len(shape) == 1 and value > 0 and name in NOT_FOR_SIGNALS:
                 raise ValueError(f"{name} is for images and volumes, not for signals")
-            given[name] = float(value)
-        sizes = usual._replace(**given)
+            fixed[name] = float(value)
+        sizes = usual._replace(**fixed)
         free = [
-            name for name in Sizes._fields if name not in given and getattr(sizes, name)
+            name for name in Sizes._fields if name not in fixed and getattr(sizes, name)
         ]
         return sizes, tuple(free)
 
@@ -298,8 +298,8 @@ class DeformedCopiesClassifier(ImageClassifier):
 
         X, labels, weights = self._thinned(_merged(data), n_classes, rng)
         self._units = [
-            np.repeat(one, X.shape[1] // np.size(one))
-            for one in units_of(X, weights, data.layout)
+            np.repeat(unit, X.shape[1] // np.size(unit))
+            for unit in units_of(X, weights, data.layout)
         ]
         Y = self._standardised(X)
         noise = pixel_noise(Y, shape, data.layout.n_channels)
@@ -340,16 +340,16 @@ class DeformedCopiesClassifier(ImageClassifier):
             rng.permutation(np.flatnonzero(labels == k))[:most]
             for k in range(n_classes)
         ]
-        kept = np.sort(np.concatenate(chosen))
-        if len(kept) < len(X):
+        rows = np.sort(np.concatenate(chosen))
+        if len(rows) < len(X):
             warn_user(
-                f"{len(X) - len(kept)} of {len(X)} images are left out, since max_rows="
+                f"{len(X) - len(rows)} of {len(X)} images are left out, since max_rows="
                 f"{self.max_rows} for {n_classes} classes. Increase max_rows (memory "
                 "grows with its square, time with its cube), or use a classifier "
                 "without copies, which so many images hardly need.",
                 FitWarning,
             )
-        return X[kept], labels[kept], weights[kept]
+        return X[rows], labels[rows], weights[rows]
 
     def _law(self, images, equations, log_prior, seed):
         """Return the deformations of copies, and their further settings."""
@@ -413,9 +413,9 @@ class DeformedCopiesClassifier(ImageClassifier):
 
 def _merged(data):
     """Return images, labels and weights with equal images of a class as one."""
-    found: dict = {}
+    index_of: dict = {}
     keys = [
-        found.setdefault((label, row.tobytes()), len(found))
+        index_of.setdefault((label, row.tobytes()), len(index_of))
         for label, row in zip(data.labels.tolist(), data.X, strict=True)
     ]
     _, first = np.unique(keys, return_index=True)

@@ -89,7 +89,7 @@ class OrientationFeatures:
         """Smoothing, derivative and windows of each axis, (n or n_cells, n)."""
         sixteenths = GRADIENT_SD_OF_SIGNALS if self.is_signal else GRADIENT_SD
         sd = max(sixteenths * max(self.image_shape) / 16, LEAST_GRADIENT_SD)
-        found = []
+        matrices = []
         for n in self.image_shape:
             beyond = int(np.ceil(REACH * sd))
             gap = np.subtract.outer(np.arange(n), np.arange(-beyond, n + beyond))
@@ -104,8 +104,8 @@ class OrientationFeatures:
             window = np.exp(-0.5 * window**2)
             window /= window.sum(axis=1, keepdims=True)
             smooth, slope = (_at_the_border(m, beyond) for m in (smooth, slope))
-            found.append((smooth, slope, window))
-        return found
+            matrices.append((smooth, slope, window))
+        return matrices
 
     @cached_property
     def _noise_of_gradients(self):
@@ -115,8 +115,8 @@ class OrientationFeatures:
         for along in range(n_axes):
             part = np.ones(())
             for axis, (smooth, slope, _) in enumerate(self._matrices):
-                own = slope if axis == along else smooth
-                part = np.multiply.outer(part, (own**2).sum(axis=1))
+                matrix = slope if axis == along else smooth
+                part = np.multiply.outer(part, (matrix**2).sum(axis=1))
             variances += part / n_axes
         return np.multiply.outer(self.noise**2, variances.ravel())
 
@@ -143,14 +143,14 @@ class OrientationFeatures:
         size = _norms(slopes)
         axes = tuple(range(1, n_axes + 1))
         largest = np.max(np.abs(images), axis=axes, keepdims=True)
-        none, one = np.zeros_like(size), np.ones_like(size)
-        size = np.where(size > LEAST_GRADIENT * largest[..., None], size, none)
-        cosines = slopes @ self.directions.T / np.where(size > 0, size, one)
+        zeros, ones = np.zeros_like(size), np.ones_like(size)
+        size = np.where(size > LEAST_GRADIENT * largest[..., None], size, zeros)
+        cosines = slopes @ self.directions.T / np.where(size > 0, size, ones)
         if self.noise.any():
             limit = np.tile(NOISE_VARIANCES * self._noise_of_gradients, (n, 1))
             squares = size**2
             rest = np.reshape(limit, size.shape) + squares
-            size = size * squares / np.where(squares > 0, rest, one)
+            size = size * squares / np.where(squares > 0, rest, ones)
         channels = size * np.clip(cosines, 0.0, None) ** SHARPNESS
         cells, amounts = self._in_cells(images), self._in_cells(channels)
         if self.is_signal:

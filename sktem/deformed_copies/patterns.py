@@ -97,5 +97,5 @@ class PatternFeatures:
         ]
         longer = np.concatenate([ends[0], signals, ends[1]], axis=2)
         starts = range(0, TAPS * distance, distance)
-        seen = [longer[:, :, start : start + self.n_points] for start in starts]
-        return np.concatenate(seen, axis=1)
+        windows = [longer[:, :, start : start + self.n_points] for start in starts]
+        return np.concatenate(windows, axis=1)

@@ -43,7 +43,7 @@ def _noise_of_channel(X, image_shape):
     for axis, n in enumerate(image_shape, start=1):
         if n > 2:
             rough = np.diff(rough, 2, axis=axis) / np.sqrt(6)
-    seen = np.abs(rough[~np.isnan(rough)])
-    if not seen.size:
+    magnitudes = np.abs(rough[~np.isnan(rough)])
+    if not magnitudes.size:
         return 0.0
-    return float(np.quantile(seen, QUANTILE) / norm.ppf(0.5 + QUANTILE / 2))
+    return float(np.quantile(magnitudes, QUANTILE) / norm.ppf(0.5 + QUANTILE / 2))

@@ -135,9 +135,9 @@ def learn_ridge(similarity, rows, n_classes, equations=None):
     inverse, _ = invert(lower, lower=1, overwrite_c=1)
     scores = np.empty((n_images, n_classes))
     order = np.argsort(sources, kind="stable")
-    for own in np.split(order, np.flatnonzero(np.diff(sources[order])) + 1):
+    for copies in np.split(order, np.flatnonzero(np.diff(sources[order])) + 1):
         # What an image and its copies add to their own fitted values.
-        columns = inverse[:, own]
-        error = np.linalg.solve(columns.T @ columns, coefficients[own])
-        scores[sources[own[0]]] = (targets[own] - error)[0]
+        columns = inverse[:, copies]
+        error = np.linalg.solve(columns.T @ columns, coefficients[copies])
+        scores[sources[copies[0]]] = (targets[copies] - error)[0]
     return ridge, LeftOut(scores, np.concatenate(distances))

@@ -183,7 +183,7 @@ class Trials:
         """Return the best of other laws if it gains enough, else the law itself."""
         weights = self.images.weights
         best = min(
-            others, key=lambda one: np.average(self.losses(one), weights=weights)
+            others, key=lambda other: np.average(self.losses(other), weights=weights)
         )
         gaps = weights * (self.losses(law) - self.losses(best))
         least = self.search.least_gain * gaps.std(ddof=1) / np.sqrt(len(gaps))
@@ -208,7 +208,7 @@ def chosen_law(trials: Trials, start, free, may_change_brightness) -> Law:
             before = law
             for name in free:
                 usual, present = getattr(start.sizes, name), getattr(law.sizes, name)
-                values = {usual * one for one in (1.0, *trials.search.factors)}
+                values = {usual * factor for factor in (1.0, *trials.search.factors)}
                 law = trials.better(
                     law,
                     [

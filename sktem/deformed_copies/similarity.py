@@ -68,8 +68,8 @@ class Similarity:
 
     def features(self, images) -> np.ndarray:
         """Return the features of images."""
-        found = [part.transform(images) for part in self.parts]
-        return np.concatenate(found, axis=1) if len(found) > 1 else found[0]
+        features = [part.transform(images) for part in self.parts]
+        return np.concatenate(features, axis=1) if len(features) > 1 else features[0]
 
     def kernel(self, rows, others=None) -> np.ndarray:
         """Return the kernel between features of images and of others, or themselves."""
@@ -77,8 +77,8 @@ class Similarity:
         if len(self.parts) == 1:
             return rbf_kernel(rows, others, gamma=widths.places)
         n, both = self.parts[1].n_features, (rows, others)
-        places = [one if one is None else one[:, :-n] for one in both]
-        patterns = [one if one is None else one[:, -n:] for one in both]
+        places = [operand if operand is None else operand[:, :-n] for operand in both]
+        patterns = [operand if operand is None else operand[:, -n:] for operand in both]
         kernel = rbf_kernel(*places, gamma=widths.places)
         kernel *= 1 - widths.share
         kernel += widths.share * rbf_kernel(*patterns, gamma=widths.patterns)

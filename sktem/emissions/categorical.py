@@ -166,10 +166,10 @@ class Categorical(Emission):
 
     def condition(self, params, columns, values, others):
         """Return the marginal: columns are independent given the state."""
-        emission, own = super().condition(params, columns, values, others)
+        emission, conditional = super().condition(params, columns, values, others)
         if np.ndim(self.n_categories):
-            emission.n_categories = own.n_categories.tolist()
-        return emission, own
+            emission.n_categories = conditional.n_categories.tolist()
+        return emission, conditional
 
 
 def _kernels():

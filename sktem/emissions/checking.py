@@ -86,11 +86,11 @@ class _EmissionCheck:
     def fail(self, method, what):
         raise ValueError(f"{method} of {type(self.emission).__name__} {what}")
 
-    def close(self, method, found, expected, what, rtol=1e-8):
+    def close(self, method, returned, expected, what, rtol=1e-8):
         scale = np.abs(expected).max(initial=0.0) + 1e-300
-        if np.shape(found) != np.shape(expected):
-            self.fail(method, f"returned shape {np.shape(found)} {what}")
-        if not np.allclose(found, expected, rtol=rtol, atol=rtol * scale):
+        if np.shape(returned) != np.shape(expected):
+            self.fail(method, f"returned shape {np.shape(returned)} {what}")
+        if not np.allclose(returned, expected, rtol=rtol, atol=rtol * scale):
             self.fail(method, f"differs {what}")
 
     def begin(self, rng):
@@ -175,8 +175,8 @@ class _EmissionCheck:
             )
             for scale in (1.0, 1.0 / self.n)
         ]
-        one, other = densities
-        self.close("maximize", one, other, "for statistics that are multiplied", 1e-6)
+        raw, mean = densities
+        self.close("maximize", raw, mean, "for statistics that are multiplied", 1e-6)
 
     def project(self, rng):
         """Check that statistics of data stay, and that results stay."""
@@ -200,29 +200,29 @@ class _EmissionCheck:
             columns = np.delete(np.arange(self.d), column)
             X = self.X.copy()
             X[:, column] = np.nan
-            found = self.emission.log_density(
+            returned = self.emission.log_density(
                 X[:, columns], self.emission.marginal(self.params, columns)
             )
             expected = self.emission.log_density(X, self.params)
-            self.close("marginal", found, expected, "from rows with holes")
+            self.close("marginal", returned, expected, "from rows with holes")
 
     def condition(self, rng):
         """Check densities given a column: those of the joint over the marginal."""
         X, params = self.X[:5], self.params
         for column in range(self.d if self.d > 1 else 0):
-            given, others = np.array([column]), np.delete(np.arange(self.d), column)
+            known, others = np.array([column]), np.delete(np.arange(self.d), column)
             alone = X.copy()
             alone[:, others] = np.nan
             expected = self.emission.log_density(X, params)
             expected = expected - self.emission.log_density(alone, params)
             for row in range(len(X)):
                 try:
-                    emission, found = self.emission.condition(
-                        params, given, X[row, given], others
+                    emission, conditional = self.emission.condition(
+                        params, known, X[row, known], others
                     )
                 except TypeError:
                     return
-                values = emission.log_density(X[row : row + 1, others], found)[0]
+                values = emission.log_density(X[row : row + 1, others], conditional)[0]
                 self.close("condition", values, expected[row], "from joint / marginal")
 
     def sample(self, rng):
@@ -259,8 +259,8 @@ class _EmissionCheck:
         ):
             if np.shape(filled) != self.X.shape or np.isnan(filled).any():
                 self.fail(name, "must return rows without NaN")
-            seen = ~np.isnan(self.holes)
-            if (filled[seen] != self.X[seen]).any():
+            observed = ~np.isnan(self.holes)
+            if (filled[observed] != self.X[observed]).any():
                 self.fail(name, "changes what is observed")
 
     def n_parameters(self, rng):

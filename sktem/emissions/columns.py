@@ -73,13 +73,13 @@ class Columns(Emission):
         dict
             Settings by name.
         """
-        found = {"emissions": self.emissions}
+        params = {"emissions": self.emissions}
         if deep:
             for name, emission, _ in self.emissions:
-                found[name] = emission
+                params[name] = emission
                 for key, value in emission.get_params(deep=True).items():
-                    found[f"{name}__{key}"] = value
-        return found
+                    params[f"{name}__{key}"] = value
+        return params
 
     def set_params(self, **params):
         """Change settings, also those of the emissions by their names.
@@ -146,17 +146,17 @@ class Columns(Emission):
                 raise ValueError(f"the block {name!r} cannot depend on rows before")
             if name in {known for known, _, _ in blocks}:
                 raise ValueError(f"there are two blocks with the name {name!r}")
-            found = column_indices(X, columns)
-            if not found:
+            indices = column_indices(X, columns)
+            if not indices:
                 raise ValueError(f"the block {name!r} has no columns")
-            for column in found:
+            for column in indices:
                 if column in taken:
                     raise ValueError(
                         f"column {column} is in the blocks {taken[column]!r} and "
                         f"{name!r}"
                     )
                 taken[column] = name
-            blocks.append((name, emission, found))
+            blocks.append((name, emission, indices))
         return Columns(blocks)
 
     def parts(self, params):
@@ -295,27 +295,27 @@ class Columns(Emission):
 
     def marginal(self, params, columns):
         """Return the parameters of some columns; blocks may have none left."""
-        found = []
-        for emission, own, block in self.parts(params):
-            kept, indices = _places(own, columns)
-            found.append((emission, emission.marginal(block, kept), indices))
-        return _joined(found, len(columns))
+        parts = []
+        for emission, block_columns, block in self.parts(params):
+            within, indices = _places(block_columns, columns)
+            parts.append((emission, emission.marginal(block, within), indices))
+        return _joined(parts, len(columns))
 
     def condition(self, params, columns, values, others):
         """Return the distribution of some columns, without blocks that have none."""
-        entries, found = [], []
-        for entry, own, block in zip(
+        entries, parts = [], []
+        for entry, block_columns, block in zip(
             self.emissions, params.columns, params.blocks, strict=True
         ):
-            given, at = _places(own, columns)
-            kept, indices = _places(own, others)
-            if len(kept):
-                one, block = entry[1].condition(block, given, values[at], kept)
-                entries.append((entry[0], one, indices.tolist()))
-                found.append((one, block, indices))
-        if not found:
+            known, at = _places(block_columns, columns)
+            wanted, indices = _places(block_columns, others)
+            if len(wanted):
+                emission, block = entry[1].condition(block, known, values[at], wanted)
+                entries.append((entry[0], emission, indices.tolist()))
+                parts.append((emission, block, indices))
+        if not parts:
             raise ValueError("none of the columns has an emission")
-        return Columns(entries), _joined(found, len(others))
+        return Columns(entries), _joined(parts, len(others))
 
 
 def columns_of(X, columns):
@@ -326,24 +326,24 @@ def columns_of(X, columns):
     return np.take(X, columns, axis=1)
 
 
-def _places(own, columns):
+def _places(block_columns, columns):
     """Return the columns of a block that are among others, and where they are."""
     places = {int(column): place for place, column in enumerate(columns)}
-    kept = [j for j, column in enumerate(own) if int(column) in places]
-    at = [places[int(own[j])] for j in kept]
-    return np.array(kept, dtype=np.intp), np.array(at, dtype=np.intp)
+    within = [j for j, column in enumerate(block_columns) if int(column) in places]
+    at = [places[int(block_columns[j])] for j in within]
+    return np.array(within, dtype=np.intp), np.array(at, dtype=np.intp)
 
 
-def _joined(found, n_columns):
+def _joined(parts, n_columns):
     """Return parameters of blocks from emissions, parameters and columns of each."""
     lengths = []
-    for emission, block, columns in found:
+    for emission, block, columns in parts:
         K = len(next(x for x in block if isinstance(x, np.ndarray)))
         empty = np.empty((0, len(columns)))
         lengths.append(len(emission.statistics(empty, np.empty((0, K)), block)))
-    blocks = tuple(block for _, block, _ in found)
+    blocks = tuple(block for _, block, _ in parts)
     return ColumnsParams(
-        blocks, tuple(at for _, _, at in found), tuple(lengths), n_columns
+        blocks, tuple(at for _, _, at in parts), tuple(lengths), n_columns
     )
 
 

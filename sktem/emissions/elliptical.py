@@ -170,24 +170,22 @@ def _dense_moments(X, R, W, params):
     groups = grouped(X, ROWS_OF_GROUP)
     for pattern in groups.large:
         marginal = Marginal(params, pattern.observed, pattern.missing)
-        mass, one, two = _weighted_moments(
+        mass, m1, m2 = _weighted_moments(
             "full_moments",
             observed_block(X, pattern),
             W[pattern.rows],
             params.centre[pattern.observed],
         )
-        own = R[pattern.rows].sum(axis=0)
-        one, two = marginal.completed(means, mass, one, two, own)
-        first, second = first + one, second + two
+        row_mass = R[pattern.rows].sum(axis=0)
+        m1, m2 = marginal.completed(means, mass, m1, m2, row_mass)
+        first, second = first + m1, second + m2
     if len(groups.rows):
-        one, two = np.zeros((d, K)), np.zeros((d, d, K))
+        m1, m2 = np.zeros((d, K)), np.zeros((d, d, K))
         weights = plain(R), plain(W)
         places = groups.rows, groups.starts
         X = plain(X)
-        _group_kernels().group_moments(
-            X, *weights, *places, *by_state(params), one, two
-        )
-        first, second = first + one.T, second + np.moveaxis(two, 2, 0)
+        _group_kernels().group_moments(X, *weights, *places, *by_state(params), m1, m2)
+        first, second = first + m1.T, second + np.moveaxis(m2, 2, 0)
     return first, second
 
 
@@ -262,14 +260,14 @@ def fill_draws(covariance_type, X, states, params, rng, scales):
         return np.where(missing, params.means[states] + noise * widths[states], filled)
     stack = np.broadcast_to(params.covariances, (len(params.means), d, d))
     for k in np.unique(states):
-        own = np.flatnonzero(states == k)
-        empty = own[missing[own].all(axis=1)]
+        members = np.flatnonzero(states == k)
+        empty = members[missing[members].all(axis=1)]
         filled[empty] = params.means[k] + noise[empty] @ np.linalg.cholesky(stack[k]).T
-        for pattern in grouped(X[own]).large:
+        for pattern in grouped(X[members]).large:
             holes = pattern.missing
             if not len(holes):
                 continue
-            rows = own[pattern.rows]
+            rows = members[pattern.rows]
             fill = Marginal(params, pattern.observed, holes)
             centre = fill.expected(X[rows], params.means[k], k)
             values, vectors = np.linalg.eigh(fill.spreads[k])

@@ -64,8 +64,8 @@ class Exponential(Emission):
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         values, observed = zero_filled(X)
-        seen = np.ones(X.shape) if observed is None else observed.astype(np.float64)
-        return -(values @ (1 / params.scales).T + seen @ np.log(params.scales).T)
+        mask = np.ones(X.shape) if observed is None else observed.astype(np.float64)
+        return -(values @ (1 / params.scales).T + mask @ np.log(params.scales).T)
 
     def statistics(self, X, R, params):
         """Return masses and sums by state and column."""

@@ -91,11 +91,11 @@ class FactorAnalyser(Emission):
             deviations = np.where(holes, 0.0, X - means[k])
             scaled = deviations * np.sqrt(R[:, k] / mass)[:, None]
             _, sizes, rows = np.linalg.svd(scaled, full_matrices=False)
-            found = min(q, len(sizes))
+            rank = min(q, len(sizes))
             # As in probabilistic principal components.
-            rest = (sizes[found:] ** 2).sum() / max(d - found, 1)
-            widths = np.sqrt(np.maximum(sizes[:found] ** 2 - rest, 1e-12))
-            loadings[k, :, :found] = rows[:found].T * widths
+            rest = (sizes[rank:] ** 2).sum() / max(d - rank, 1)
+            widths = np.sqrt(np.maximum(sizes[:rank] ** 2 - rest, 1e-12))
+            loadings[k, :, :rank] = rows[:rank].T * widths
             total = (scaled**2).sum(axis=0)
             noise[k] = np.maximum(total - (loadings[k] ** 2).sum(axis=1), 0.1 * total)
         noise = np.maximum(noise, 1e-6 * variances) + self.reg_covar
@@ -150,8 +150,8 @@ class FactorAnalyser(Emission):
         W, noise = params.loadings[k], params.noise_variances[k]
         means, spread, _ = self._factors(X, observed, params, k)
         q = W.shape[1]
-        own = params.means[k] - params.centre
-        z = np.where(observed, X - params.centre, own + means @ W.T)
+        mean = params.means[k] - params.centre
+        z = np.where(observed, X - params.centre, mean + means @ W.T)
         weighted = means * weights[:, None]
         square = weighted.T @ means + np.einsum("n,nqr->qr", weights, spread)
         factors = np.empty((q + 1, q + 1))
@@ -186,9 +186,9 @@ class FactorAnalyser(Emission):
         means = params.means - params.centre
         loadings, noise = params.loadings.copy(), params.noise_variances.copy()
         for k in np.flatnonzero(alive):
-            found = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
-            loadings[k], means[k] = found[:q].T, found[q]
-            residual = squares[k] - (found * both[k]).sum(axis=0)
+            coefs = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
+            loadings[k], means[k] = coefs[:q].T, coefs[q]
+            residual = squares[k] - (coefs * both[k]).sum(axis=0)
             # Also without reg_covar, a variance stays a number that has an inverse.
             least = 1e-10 * np.abs(squares[k]) + np.finfo(np.float64).tiny
             noise[k] = np.maximum(residual, least) / mass[k] + self.reg_covar
@@ -207,8 +207,8 @@ class FactorAnalyser(Emission):
         good = mass >= 0
         for k in np.flatnonzero(good):
             least = np.linalg.eigvalsh(factors[k])[0]
-            found = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
-            rest = squares[k] - (found * both[k]).sum(axis=0)
+            coefs = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
+            rest = squares[k] - (coefs * both[k]).sum(axis=0)
             good[k] = least >= -slack and (rest >= -slack).all()
         if good.all():
             return s, False
@@ -217,9 +217,9 @@ class FactorAnalyser(Emission):
         for k in np.flatnonzero(~good):
             values, vectors = np.linalg.eigh(factors[k])
             factors[k] = (vectors * np.maximum(values, 0.0)) @ vectors.T
-            found = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
-            joint[k, :, q1:] = factors[k] @ found
-            squares[k] = np.maximum(squares[k], (found * joint[k, :, q1:]).sum(axis=0))
+            coefs = np.linalg.lstsq(factors[k], both[k], rcond=None)[0]
+            joint[k, :, q1:] = factors[k] @ coefs
+            squares[k] = np.maximum(squares[k], (coefs * joint[k, :, q1:]).sum(axis=0))
         both = joint[:, :, q1:]
         parts = [factors.reshape(K, -1), both.reshape(K, -1), squares]
         return np.concatenate([mass, np.concatenate(parts, axis=1).ravel()]), True
@@ -252,9 +252,9 @@ class FactorAnalyser(Emission):
             root = np.linalg.cholesky(spread)
             noise = rng.standard_normal((len(rows), q))
             factors = means + np.einsum("nqr,nr->nq", root, noise)
-            own = params.means[k] + factors @ params.loadings[k].T
-            own += rng.standard_normal(own.shape) * np.sqrt(params.noise_variances[k])
-            filled[rows] = np.where(observed[rows], X[rows], own)
+            new = params.means[k] + factors @ params.loadings[k].T
+            new += rng.standard_normal(new.shape) * np.sqrt(params.noise_variances[k])
+            filled[rows] = np.where(observed[rows], X[rows], new)
         return filled
 
     def sample(self, params, states, rng):
@@ -281,14 +281,14 @@ class FactorAnalyser(Emission):
 
         Noise is independent of them; means and loadings are those of the factors.
         """
-        emission, own = super().condition(params, columns, values, others)
+        emission, conditional = super().condition(params, columns, values, others)
         if not len(columns):
-            return emission, own
+            return emission, conditional
         row = np.full((1, params.means.shape[1]), np.nan)
         row[0, columns] = values
-        means, loadings = own.means.copy(), own.loadings.copy()
-        for k, W in enumerate(own.loadings):
+        means, loadings = conditional.means.copy(), conditional.loadings.copy()
+        for k, W in enumerate(conditional.loadings):
             factors, spread, _ = self._factors(row, ~np.isnan(row), params, k)
             means[k] += W @ factors[0]
             loadings[k] = W @ np.linalg.cholesky(spread[0])
-        return emission, own._replace(means=means, loadings=loadings)
+        return emission, conditional._replace(means=means, loadings=loadings)

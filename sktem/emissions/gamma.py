@@ -75,8 +75,8 @@ class Gamma(Emission):
         values = np.where(observed, X, 0.0)
         logs = np.log(np.where(observed, X, 1.0))
         constants = -(gammaln(a) + a * np.log(scales))
-        seen = observed.astype(np.float64)
-        return logs @ (a - 1).T - values @ (1 / scales).T + seen @ constants.T
+        mask = observed.astype(np.float64)
+        return logs @ (a - 1).T - values @ (1 / scales).T + mask @ constants.T
 
     def statistics(self, X, R, params):
         """Return masses, sums and sums of logarithms by state and column."""

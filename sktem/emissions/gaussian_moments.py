@@ -79,8 +79,8 @@ def gaussian_m_step(settings, moments, spare, prior_mean, total):
     degenerate = 0
     if not all_alive:
         degenerate = int(K - alive.sum())
-        held = _spare_covariances(settings, moments, spare, structure)
-        covariances = structure.select(alive, covariances, held)
+        spare_covariances = _spare_covariances(settings, moments, spare, structure)
+        covariances = structure.select(alive, covariances, spare_covariances)
     covariances = structure.shift(covariances, settings.reg_covar)
     try:
         factors = structure.precisions_cholesky(covariances)
@@ -106,8 +106,8 @@ def _spare_covariances(settings, moments, spare, structure):
     mass, first, second = moments
     mean = (first.sum(axis=0) / mass.sum())[None]
     total = structure.unpack(second).sum(axis=0) / mass.sum()
-    one = COVARIANCES[settings.covariance_type](1, first.shape[1])
-    total = total - one.outer(mean, np.ones(1))[0]
+    pooled = COVARIANCES[settings.covariance_type](1, first.shape[1])
+    total = total - pooled.outer(mean, np.ones(1))[0]
     return np.broadcast_to(total, (len(mass), *np.shape(total)))
 
 
@@ -120,13 +120,13 @@ def projected_moments(covariance_type, moments, total):
     if structure.known and not left:
         return moments, False
     alive = mass > LEAST_SHARE * total
-    held = np.where(alive, mass, 0.0)
+    alive_mass = np.where(alive, mass, 0.0)
     means = first / np.where(alive, mass, 1.0)[:, None]
-    share = total * (held / held.sum())
+    share = total * (alive_mass / alive_mass.sum())
     if structure.known:
         return Moments(share, share[:, None] * means, second), True
-    scatter = structure.unpack(second) - structure.outer(means, held)
-    covariances = structure.normalise(scatter, held)
+    scatter = structure.unpack(second) - structure.outer(means, alive_mass)
+    covariances = structure.normalise(scatter, alive_mass)
     diagonals = structure.diagonals(covariances)
     # Rounding may leave a covariance this far below zero inside the set.
     scale = float(np.abs(diagonals).max(initial=0.0)) + float((means**2).max())

@@ -81,8 +81,8 @@ class LogNormal(Emission):
         logs, gaussian = np.log(X), self._logarithms
         missing = np.isnan(X)
         total = 0.0
-        for k, one in enumerate(np.eye(R.shape[1])):
-            hard = np.broadcast_to(one, R.shape)
+        for k, indicator in enumerate(np.eye(R.shape[1])):
+            hard = np.broadcast_to(indicator, R.shape)
             variances = conditional_variances(self.covariance_type, logs, params, k)
             means = np.exp(gaussian.expected(logs, hard, params) + variances / 2)
             total = total + R[:, k, None] * means
@@ -113,5 +113,5 @@ class LogNormal(Emission):
     def condition(self, params, columns, values, others):
         """Return the distribution of some columns given the values of others."""
         logs = np.log(values)
-        _, found = self._logarithms.condition(params, columns, logs, others)
-        return clone(self), found
+        _, conditional = self._logarithms.condition(params, columns, logs, others)
+        return clone(self), conditional

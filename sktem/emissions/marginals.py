@@ -24,22 +24,22 @@ class Marginal:
         Observed and missing columns.
     """
 
-    def __init__(self, params, seen, holes):
-        self.params, self.seen, self.holes = params, seen, holes
-        K, o = len(params.means), len(seen)
+    def __init__(self, params, known, holes):
+        self.params, self.known, self.holes = params, known, holes
+        K, o = len(params.means), len(known)
         factors = params.precisions_cholesky
         if not o:
             factors = np.empty((0, 0))
         elif len(holes):
-            block = params.covariances[..., seen[:, None], seen]
+            block = params.covariances[..., known[:, None], known]
             kind = "full" if block.ndim == 3 else "tied"
             factors = COVARIANCES[kind](K, o).precisions_cholesky(block)
         #: Upper factors P with ``P P'`` the inverse, of shape (K, o, o).
         self.factors = np.broadcast_to(factors, (K, o, o))
 
-    def of(self, one, other):
+    def of(self, left, right):
         """Return covariances of two sets of columns, of shape (K, m, n)."""
-        block = self.params.covariances[..., one[:, None], other]
+        block = self.params.covariances[..., left[:, None], right]
         return np.broadcast_to(block, (len(self.params.means), *block.shape[-2:]))
 
     @property
@@ -49,7 +49,7 @@ class Marginal:
 
     @cached_property
     def _explained(self):
-        return np.swapaxes(self.factors, 1, 2) @ self.of(self.seen, self.holes)
+        return np.swapaxes(self.factors, 1, 2) @ self.of(self.known, self.holes)
 
     @cached_property
     def slopes(self):
@@ -64,9 +64,9 @@ class Marginal:
 
     def expected(self, z, mean, k):
         """Return the conditional means of the holes of rows in a state."""
-        return mean[self.holes] + (z[:, self.seen] - mean[self.seen]) @ self.slopes[k]
+        return mean[self.holes] + (z[:, self.known] - mean[self.known]) @ self.slopes[k]
 
-    def completed(self, means, mass, first, second, own):
+    def completed(self, means, mass, first, second, row_mass):
         """Return moments of all columns from those of the observed ones.
 
         Parameters
@@ -75,7 +75,7 @@ class Marginal:
             Means about the point about which the moments are taken.
         mass, first, second : ndarray of shape (K,), (K, o) and (K, o, o)
             Weighted sums of the rows.
-        own : ndarray of shape (K,)
+        row_mass : ndarray of shape (K,)
             Masses of the conditional covariances.
 
         Returns
@@ -84,23 +84,23 @@ class Marginal:
             Weighted sums of the rows with what is missing completed.
         """
         K, d = means.shape
-        seen, holes = self.seen, self.holes
+        known, holes = self.known, self.holes
         if not len(holes):
             return first, second
         # A completed row is linear in the observed one.
-        T = np.zeros((K, d, len(seen)))
-        T[:, seen, np.arange(len(seen))] = 1.0
+        T = np.zeros((K, d, len(known)))
+        T[:, known, np.arange(len(known))] = 1.0
         T[:, holes] = np.swapaxes(self.slopes, 1, 2)
         shift = np.zeros((K, d))
         shift[:, holes] = means[:, holes] - np.einsum(
-            "kom,ko->km", self.slopes, means[:, seen]
+            "kom,ko->km", self.slopes, means[:, known]
         )
         moved = np.einsum("kdo,ko->kd", T, first)
         cross = moved[:, :, None] * shift[:, None, :]
         cross = cross + np.swapaxes(cross, 1, 2)
         squares = mass[:, None, None] * shift[:, :, None] * shift[:, None, :]
         all_second = T @ second @ np.swapaxes(T, 1, 2) + cross + squares
-        all_second[:, holes[:, None], holes] += own[:, None, None] * self.spreads
+        all_second[:, holes[:, None], holes] += row_mass[:, None, None] * self.spreads
         return moved + mass[:, None] * shift, all_second
 
 
@@ -115,13 +115,13 @@ class DiagonalMarginal:
         Observed and missing columns.
     """
 
-    def __init__(self, params, seen, holes):
-        self.params, self.seen, self.holes = params, seen, holes
-        self.factors = params.precisions_cholesky[:, seen]
+    def __init__(self, params, known, holes):
+        self.params, self.known, self.holes = params, known, holes
+        self.factors = params.precisions_cholesky[:, known]
 
-    def completed(self, means, mass, first, second, own):
+    def completed(self, means, mass, first, second, row_mass):
         """Return moments of all columns, as :meth:`Marginal.completed` does."""
         all_first = mass[:, None] * means
-        all_second = all_first * means + own[:, None] * self.params.covariances
-        all_first[:, self.seen], all_second[:, self.seen] = first, second
+        all_second = all_first * means + row_mass[:, None] * self.params.covariances
+        all_first[:, self.known], all_second[:, self.known] = first, second
         return all_first, all_second

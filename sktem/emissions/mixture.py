@@ -132,10 +132,10 @@ class Mixture(Emission):
     def log_density(self, X, params):
         """Return the log-density of each row in each state."""
         X = np.asarray(X, dtype=np.float64)
-        found = logsumexp(self._joint(X, params), axis=2)
+        log_densities = logsumexp(self._joint(X, params), axis=2)
         # Weights sum to 1 up to rounding.
-        found[np.isnan(X).all(axis=1)] = 0.0
-        return found
+        log_densities[np.isnan(X).all(axis=1)] = 0.0
+        return log_densities
 
     def _by_component(self, X, R, params):
         """Return the weights of rows for each component, (n, K * M)."""

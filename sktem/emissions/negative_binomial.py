@@ -94,10 +94,10 @@ class NegativeBinomial(Emission):
     def log_density(self, X, params):
         """Return the log-probability of each row in each state."""
         values, observed = zero_filled(X)
-        seen = np.ones(X.shape) if observed is None else observed.astype(np.float64)
+        mask = np.ones(X.shape) if observed is None else observed.astype(np.float64)
         mu, r = params.means, params.sizes
         total = values @ (np.log(mu) - np.log(mu + r)).T
-        total = total - seen @ (r * np.log1p(mu / r)).T
+        total = total - mask @ (r * np.log1p(mu / r)).T
         total = total - (gammaln(values + 1)).sum(axis=1)[:, None]
         for k, size in enumerate(r):
             total[:, k] += _log_gamma_rise(values, size).sum(axis=1)

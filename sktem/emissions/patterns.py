@@ -59,15 +59,15 @@ def grouped(X: np.ndarray, least: int = 1) -> Groups:
     begins = np.flatnonzero(keys[1:] != keys[:-1]) + 1
     edges = np.concatenate([[0], begins, [n]]) if n else np.zeros(1, dtype=np.intp)
     counts = np.diff(edges)
-    kept = ~missing[order[edges[:-1]]].all(axis=1)
+    has_values = ~missing[order[edges[:-1]]].all(axis=1)
     large = []
-    for group in np.flatnonzero(kept & (counts >= least)):
+    for group in np.flatnonzero(has_values & (counts >= least)):
         rows: Any = order[edges[group] : edges[group + 1]]
         absent = missing[rows[0]]
         if len(rows) == n and not absent.any():
             rows = slice(None)
         large.append(Pattern(rows, np.flatnonzero(~absent), np.flatnonzero(absent)))
-    few = kept & (counts < least)
+    few = has_values & (counts < least)
     others = order[np.repeat(few, counts)]
     return Groups(large, others, np.concatenate([[0], np.cumsum(counts[few])]))
 

@@ -109,10 +109,10 @@ class Regression(Emission):
 
     # Rows -----------------------------------------------------------------------
 
-    def _columns(self, width, given=False):
+    def _columns(self, width, plain=False):
         """Return indices of responses and of other columns, of rows with lags."""
         exog = [int(column) for column in self.exog]
-        d = width if given else (width + len(exog) * self.order) // (1 + self.order)
+        d = width if plain else (width + len(exog) * self.order) // (1 + self.order)
         responses = [j for j in range(d) if j not in set(exog)]
         return responses, [*exog, *range(d, width)]
 
@@ -150,7 +150,7 @@ class Regression(Emission):
         """
         if not self.order:
             return X
-        responses, _ = self._columns(X.shape[1], given=True)
+        responses, _ = self._columns(X.shape[1], plain=True)
         since = np.arange(len(X)) - np.repeat(offsets[:-1], np.diff(offsets))
         lags = [X]
         for lag in range(1, self.order + 1):
@@ -171,10 +171,10 @@ class Regression(Emission):
         observed = ~(np.isnan(y) | np.isnan(z).any(axis=1, keepdims=True))
         if centre is not None:
             y, z = y - centre[: y.shape[1]], z - centre[y.shape[1] :]
-        seen = observed.any(axis=1)
+        has_response = observed.any(axis=1)
         return (
             np.where(observed, y, 0.0),
-            np.where(seen[:, None], z, 0.0),
+            np.where(has_response[:, None], z, 0.0),
             observed.astype(np.float64),
         )
 
@@ -196,8 +196,8 @@ class Regression(Emission):
         residuals = (y - z @ self._shifted(params)[0].T) * observed
         z = z[:, 1:] if self.fit_intercept else z
         products = [residuals * column[:, None] for column in z.T]
-        found = np.concatenate([residuals, *products], axis=1)
-        return np.where((observed > 0).any(axis=1)[:, None], found, np.nan)
+        features = np.concatenate([residuals, *products], axis=1)
+        return np.where((observed > 0).any(axis=1)[:, None], features, np.nan)
 
     # The contract ---------------------------------------------------------------
 
@@ -208,9 +208,9 @@ class Regression(Emission):
         centre = np.zeros(m + q)
         y, z, observed = self._split(X)
         if self.fit_intercept:
-            seen = observed.any(axis=1)
+            has_response = observed.any(axis=1)
             centre[:m] = y.sum(axis=0) / np.maximum(observed.sum(axis=0), 1)
-            centre[m + 1 :] = z[:, 1:].sum(axis=0) / max(seen.sum(), 1)
+            centre[m + 1 :] = z[:, 1:].sum(axis=0) / max(has_response.sum(), 1)
         blank = RegressionParams(np.zeros((K, m, q)), np.ones((K, m)), centre)
         pooled = np.repeat(R.sum(axis=1, keepdims=True) / K, K, axis=1)
         params = self.maximize(self.statistics(X, pooled, blank), blank)
@@ -236,25 +236,25 @@ class Regression(Emission):
         """Return the log-density of each row in each state."""
         y, z, observed = self._split(X, params.centre)
         coefficients = self._shifted(params)
-        found = np.empty((len(X), len(coefficients)))
+        log_densities = np.empty((len(X), len(coefficients)))
         for k, variances in enumerate(params.variances):
             squares = (y - (z @ coefficients[k].T)) ** 2 / variances
             logs = squares + np.log(2 * np.pi * variances)
-            found[:, k] = -0.5 * (logs * observed).sum(axis=1)
-        return found
+            log_densities[:, k] = -0.5 * (logs * observed).sum(axis=1)
+        return log_densities
 
     def statistics(self, X, R, params):
         """Return masses and second moments of responses with regressors."""
         y, z, observed = self._split(X, params.centre)
         K, m, q = params.coefficients.shape
-        found = np.zeros((K, m, 1 + (1 + q) ** 2))
+        statistics = np.zeros((K, m, 1 + (1 + q) ** 2))
         for j in range(m):
             both = np.concatenate([y[:, j : j + 1], z], axis=1)
             for k in range(K):
                 weights = R[:, k] * observed[:, j]
-                found[k, j, 0] = weights.sum()
-                found[k, j, 1:] = (both.T @ (weights[:, None] * both)).ravel()
-        return found.ravel()
+                statistics[k, j, 0] = weights.sum()
+                statistics[k, j, 1:] = (both.T @ (weights[:, None] * both)).ravel()
+        return statistics.ravel()
 
     def maximize(self, s, params):
         """Return weighted least squares, and the variances of what they leave."""
@@ -273,11 +273,11 @@ class Regression(Emission):
             total = np.maximum(np.where(alive, mass, 0.0).sum(axis=0), 1e-300)
             shared = np.where(alive, left, 0.0).sum(axis=0) / total
             variances = np.broadcast_to(shared, (K, m))
-        found = params._replace(coefficients=coefficients, degenerate=degenerate)
-        coefficients = self._shifted(found, back=True)
-        kept = ~alive[..., None]
+        updated = params._replace(coefficients=coefficients, degenerate=degenerate)
+        coefficients = self._shifted(updated, back=True)
+        is_spare = ~alive[..., None]
         return RegressionParams(
-            np.where(kept, params.coefficients, coefficients),
+            np.where(is_spare, params.coefficients, coefficients),
             np.where(
                 alive | (not self.switching_variance),
                 np.maximum(variances + self.reg_covar, LEAST_VARIANCE),

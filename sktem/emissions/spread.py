@@ -20,7 +20,7 @@ class Narrowness(NamedTuple):
 
     Attributes
     ----------
-    own : float
+    near : float
         A variance below this many times ``reg_covar`` is mostly that.
     spread : float
         It is an accident of the state where all rows together vary, in the same
@@ -31,7 +31,7 @@ class Narrowness(NamedTuple):
         A variance below this share of that of all rows is none.
     """
 
-    own: float = 2.0
+    near: float = 2.0
     spread: float = 100.0
     rounding: float = 1e-10
     share: float = 1e-6
@@ -138,7 +138,7 @@ def doubt_of_covariances(
             "deviations, or choose a smaller reg_covar."
         )
     narrow = structure.least_variances(spread.covariances)
-    is_wide = not (narrow < NARROWNESS.own * reg_covar).any()
+    is_wide = not (narrow < NARROWNESS.near * reg_covar).any()
     if spread.has_prior or is_repaired or is_wide:
         return None
     if states := _short_of_rows(spread, rows()):
@@ -179,7 +179,7 @@ def _swamped_columns(spread, weights):
         (NARROWNESS.rounding * spread.offset) ** 2, NARROWNESS.share * total
     )
     varies = (whole - spread.reg_covar > least).any(axis=0)
-    swamped = (whole < NARROWNESS.own * spread.reg_covar).all(axis=0) & varies
+    swamped = (whole < NARROWNESS.near * spread.reg_covar).all(axis=0) & varies
     return spread.columns[swamped].tolist()
 
 
@@ -198,7 +198,7 @@ def _short_of_rows(spread, rows):
         few = (rows > 0) & (rows < structure.fewest_rows)
         sharing = np.arange(len(rows))[:, None]
     least = structure.least_variances(covariances[few])
-    narrow = least < NARROWNESS.own * spread.reg_covar
+    narrow = least < NARROWNESS.near * spread.reg_covar
     return sharing[few][narrow].ravel().tolist()
 
 
@@ -211,7 +211,7 @@ def _flat_directions(spread, weights):
         values, vectors = np.diagonal(covariances[k]), np.eye(len(total))
         if spread.covariance_type not in ("diag", "spherical"):
             values, vectors = np.linalg.eigh(covariances[k])
-        flat = vectors[:, values < NARROWNESS.own * spread.reg_covar]
+        flat = vectors[:, values < NARROWNESS.near * spread.reg_covar]
         variances = np.einsum("if,ij,jf->f", flat, total, flat)
         flat = flat[:, variances > NARROWNESS.spread * spread.reg_covar]
         if flat.size:

@@ -178,9 +178,9 @@ class StudentT(Emission):
                 return np.log(half) - digamma(half) + target
 
             low, high = np.log(LEAST_DEGREES), np.log(MOST_DEGREES)
-            found = np.exp(bisected(slope, np.full(K, low), np.full(K, high)))
-            found = _further(degrees, found, *slopes)
-            degrees = np.where(alive, found, degrees)
+            proposal = np.exp(bisected(slope, np.full(K, low), np.full(K, high)))
+            proposal = _further(degrees, proposal, *slopes)
+            degrees = np.where(alive, proposal, degrees)
         return StudentTParams(
             means + params.centre,
             covariances,
@@ -197,12 +197,12 @@ class StudentT(Emission):
         K, d = params.means.shape
         (mass, logs, *slopes), moments = _split(s, K, d)
         total = float(moments.mass.sum())
-        found, left = projected_moments(self.covariance_type, moments, total)
+        projected, left = projected_moments(self.covariance_type, moments, total)
         if not left and (mass >= 0).all():
             return s, False
         mass = np.maximum(mass, 0.0)
-        own = [mass, found.mass, np.minimum(logs, -mass), *slopes]
-        parts = [*own, found.first, found.second]
+        sums = [mass, projected.mass, np.minimum(logs, -mass), *slopes]
+        parts = [*sums, projected.first, projected.second]
         return np.concatenate([np.ravel(part) for part in parts]), True
 
     def spreads(self, params):
@@ -263,9 +263,9 @@ class StudentT(Emission):
 
 def _split(s, K, d):
     """Return sums for the degrees of freedom, and moments."""
-    own, rest = s[: 5 * K].reshape(5, K), s[5 * K :]
-    moments = split_moments(np.concatenate([own[1], rest]), K, d)
-    return own[[0, 2, 3, 4]], moments
+    sums, rest = s[: 5 * K].reshape(5, K), s[5 * K :]
+    moments = split_moments(np.concatenate([sums[1], rest]), K, d)
+    return sums[[0, 2, 3, 4]], moments
 
 
 def _slopes(squares, d, v):
@@ -279,7 +279,7 @@ def _slopes(squares, d, v):
     return first / 2, second / 2
 
 
-def _further(v, found, first, second):
+def _further(v, proposal, first, second):
     """Return Newton's step from degrees v, where it goes further than the one found."""
     # In the inverse, in which the density is regular at the Gaussian.
     slope, curvature = -(v**2) * first, v**4 * second + 2 * v**3 * first
@@ -287,5 +287,5 @@ def _further(v, found, first, second):
     step = -slope / np.where(concave, curvature, -1.0)
     newton = 1 / np.clip(1 / v + step, 1 / (3 * v), 3 / v)
     newton = np.clip(newton, LEAST_DEGREES, MOST_DEGREES)
-    longer = (newton - found) * (found - v) > 0
-    return np.where(concave & longer, newton, found)
+    longer = (newton - proposal) * (proposal - v) > 0
+    return np.where(concave & longer, newton, proposal)

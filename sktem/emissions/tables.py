@@ -86,25 +86,25 @@ class Table:
         if isinstance(emission, Columns):
             self.emission = emission.resolved(X)
             self.emission.emissions = [
-                (name, clone(one), columns)
-                for name, one, columns in self.emission.emissions
+                (name, clone(block), columns)
+                for name, block, columns in self.emission.emissions
             ]
         self.categories = {}
-        for one, columns in self._blocks(X.shape[1]):
-            if isinstance(one, Categorical):
-                sizes = np.broadcast_to(one.n_categories, len(columns))
+        for block, columns in self._blocks(X.shape[1]):
+            if isinstance(block, Categorical):
+                sizes = np.broadcast_to(block.n_categories, len(columns))
                 for index, count in zip(columns, sizes, strict=True):
-                    found = labels_of(_column(X, index))
-                    self.categories[index] = _all_codes(found, count)
-                if isinstance(one.n_categories, str):
+                    distinct = labels_of(_column(X, index))
+                    self.categories[index] = _all_codes(distinct, count)
+                if isinstance(block.n_categories, str):
                     counts = [len(self.categories[index]) for index in columns]
-                    one.n_categories = [max(count, 1) for count in counts]
+                    block.n_categories = [max(count, 1) for count in counts]
 
     def _blocks(self, n_columns):
         """Yield emissions and the indices of their columns."""
         if isinstance(self.emission, Columns):
-            for _, one, columns in self.emission.emissions:
-                yield one, columns
+            for _, block, columns in self.emission.emissions:
+                yield block, columns
         else:
             yield self.emission, list(range(n_columns))
 
@@ -192,20 +192,20 @@ def _as_frame(columns, names, like):
     import pandas as pd
 
     names = list(like.columns) if is_frame(like) else list(names)
-    found = pd.DataFrame(dict(zip(names, columns.values(), strict=True)))
+    frame = pd.DataFrame(dict(zip(names, columns.values(), strict=True)))
     if not is_frame(like):
-        return found.infer_objects()
+        return frame.infer_objects()
     if not hasattr(like, "iloc"):
-        return type(like)({name: list(found[name]) for name in names})
-    found.index = like.index
+        return type(like)({name: list(frame[name]) for name in names})
+    frame.index = like.index
     for name in names:
         wanted = like[name].dtype
-        if found[name].isna().any() and wanted.kind in "biu":
+        if frame[name].isna().any() and wanted.kind in "biu":
             continue
-        whole = wanted.kind not in "iu" or (found[name] == found[name].round()).all()
-        if wanted != found[name].dtype and whole:
-            found[name] = found[name].astype(wanted)
-    return found
+        whole = wanted.kind not in "iu" or (frame[name] == frame[name].round()).all()
+        if wanted != frame[name].dtype and whole:
+            frame[name] = frame[name].astype(wanted)
+    return frame
 
 
 def _emission_of(X, name, labels):
@@ -237,8 +237,8 @@ def _is_counts(column):
     """
     kind = getattr(getattr(column, "dtype", None), "kind", "")
     if kind == "O":  # numbers, as others are labels
-        seen = np.asarray(column)[~_missing(np.asarray(column))]
-        return all(isinstance(v, Integral) and int(v) >= 0 for v in seen)
+        present = np.asarray(column)[~_missing(np.asarray(column))]
+        return all(isinstance(v, Integral) and int(v) >= 0 for v in present)
     if kind not in ("i", "u", "f"):
         return False
     values = _as_numbers(column)
@@ -251,23 +251,23 @@ def _is_counts(column):
 
 def label_columns(X) -> list[int]:
     """Return the indices of the columns of a frame that hold labels."""
-    found = []
+    indices = []
     for index in range(X.shape[1]):
         column = _column(X, index)
         kind = getattr(getattr(column, "dtype", None), "kind", None)
         if kind in ("i", "u", "f", "c", "m", "M"):
             continue
         if kind == "b" or str(getattr(column, "dtype", "")).lower() in LABEL_TYPES:
-            found.append(index)
+            indices.append(index)
             continue
         if _are_booleans(column):
-            found.append(index)
+            indices.append(index)
             continue
         try:
             _as_numbers(column)
         except (TypeError, ValueError):
-            found.append(index)
-    return found
+            indices.append(index)
+    return indices
 
 
 def _are_booleans(column):

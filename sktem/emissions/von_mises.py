@@ -97,8 +97,8 @@ class VonMises(Emission):
         alive, degenerate = left_alive(mass)
         directions = np.where(alive, np.arctan2(sines, cosines), params.directions)
         length = np.hypot(cosines, sines) / np.where(alive, mass, 1.0)
-        found = concentration_of(2, np.where(alive, length, 0.0))
-        concentrations = np.where(alive, found, params.concentrations)
+        estimates = concentration_of(2, np.where(alive, length, 0.0))
+        concentrations = np.where(alive, estimates, params.concentrations)
         narrow = (concentrations > 0.99 * LARGEST_CONCENTRATION).any(axis=1)
         return VonMisesParams(
             directions, concentrations, degenerate + int(narrow.sum())

@@ -144,10 +144,10 @@ class VonMisesFisher(Emission):
         turned = alive & (length > 0)
         directions = sums / np.where(turned, length, 1.0)[:, None]
         directions = np.where(turned[:, None], directions, params.directions)
-        found = concentration_of(
+        estimates = concentration_of(
             d, np.where(alive, length / np.where(alive, mass, 1), 0)
         )
-        concentrations = np.where(alive, found, params.concentrations)
+        concentrations = np.where(alive, estimates, params.concentrations)
         narrow = int((concentrations > 0.99 * LARGEST_CONCENTRATION).sum())
         return VonMisesFisherParams(
             directions, concentrations, params.n_hidden, degenerate + narrow

@@ -83,7 +83,7 @@ class SeriesRoles(Roles):
 
     def gathered(self, extras):
         """Return lowest and highest values of the covariates, and sums."""
-        low, high, sums = (np.array([one[k] for one in extras]) for k in range(3))
+        low, high, sums = (np.array(x) for x in zip(*extras, strict=True))
         return {"covariate_range": (low.min(0), high.max(0), sums.sum(0))}
 
     @staticmethod

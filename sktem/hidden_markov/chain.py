@@ -94,34 +94,34 @@ class Chain(BaseEstimator):
         """Return the probabilities for the rows of some sequences."""
         return Matrices.of(X.starts(params.start), params.transitions)
 
-    def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
+    def sums(self, smoothed, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
-        first = found.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
-        return np.concatenate([first, found.total_transitions(matrices).ravel()])
+        first = smoothed.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
+        return np.concatenate([first, smoothed.total_transitions(matrices).ravel()])
 
-    def of_each(self, found, matrices, X, params) -> np.ndarray:
+    def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
         first = np.zeros((len(X), self.n_states))
         used = X.begins
-        first[used] = found.gamma[X.offsets[:-1][used]]
-        pairs = found.transitions_of_each(matrices, X.offsets)
+        first[used] = smoothed.gamma[X.offsets[:-1][used]]
+        pairs = smoothed.transitions_of_each(matrices, X.offsets)
         return np.concatenate([first, pairs.reshape(len(pairs), -1)], axis=1)
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
         K = self.n_states
-        found = np.zeros((len(X), K * (1 + K)))
+        counts = np.zeros((len(X), K * (1 + K)))
         sequence = np.repeat(np.arange(len(X)), X.lengths)
         used = np.flatnonzero(X.begins)
-        found[used, states[X.offsets[:-1][used]]] += 1.0
+        counts[used, states[X.offsets[:-1][used]]] += 1.0
         inner = sequence[1:] == sequence[:-1]
         pair = K + K * states[:-1][inner] + states[1:][inner]
-        np.add.at(found, (sequence[1:][inner], pair), 1.0)
-        return found
+        np.add.at(counts, (sequence[1:][inner], pair), 1.0)
+        return counts
 
     def of_draws(self, states, X, params) -> np.ndarray:
         """Return mean statistics of each sequence over draws, (n_draws, n_rows)."""
-        return np.mean([self.of_states(one, X, params) for one in states], axis=0)
+        return np.mean([self.of_states(drawn, X, params) for drawn in states], axis=0)
 
     def maximize(self, s, params) -> Any:
         """Return the shares of the statistics, with the prior."""
@@ -193,8 +193,8 @@ class Chain(BaseEstimator):
 
     def carried(self, L, X, matrices, params) -> np.ndarray:
         """Return what a next piece of each sequence needs: filtered probabilities."""
-        found = self.recursions.filtered_probabilities(L, X.offsets, matrices)[0]
-        return found[X.offsets[1:] - 1]
+        filtered = self.recursions.filtered_probabilities(L, X.offsets, matrices)[0]
+        return filtered[X.offsets[1:] - 1]
 
     def last_rows(self, L, X, matrices, params) -> np.ndarray:
         """Return filtered probabilities of the expanded states at the last rows."""

@@ -45,13 +45,13 @@ def without_covariates(X, covariates):
         values = np.column_stack([np.asarray(X[name]) for name in names])
         return X[[name for name in columns if name not in names]], values
     if isinstance(covariates, (list, tuple)) and isinstance(X, (list, tuple)):
-        lengths = [np.shape(one)[0] for one in covariates if np.ndim(one)]
+        lengths = [np.shape(block)[0] for block in covariates if np.ndim(block)]
         if lengths != [len(part) for part in X]:
             raise ValueError(
                 "covariates must have an array for each of the arrays of X, with a row "
                 "for each of theirs"
             )
-        parts = [_columns(one) for one in covariates]
+        parts = [_columns(block) for block in covariates]
         covariates = np.concatenate(parts)
     return X, covariates
 
@@ -116,7 +116,7 @@ def future_covariates_of(values, n_sequences, steps, n_columns) -> np.ndarray | 
                 f"or {full}, got {values.shape}"
             )
         values = np.swapaxes(values, 0, 1).reshape(steps * n_sequences, -1)
-    found = checked_covariates(
+    covariates = checked_covariates(
         values, steps * n_sequences, n_columns, "future_covariates"
     )
-    return None if found is None else found.reshape(steps, n_sequences, -1)
+    return None if covariates is None else covariates.reshape(steps, n_sequences, -1)

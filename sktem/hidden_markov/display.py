@@ -107,13 +107,13 @@ class HiddenStatesDisplay:
         """
         check_is_fitted(estimator, "emission_params_")
         X, covariates = without_covariates(X, covariates)
-        given = given_rows(X, groups, lengths)
-        rows = np.asarray(given.X, dtype=np.float64)
-        offsets = given.offsets
+        data = given_rows(X, groups, lengths)
+        rows = np.asarray(data.X, dtype=np.float64)
+        offsets = data.offsets
         if offsets is None:
-            offsets = offsets_of(len(rows), given.groups, lengths)
+            offsets = offsets_of(len(rows), data.groups, lengths)
         place = slice(offsets[sequence], offsets[sequence + 1])
-        one = rows[place]
+        chosen = rows[place]
         if covariates is not None:
             covariates = np.asarray(covariates)[place]
         n_states = len(estimator.start_)
@@ -121,8 +121,8 @@ class HiddenStatesDisplay:
         if len(names) != n_states:
             raise ValueError(f"names must be of {n_states} states, got {len(names)}")
         display = cls(
-            one[:, column],
-            estimator.predict(one, covariates=covariates),
+            chosen[:, column],
+            estimator.predict(chosen, covariates=covariates),
             estimator.transitions_,
             estimator.state_durations(LONGEST),
             names,
@@ -152,8 +152,8 @@ class HiddenStatesDisplay:
         axes = make_panels(pyplot, ax, (1, len(panels)), (4.2, 3.2), len(panels))
         colours = pyplot.get_cmap("tab10" if len(self.names) <= 10 else "tab20")
         colours = [colours(k % colours.N) for k in range(len(self.names))]
-        for panel, one in zip(panels, axes, strict=True):
-            getattr(self, f"_draw_{panel}")(one, colours)
+        for panel, panel_axes in zip(panels, axes, strict=True):
+            getattr(self, f"_draw_{panel}")(panel_axes, colours)
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 
@@ -161,11 +161,11 @@ class HiddenStatesDisplay:
         """Draw the series before bands in the colours of its states."""
         ends = np.flatnonzero(np.diff(self.states)) + 1
         edges = np.concatenate([[0], ends, [len(self.states)]])
-        seen = set()
+        labelled = set()
         for first, stop in zip(edges[:-1], edges[1:], strict=True):
             k = self.states[first]
-            label = None if k in seen else self.names[k]
-            seen.add(k)
+            label = None if k in labelled else self.names[k]
+            labelled.add(k)
             band = {"color": colours[k], "alpha": 0.3, "lw": 0, "label": label}
             axes.axvspan(first - 0.5, stop - 0.5, **band)
         axes.plot(self.series, color="0.2", lw=0.8)

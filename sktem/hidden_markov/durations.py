@@ -155,7 +155,7 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
         ndarray of shape (n_states, longest)
             Probabilities.
         """
-        found = np.array(before)
+        distributions = np.array(before)
         for k, row in enumerate(counts):
             total = row.sum()
             if not total > np.finfo(np.float64).tiny:
@@ -166,12 +166,12 @@ class Durations(DocumentationLinkMixin, KnownParametersMixin, BaseEstimator):
             if self.family == "table":
                 share = np.where(before[k] > 0, share, 0.0)
                 if share.sum() > 0:
-                    found[k] = _table(share / share.sum(), met)
+                    distributions[k] = _table(share / share.sum(), met)
             elif self.family == "poisson":
-                found[k] = _poisson(share, met)
+                distributions[k] = _poisson(share, met)
             else:
-                found[k] = _negative_binomial(share, before[k], met)
-        return found
+                distributions[k] = _negative_binomial(share, before[k], met)
+        return distributions
 
     def n_parameters(self, table) -> int:
         """Return the number of free parameters of distributions.
@@ -264,7 +264,7 @@ def _negative_binomial(share, before, met) -> np.ndarray:
         rows = 1.0 + p @ counts
         value = np.logaddexp.reduce(values) - share @ values + met * np.log(rows)
         tilted = p * (1.0 + met * (counts - p @ counts) / rows) - share
-        return value, np.array([tilted @ one for one in slopes])
+        return value, np.array([tilted @ slope for slope in slopes])
 
     mean = max(share @ counts, 1e-8)
     spread = share @ counts**2 - mean**2
@@ -272,10 +272,10 @@ def _negative_binomial(share, before, met) -> np.ndarray:
     guess = [np.log(size), np.log(mean / size)]
     guess = [np.clip(x, *bound) for x, bound in zip(guess, BOUNDS, strict=True)]
     options = {"ftol": 1e-15, "gtol": 1e-10, "maxiter": 200}
-    found = minimize(
+    optimum = minimize(
         loss, guess, jac=True, method="L-BFGS-B", bounds=BOUNDS, options=options
     )
-    p = _normalised(logs(found.x))
+    p = _normalised(logs(optimum.x))
     with np.errstate(divide="ignore"):
         gains = np.where(share > 0, np.log(p) - np.log(before), 0.0)
     gain = share @ np.where(share > 0, gains, 0.0)

@@ -372,7 +372,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         if source is None:
             X, covariates = without_covariates(X, covariates)
         rows = {"states": states, "covariates": covariates}
-        given = {"X": X, "groups": groups, "lengths": lengths, **rows,
+        data = {"X": X, "groups": groups, "lengths": lengths, **rows,
                  "sample_weight": sample_weight}  # fmt: skip
         self._table = None
         if source is None:
@@ -387,15 +387,15 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         warm = warm and n_covariates_of(X) == self._n_covariates
         begun = self._fitted().params if warm else None
         if isinstance(self.n_states, str) and not warm:
-            begun = self._search(given, X, weights)
+            begun = self._search(data, X, weights)
         model = self._new_model(X, weights, begun)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         seed = seed_sequence(self.random_state)
         searched = []
 
         def new_run(progress):
-            own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
-            generators = spawn_generators(own)
+            run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
+            generators = spawn_generators(run_seed)
             params = begun
             if params is None:
                 searched.append(self._start(model, X, generators.initialisation))
@@ -515,9 +515,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             n_jobs=self.n_jobs,
         )
 
-    def _search(self, given, X, weights):
+    def _search(self, data, X, weights):
         """Look for the number of states; return the parameters of the best fit."""
-        params, self.state_search_ = found_states(self, given, X, weights)
+        params, self.state_search_ = found_states(self, data, X, weights)
         self.n_states_ = len(params.chain.start)
         return params
 
@@ -546,7 +546,7 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
         }
 
     def _parameter_attributes(self, model, params):
-        found = {
+        attributes = {
             "n_states_": len(params.chain.start),
             "start_": params.chain.start,
             "transitions_": params.chain.transitions,
@@ -555,14 +555,14 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             "categories_": {} if self._table is None else self._table.categories,
         }
         if self.durations is not None:
-            found["durations_"] = params.chain.durations
+            attributes["durations_"] = params.chain.durations
         centre, K = np.empty(0), len(params.chain.start)
         coefficients = np.empty((K, K, 0))
         if isinstance(model.chain, LogitChain):
             centre, coefficients = model.chain.scale.centre, params.chain.slopes
-        found["transition_coefficients_"] = coefficients
-        found["covariates_mean_"] = centre
-        return found
+        attributes["transition_coefficients_"] = coefficients
+        attributes["covariates_mean_"] = centre
+        return attributes
 
     @property
     def _n_covariates(self):
@@ -825,9 +825,9 @@ class HiddenMarkovModel(DensityMixin, LoopEstimator):
             Rows without NaN.
         """
         check_choice("method", method, ("mean", "mode", "draw"))
-        given = given_rows(without_covariates(X, covariates)[0], groups, lengths).X
+        original = given_rows(without_covariates(X, covariates)[0], groups, lengths).X
         fitted, X = self._asked(X, groups, lengths, covariates, in_memory=True)
-        return self._as_given(fitted.impute(X, method, self._rng()), given)
+        return self._as_given(fitted.impute(X, method, self._rng()), original)
 
     def _as_given(self, rows, like=None):
         """Return rows as a table with labels, if it was one that has been learned."""

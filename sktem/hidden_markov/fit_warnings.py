@@ -162,29 +162,29 @@ def _copies(model, params, likeness):
     # States may differ in durations or coefficients.
     fields += [extra.reshape(K, -1) for extra in params.chain[2:]]
     fields.append(np.array(params.chain.transitions))
-    found = []
+    pairs = []
     for i in range(K):
         for j in range(i):
             close = all(
-                np.abs(one[i] - one[j]).max(initial=0.0)
-                <= likeness * max(np.abs(one).max(initial=0.0), 1e-300)
-                for one in fields[:-1]
+                np.abs(field[i] - field[j]).max(initial=0.0)
+                <= likeness * max(np.abs(field).max(initial=0.0), 1e-300)
+                for field in fields[:-1]
             )
             merged = fields[-1].copy()
             merged[:, j] += merged[:, i]
             merged[:, i] = 0.0
             if close and np.abs(merged[i] - merged[j]).max() < likeness:
-                found.append((j, i))
-    return found
+                pairs.append((j, i))
+    return pairs
 
 
 def _arrays(params):
     """Return the arrays of nested parameters, without fixed points of statistics."""
     names = getattr(params, "_fields", [""] * len(params))
-    found = []
+    arrays = []
     for name, value in zip(names, params, strict=True):
         if isinstance(value, tuple):
-            found += _arrays(value)
+            arrays += _arrays(value)
         elif name != "centre" and np.asarray(value).dtype.kind == "f":
-            found.append(np.asarray(value, dtype=np.float64))
-    return found
+            arrays.append(np.asarray(value, dtype=np.float64))
+    return arrays

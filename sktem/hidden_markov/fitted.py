@@ -77,17 +77,17 @@ class FittedSequences(NamedTuple):
         """Return the most probable states of all rows, and scores of the sequences."""
         states, scores = np.empty(X.n_rows, np.int64), np.empty(len(X))
         for place, part, L, rows, matrices in self._parts(X):
-            found = self.model.chain.recursions.most_probable(L, rows.offsets, matrices)
-            states[place], scores[part] = found
+            paths = self.model.chain.recursions.most_probable(L, rows.offsets, matrices)
+            states[place], scores[part] = paths
         return states, scores
 
     def smooth(self, X):
         """Return the probabilities of the states given all rows of a sequence."""
-        found = np.empty((X.n_rows, self.model.chain.n_states))
+        gamma = np.empty((X.n_rows, self.model.chain.n_states))
         for part in each_part(X):
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
-            found[place] = self.model.smoothed(X[part], self.params)[0].gamma
-        return found
+            gamma[place] = self.model.smoothed(X[part], self.params)[0].gamma
+        return gamma
 
     def long_paths(self, X: LongSequence):
         """Yield the most probable states of the blocks of a long sequence."""
@@ -99,11 +99,11 @@ class FittedSequences(NamedTuple):
 
     def filter(self, X):
         """Return the probabilities of the states given the rows so far."""
-        found = np.empty((X.n_rows, self.model.chain.n_states))
+        probabilities = np.empty((X.n_rows, self.model.chain.n_states))
         for place, _, L, rows, matrices in self._parts(X):
             filtered = self.model.chain.recursions.filtered_probabilities
-            found[place] = filtered(L, rows.offsets, matrices)[0]
-        return found
+            probabilities[place] = filtered(L, rows.offsets, matrices)[0]
+        return probabilities
 
     def carried(self, X) -> np.ndarray:
         """Return what a next piece of the last sequence needs."""
@@ -118,9 +118,9 @@ class FittedSequences(NamedTuple):
         if (X.lengths == 0).any():
             raise ValueError("forecast needs sequences with at least one row")
         chain = self.model.chain
-        given = [None] if covariates is None else covariates
-        expanded = [chain.expanded(self.params.chain, one) for one in given]
-        state, A = expanded[0][2], [one[1] for one in expanded]
+        by_step = [None] if covariates is None else covariates
+        expanded = [chain.expanded(self.params.chain, values) for values in by_step]
+        state, A = expanded[0][2], [step[1] for step in expanded]
         A = A * steps if covariates is None else A
         last = np.concatenate(
             [
@@ -192,8 +192,8 @@ class FittedSequences(NamedTuple):
                 if t == first:
                     now = int(chosen(start[None], rng)[0])
                 else:
-                    own = (limits if limits.ndim == 2 else limits[t])[now]
-                    now = int(np.searchsorted(own, uniforms[t], side="right"))
+                    cumulated = (limits if limits.ndim == 2 else limits[t])[now]
+                    now = int(np.searchsorted(cumulated, uniforms[t], side="right"))
                 states[t] = now
         states = state[states]
         if not self.model.emission.order:
@@ -210,8 +210,8 @@ class FittedSequences(NamedTuple):
 
     def durations(self, longest) -> StateDurations:
         """Return how long the states last."""
-        found = self.model.chain.duration_table(self.params.chain, longest)
-        table, mean, deviation = found
+        summary = self.model.chain.duration_table(self.params.chain, longest)
+        table, mean, deviation = summary
         return StateDurations(mean, deviation, table)
 
 

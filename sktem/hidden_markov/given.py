@@ -110,11 +110,11 @@ def observed_sequences(
     ObservedSequences
         The sequences.
     """
-    given = given_rows(X, groups, lengths)
-    rows = _rows_of_numbers(estimator, given.X, reset)
-    offsets = given.offsets
+    data = given_rows(X, groups, lengths)
+    rows = _rows_of_numbers(estimator, data.X, reset)
+    offsets = data.offsets
     if offsets is None:
-        offsets = offsets_of(len(rows), given.groups, lengths)
+        offsets = offsets_of(len(rows), data.groups, lengths)
     emission = emission_of(estimator)
     emission.check(rows)
     if emission.order:
@@ -130,8 +130,8 @@ def observed_sequences(
 
 def states_of(estimator) -> int:
     """Return the number of states, that which a search has found if one was asked."""
-    found = isinstance(estimator.n_states, str)
-    return estimator.n_states_ if found else estimator.n_states
+    is_searched = isinstance(estimator.n_states, str)
+    return estimator.n_states_ if is_searched else estimator.n_states
 
 
 def _known_states(states, n_rows, estimator):

@@ -85,8 +85,8 @@ def _shares(name, p, following, rows, slot=None, state=None):
     for j in used[used != rest]:
         entries = [((*row, j), 1.0) for row in rows]
         entries += [((*row, rest), -1.0) for row in rows]
-        own = None if slot is None else (*slot, j)
-        yield Direction(name, tuple(entries), p[j], own, state)
+        entry_slot = None if slot is None else (*slot, j)
+        yield Direction(name, tuple(entries), p[j], entry_slot, state)
 
 
 def _of_chain(chain, params, following, X):
@@ -101,7 +101,7 @@ def _of_chain(chain, params, following, X):
         return
     for members in chain.groups_of_tied():
         rows = [(i,) for i in members]
-        p, then = (one.transitions[rows[0]] for one in (params, following))
+        p, then = (fit.transitions[rows[0]] for fit in (params, following))
         yield from _shares("transitions", p, then, rows)
         if isinstance(chain, LogitChain):
             others = np.flatnonzero(p > LEAST)
@@ -120,7 +120,7 @@ def _of_emission(emission, params, following, X):
         yield from _of_regression(emission, params, X)
     elif kind == "Categorical":
         for k, column in np.ndindex(params.probabilities.shape[:2]):
-            p, then = (one.probabilities[k, column] for one in (params, following))
+            p, then = (fit.probabilities[k, column] for fit in (params, following))
             yield from _shares("probabilities", p, then, [(k, column)], (column,), k)
     else:
         name = "rates" if kind == "Poisson" else "probabilities"
@@ -203,17 +203,17 @@ def score(model, X, params, directions, weights=None) -> np.ndarray:
 
     By Fisher's identity they are those of the expected complete log-likelihood.
     """
-    found = np.zeros(len(directions))
+    derivatives = np.zeros(len(directions))
     slots: dict[Any, list[int]] = {}
-    for number, one in enumerate(directions):
-        if one.slot is not None:
-            slots.setdefault(one.slot, []).append(number)
+    for number, direction in enumerate(directions):
+        if direction.slot is not None:
+            slots.setdefault(direction.slot, []).append(number)
     counts = np.zeros(model.chain.n_statistics)
     for part in each_part(X):
         rows = X[part]
-        own = None if weights is None else weights[part]
-        smooth, matrices = model.smoothed(rows, params, own)
-        counts += model.chain.sums(smooth, matrices, rows, params.chain, own)
+        part_weights = None if weights is None else weights[part]
+        smooth, matrices = model.smoothed(rows, params, part_weights)
+        counts += model.chain.sums(smooth, matrices, rows, params.chain, part_weights)
         R = model.by_emission(smooth.gamma)
         for numbers in slots.values():
             slopes: Any = 0.0
@@ -226,13 +226,16 @@ def score(model, X, params, directions, weights=None) -> np.ndarray:
             values = np.where(R > 0, R * np.where(R > 0, slopes, 0.0), 0.0).sum(axis=0)
             for number in numbers:
                 state = directions[number].state
-                found[number] += values.sum() if state is None else values[state]
+                derivatives[number] += values.sum() if state is None else values[state]
     slopes = model.chain.gradient(counts, params.chain)
-    for number, one in enumerate(directions):
-        if one.slot is None:
-            parts = [sign * slopes[one.name][index] for index, sign in one.entries]
-            found[number] = one.scale * sum(parts)
-    return found
+    for number, direction in enumerate(directions):
+        if direction.slot is None:
+            parts = [
+                sign * slopes[direction.name][index]
+                for index, sign in direction.entries
+            ]
+            derivatives[number] = direction.scale * sum(parts)
+    return derivatives
 
 
 def standard_errors(fitted, X, weights=None) -> StandardErrors:
@@ -264,14 +267,14 @@ def standard_errors(fitted, X, weights=None) -> StandardErrors:
         directions += list(_of_emission(*emission, X.X))
     count = len(directions)
     information = np.empty((count, count))
-    for number, one in enumerate(directions):
+    for number, direction in enumerate(directions):
         slopes = []
         for step in (OUTER, -OUTER):
-            if one.slot is None:
-                chain = _moved(params.chain, [(one, step)])
+            if direction.slot is None:
+                chain = _moved(params.chain, [(direction, step)])
                 moved = params._replace(chain=chain)
             else:
-                emission = _moved(params.emission, [(one, step)], model.emission)
+                emission = _moved(params.emission, [(direction, step)], model.emission)
                 moved = params._replace(emission=emission)
             slopes.append(score(model, X, moved, directions, weights))
         information[number] = (slopes[1] - slopes[0]) / (2.0 * OUTER)
@@ -318,13 +321,13 @@ def _check(model):
 def _errors(params, directions, inverse) -> StandardErrors:
     """Return standard errors of all entries, given the covariance of directions."""
     slopes: dict[str, np.ndarray] = {}
-    for number, one in enumerate(directions):
-        values = params.chain if one.slot is None else params.emission
-        shape = np.shape(getattr(values, one.name))
-        if one.name not in slopes:
-            slopes[one.name] = np.zeros((*shape, len(directions)))
-        for index, sign in one.entries:
-            slopes[one.name][(*index, number)] += sign * one.scale
+    for number, direction in enumerate(directions):
+        values = params.chain if direction.slot is None else params.emission
+        shape = np.shape(getattr(values, direction.name))
+        if direction.name not in slopes:
+            slopes[direction.name] = np.zeros((*shape, len(directions)))
+        for index, sign in direction.entries:
+            slopes[direction.name][(*index, number)] += sign * direction.scale
     errors = {}
     if "slopes" in slopes:  # against those of staying
         J, p = slopes["slopes"], params.chain.transitions

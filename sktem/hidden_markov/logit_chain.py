@@ -151,10 +151,10 @@ class LogitChain(Chain):
         with np.errstate(divide="ignore"):
             logs = np.log(params.transitions)
         slopes = np.moveaxis(params.slopes, 2, 0).reshape(-1, logs.size)
-        found = Matrices.blank(len(covariates), self.n_states)
+        matrices = Matrices.blank(len(covariates), self.n_states)
         away = covariates - self.scale.centre
-        _kernels().probabilities(away, np.ascontiguousarray(slopes), logs, found)
-        return found
+        _kernels().probabilities(away, np.ascontiguousarray(slopes), logs, matrices)
+        return matrices
 
     def probabilities(self, params, covariates) -> np.ndarray:
         """Return matrices that lead to rows with these covariates, (n, K, K)."""
@@ -166,18 +166,18 @@ class LogitChain(Chain):
         A = self._padded(params, X.covariates)
         return Matrices.of_padded(X.starts(params.start), A, _next_rows(X.n_rows))
 
-    def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
+    def sums(self, smoothed, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
-        first = found.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
-        pairs = found.transitions_of_rows(matrices, X.offsets)
+        first = smoothed.gamma[X.offsets[:-1][X.begins]].sum(axis=0)
+        pairs = smoothed.transitions_of_rows(matrices, X.offsets)
         A = matrices.transitions[0]
         return np.concatenate([first, self._of_pairs(pairs, A, X.covariates, params)])
 
-    def of_each(self, found, matrices, X, params) -> np.ndarray:
+    def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
-        pairs = found.transitions_of_rows(matrices, X.offsets)
+        pairs = smoothed.transitions_of_rows(matrices, X.offsets)
         first = np.zeros((len(X), self.n_states))
-        first[X.begins] = found.gamma[X.offsets[:-1][X.begins]]
+        first[X.begins] = smoothed.gamma[X.offsets[:-1][X.begins]]
         return self._by_sequence(first, pairs, matrices.transitions[0], X, params)
 
     def of_states(self, states, X, params) -> np.ndarray:
@@ -192,21 +192,21 @@ class LogitChain(Chain):
         inner[X.offsets[1:][X.lengths > 0] - 1] = False
         rows = np.flatnonzero(inner)
         first, used = np.zeros((len(X), K)), np.flatnonzero(X.begins)
-        for one in states:
-            pairs[rows, one[rows], one[rows + 1]] += 1.0 / n_draws
-            first[used, one[X.offsets[:-1][used]]] += 1.0 / n_draws
+        for drawn in states:
+            pairs[rows, drawn[rows], drawn[rows + 1]] += 1.0 / n_draws
+            first[used, drawn[X.offsets[:-1][used]]] += 1.0 / n_draws
         A = self._padded(params, X.covariates)[0]
         return self._by_sequence(first, pairs, A, X, params)
 
     def _by_sequence(self, first, pairs, A, X, params):
         """Return the statistics of each sequence, given its expected transitions."""
-        found = np.empty((len(X), self.n_statistics))
-        found[:, : self.n_states] = first
+        statistics = np.empty((len(X), self.n_statistics))
+        statistics[:, : self.n_states] = first
         for s, bounds in enumerate(zip(X.offsets[:-1], X.offsets[1:], strict=True)):
             rows = slice(*bounds)
-            own = (pairs[rows], A[rows], X.covariates[rows])
-            found[s, self.n_states :] = self._of_pairs(*own, params)
-        return found
+            sequence = (pairs[rows], A[rows], X.covariates[rows])
+            statistics[s, self.n_states :] = self._of_pairs(*sequence, params)
+        return statistics
 
     def _of_pairs(self, pairs, A, covariates, params) -> np.ndarray:
         """Return the statistics of expected transitions from each row to the next."""
@@ -255,16 +255,16 @@ class LogitChain(Chain):
         coefficients = np.array(params.slopes)
         theta, (linear, curvature) = self._logits(params), self._quadratic(s)
         for members in self.groups_of_tied():
-            found = self._newton(
+            solution = self._newton(
                 linear[members].sum(axis=0), curvature[members].sum(axis=0),
                 theta[members[0]], transitions[members[0]], members[0],
             )  # fmt: skip
             with np.errstate(divide="ignore"):
-                logs = np.where(transitions[members[0]] > 0, found[:, 0], -np.inf)
+                logs = np.where(transitions[members[0]] > 0, solution[:, 0], -np.inf)
             p = np.exp(logs - logs.max())
             for i in members:
                 transitions[i] = p / p.sum()
-                slopes = found[:, 1:] - found[reference(p, i), 1:]
+                slopes = solution[:, 1:] - solution[reference(p, i), 1:]
                 coefficients[i] = slopes * (p > 0)[:, None] / self.scale.spread
         return LogitParams(plain.start, transitions, coefficients)
 
@@ -280,9 +280,9 @@ class LogitChain(Chain):
         free = np.zeros((K, q), dtype=bool)
         free[p > 0] = np.append(True, self.scale.reach > 0)
         free[reference(p, state)] = False
-        own = curvature.reshape(K * q, -1)[np.ix_(free.ravel(), free.ravel())]
+        hessian = curvature.reshape(K * q, -1)[np.ix_(free.ravel(), free.ravel())]
         step = np.zeros((K, q))
-        step[free] = _solved(own, slope[free])
+        step[free] = _solved(hessian, slope[free])
         ranges = np.ptp(step[p > 0], axis=0)
         d = ranges @ np.append(1.0, self.scale.reach)
         return theta + (np.log1p(d) / d if d > 0 else 1.0) * step
@@ -302,11 +302,11 @@ class LogitChain(Chain):
         K, q = self._shape
         theta = self._logits(params).reshape(K, K * q, 1)
         slope = linear.reshape(K, K, q) - (curvature @ theta).reshape(K, K, q)
-        found = super().gradient(s, params)
+        gradients = super().gradient(s, params)
         p = params.transitions
-        found["transitions"] = slope[:, :, 0] / np.where(p > 0, p, 1.0)
-        found["slopes"] = slope[:, :, 1:] * self.scale.spread
-        return found
+        gradients["transitions"] = slope[:, :, 0] / np.where(p > 0, p, 1.0)
+        gradients["slopes"] = slope[:, :, 1:] * self.scale.spread
+        return gradients
 
     def curvatures(self, s) -> np.ndarray:
         """Return curvatures by single coefficients on their scale, (K, K, p)."""
@@ -340,10 +340,10 @@ def _kernels():
 
 def _triangle(size) -> np.ndarray:
     """Return the places of pairs in a lower triangle by rows, (size, size)."""
-    found = np.empty((size, size), np.int64)
-    one, other = np.tril_indices(size)
-    found[one, other] = found[other, one] = np.arange(len(one))
-    return found
+    places = np.empty((size, size), np.int64)
+    rows, columns = np.tril_indices(size)
+    places[rows, columns] = places[columns, rows] = np.arange(len(rows))
+    return places
 
 
 def _next_rows(n):

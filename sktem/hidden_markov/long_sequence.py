@@ -73,7 +73,7 @@ class LongSequence(CheckedRows):
         self.dtype = self.table.dtype
         self.n_rows = len(self.table)
         self.row_counts = np.array([self.n_rows])
-        low, high, sums = (np.array([one[k] for one in self.ranges]) for k in range(3))
+        low, high, sums = (np.array(x) for x in zip(*self.ranges, strict=True))
         self.covariate_range = (low.min(axis=0), high.max(axis=0), sums.sum(axis=0))
         #: First rows of the blocks, and the number of rows.
         self.edges = self._edges()
@@ -196,10 +196,10 @@ def _filtered(model, X: LongSequence, params) -> Carried:
         entries.append(entry)
         rows = _entered(block, entry)
         L = model.log_densities(rows, params)
-        found, value = chain.recursions.filtered_probabilities(
+        filtered, value = chain.recursions.filtered_probabilities(
             L, rows.offsets, chain.matrices(params.chain, rows)
         )
-        last = found[-1]
+        last = filtered[-1]
         total += float(value[0])
     return Carried(entries, total)
 
@@ -253,11 +253,13 @@ def _smoothed_backward(model, X: LongSequence, params, entries):
     message = after = None
     for k in range(X.n_blocks - 1, -1, -1):
         block, entry = X.block(k), entries[k]
-        found, matrices, rows = _smoothed(model, block, params, entry, message, after)
-        yield k, block, found, matrices, rows, (message, after)
+        smoothed, matrices, rows = _smoothed(
+            model, block, params, entry, message, after
+        )
+        yield k, block, smoothed, matrices, rows, (message, after)
         if entry is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
-                message = np.log(found.gamma[0]) - np.log(entry)
+                message = np.log(smoothed.gamma[0]) - np.log(entry)
             message = np.where(entry > 0, message, -np.inf)
             after = _first_covariates(block)
 
@@ -268,8 +270,8 @@ def _smoothed(model, block, params, entry, message, after):
     rows, L = _with_next(block, L, message, after)
     rows = _entered(rows, entry)
     matrices = model.chain.matrices(params.chain, rows)
-    found = model.chain.recursions.smoothed(L, rows.offsets, matrices)
-    return found, matrices, rows
+    smoothed = model.chain.recursions.smoothed(L, rows.offsets, matrices)
+    return smoothed, matrices, rows
 
 
 @one_blas_thread
@@ -282,9 +284,9 @@ def long_statistics(model, X: LongSequence, params):
     carried = _filtered(model, X, params)
     total: Any = 0.0
     passed = _smoothed_backward(model, X, params, carried.entries)
-    for _, block, found, matrices, rows, _ in passed:
-        sums = model.chain.sums(found, matrices, rows, params.chain)
-        R = model.by_emission(found.gamma[: block.n_rows])
+    for _, block, smoothed, matrices, rows, _ in passed:
+        sums = model.chain.sums(smoothed, matrices, rows, params.chain)
+        R = model.by_emission(smoothed.gamma[: block.n_rows])
         emission = model.emission.statistics(block.X, R, params.emission)
         total = total + np.concatenate([sums, emission])
     return total, carried.log_likelihood
@@ -301,8 +303,8 @@ def long_probabilities(model, X: LongSequence, params) -> Iterator[np.ndarray]:
         later[k] = after
     for k in range(X.n_blocks):
         block = X.block(k)
-        found = _smoothed(model, block, params, entries[k], *later[k])[0]
-        yield found.gamma[: block.n_rows]
+        smoothed = _smoothed(model, block, params, entries[k], *later[k])[0]
+        yield smoothed.gamma[: block.n_rows]
 
 
 def long_paths(model, X: LongSequence, params) -> Iterator[np.ndarray]:

@@ -109,19 +109,19 @@ class SequenceModel(LatentModel):
 
     def log_densities(self, X: ObservedSequences, params) -> np.ndarray:
         """Return log-densities of rows in each state, -inf in excluded ones."""
-        seen = X.seen()
-        L = self.emission.log_density(X.X[seen], params.emission)
+        mask = X.seen()
+        L = self.emission.log_density(X.X[mask], params.emission)
         if X.unseen:
-            found = np.zeros((X.n_rows, L.shape[1]))
-            found[seen] = L
-            L = found
+            padded = np.zeros((X.n_rows, L.shape[1]))
+            padded[mask] = L
+            L = padded
         if self.emission_of_state is not None:
             L = L[:, self.emission_of_state]
         if X.labels is not None:
             known = np.flatnonzero(X.labels >= 0)
-            kept = L[known, X.labels[known]]
+            known_densities = L[known, X.labels[known]]
             L[known] = -np.inf
-            L[known, X.labels[known]] = kept
+            L[known, X.labels[known]] = known_densities
         return np.ascontiguousarray(L)
 
     def by_emission(self, gamma) -> np.ndarray:
@@ -135,8 +135,8 @@ class SequenceModel(LatentModel):
         """Return smoothed probabilities of the states, and the matrices used."""
         matrices = self.chain.matrices(params.chain, X)
         L = self.log_densities(X, params)
-        found = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
-        return found, matrices
+        smoothed = self.chain.recursions.smoothed(L, X.offsets, matrices, weights)
+        return smoothed, matrices
 
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood per row."""
@@ -145,12 +145,12 @@ class SequenceModel(LatentModel):
             return params, None if sample_weight is None else sample_weight[part]
 
         if isinstance(X, LongSequence):
-            found = [long_statistics(self, X, params)]
+            blocks = [long_statistics(self, X, params)]
         else:
-            found = each_block(X, self._sums, arguments)
+            blocks = each_block(X, self._sums, arguments)
         mass = len(X) if sample_weight is None else sample_weight.sum()
         scale = float(mass) * self.rows_per_sequence
-        return tuple(_total(one) / scale for one in zip(*found, strict=True))
+        return tuple(_total(terms) / scale for terms in zip(*blocks, strict=True))
 
     @one_blas_thread
     def _sums(self, X, params, sample_weight):
@@ -159,21 +159,21 @@ class SequenceModel(LatentModel):
         def sums(part):
             rows = X[part]
             weights = None if sample_weight is None else sample_weight[part]
-            found, matrices = self.smoothed(rows, params, weights)
-            chain = self.chain.sums(found, matrices, rows, params.chain, weights)
-            emission = self._of_emission(rows, found.gamma, params.emission)
-            values = found.log_likelihood
+            smoothed, matrices = self.smoothed(rows, params, weights)
+            chain = self.chain.sums(smoothed, matrices, rows, params.chain, weights)
+            emission = self._of_emission(rows, smoothed.gamma, params.emission)
+            values = smoothed.log_likelihood
             total = values.sum() if weights is None else float(weights @ values)
             return np.concatenate([chain, emission]), total
 
-        found = self._each(sums, list(each_part(X)))
-        return tuple(_total(one) for one in zip(*found, strict=True))
+        parts = self._each(sums, list(each_part(X)))
+        return tuple(_total(terms) for terms in zip(*parts, strict=True))
 
     def _of_emission(self, X, gamma, params):
         """Return sums of the statistics of the emission."""
-        seen = X.seen()
+        mask = X.seen()
         return self.emission.statistics(
-            X.X[seen], self.by_emission(gamma[seen]), params
+            X.X[mask], self.by_emission(gamma[mask]), params
         )
 
     def _each(self, function, parts):
@@ -186,19 +186,19 @@ class SequenceModel(LatentModel):
     @one_blas_thread
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
-        found = np.empty(len(X), dtype=object)
+        visits = np.empty(len(X), dtype=object)
         for part in each_part(X):
             rows = X[part]
             smooth, matrices = self.smoothed(rows, params)
             chain = self.chain.of_each(smooth, matrices, rows, params.chain)
-            self._visits(found[part], rows, smooth.gamma, chain, params)
-        return found
+            self._visits(visits[part], rows, smooth.gamma, chain, params)
+        return visits
 
     @one_blas_thread
     def draw_posterior(self, X, params, n_draws, rng):
         """Draw the states of each sequence; return their shares of the draws."""
         seed, keys = row_keys(rng, len(X))
-        found = np.empty(len(X), dtype=object)
+        visits = np.empty(len(X), dtype=object)
         K = self.chain.n_states
         for part in each_part(X):
             rows = X[part]
@@ -211,11 +211,11 @@ class SequenceModel(LatentModel):
                 n_draws,
             )
             gamma, places = np.zeros((rows.n_rows, K)), np.arange(rows.n_rows)
-            for one in states:
-                gamma[places, one] += 1.0 / n_draws
+            for drawn in states:
+                gamma[places, drawn] += 1.0 / n_draws
             chain = self.chain.of_draws(states, rows, params.chain)
-            self._visits(found[part], rows, gamma, chain, params)
-        return found
+            self._visits(visits[part], rows, gamma, chain, params)
+        return visits
 
     @staticmethod
     def _visits(out, X, gamma, chain, params):

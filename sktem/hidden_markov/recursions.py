@@ -145,28 +145,28 @@ class Smoothed(NamedTuple):
     def transitions_of_each(self, matrices: Matrices, offsets) -> np.ndarray:
         """Return expected transitions of each sequence, (n_sequences, K, K)."""
         K = matrices.n_states
-        found = np.zeros((len(offsets) - 1, K, K))
+        transitions = np.zeros((len(offsets) - 1, K, K))
         for i, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
             if i in self.others:
-                found[i] = self.others[i].sum(axis=0)
+                transitions[i] = self.others[i].sum(axis=0)
                 continue
             product = self.before[first : stop - 1].T @ self.after[first + 1 : stop]
-            found[i] = product[:K, :K]
-        ordinary = np.ones(len(found), dtype=bool)
+            transitions[i] = product[:K, :K]
+        ordinary = np.ones(len(transitions), dtype=bool)
         ordinary[list(self.others)] = False
-        found[ordinary] *= matrices.probabilities[0]
-        return found
+        transitions[ordinary] *= matrices.probabilities[0]
+        return transitions
 
     def transitions_of_rows(self, matrices: Matrices, offsets) -> np.ndarray:
         """Return expected transitions from each row to the next, (n, K, K)."""
         K = matrices.n_states
-        found = np.empty((len(self.gamma), K, K))
+        transitions = np.empty((len(self.gamma), K, K))
         _kernels("logits").row_transitions(
-            self.before, self.after, matrices.transitions, matrices.which, found
+            self.before, self.after, matrices.transitions, matrices.which, transitions
         )
         for i, pairs in self.others.items():
-            found[offsets[i] : offsets[i + 1] - 1] = pairs
-        return found
+            transitions[offsets[i] : offsets[i + 1] - 1] = pairs
+        return transitions
 
 
 def _kernels(name):
@@ -176,7 +176,7 @@ def _kernels(name):
 def filtered(L, offsets, matrices: Matrices) -> Filtered:
     """Filter sequences, given log-densities of their rows."""
     n, width = len(L), matrices.start.shape[1]
-    found = Filtered(
+    result = Filtered(
         np.empty((n, width)),
         np.empty((n, width)),
         np.ones(n),
@@ -184,8 +184,8 @@ def filtered(L, offsets, matrices: Matrices) -> Filtered:
         np.zeros(len(offsets) - 1, dtype=bool),
     )
     start, transitions, which, _ = matrices
-    _kernels("scaled").forward(L, offsets, start, transitions, which, *found)
-    return found
+    _kernels("scaled").forward(L, offsets, start, transitions, which, *result)
+    return result
 
 
 def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
@@ -209,22 +209,22 @@ def smoothed(L, offsets, matrices: Matrices, weights=None, next_row=NOTHING):
     Smoothed
         Probabilities of the states.
     """
-    found = filtered(L, offsets, matrices)
+    forward = filtered(L, offsets, matrices)
     gamma = np.zeros(L.shape)
-    given = NOTHING if weights is None else weights
+    row_weights = NOTHING if weights is None else weights
     _kernels("scaled").backward(
-        found.b, found.a, found.c, offsets, matrices.transitions, matrices.which,
-        given, next_row, gamma, found.failed,
+        forward.b, forward.a, forward.c, offsets, matrices.transitions, matrices.which,
+        row_weights, next_row, gamma, forward.failed,
     )  # fmt: skip
     others = {}
-    for i in np.flatnonzero(found.failed).tolist():
+    for i in np.flatnonzero(forward.failed).tolist():
         rows = slice(offsets[i], offsets[i + 1])
-        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
         weight = 1.0 if weights is None else weights[i]
-        gamma[rows] = weight * one.gamma
-        found.log_likelihood[i] = one.log_likelihood
-        others[i] = weight * one.transitions()
-    return Smoothed(gamma, found.log_likelihood, found.a, found.b, others)
+        gamma[rows] = weight * in_logs.gamma
+        forward.log_likelihood[i] = in_logs.log_likelihood
+        others[i] = weight * in_logs.transitions()
+    return Smoothed(gamma, forward.log_likelihood, forward.a, forward.b, others)
 
 
 class ByLogarithms(NamedTuple):
@@ -278,26 +278,26 @@ def by_logarithms(L, matrices: Matrices) -> ByLogarithms:
 
 def log_likelihoods(L, offsets, matrices: Matrices) -> np.ndarray:
     """Return the log-likelihoods of sequences."""
-    found = filtered(L, offsets, matrices)
-    for i in np.flatnonzero(found.failed).tolist():
+    forward = filtered(L, offsets, matrices)
+    for i in np.flatnonzero(forward.failed).tolist():
         rows = slice(offsets[i], offsets[i + 1])
-        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
-        found.log_likelihood[i] = one.log_likelihood
-    return found.log_likelihood
+        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        forward.log_likelihood[i] = in_logs.log_likelihood
+    return forward.log_likelihood
 
 
 def filtered_probabilities(L, offsets, matrices: Matrices):
     """Return filtered probabilities of the states (n, K), and log-likelihoods."""
-    found = filtered(L, offsets, matrices)
+    forward = filtered(L, offsets, matrices)
     K = matrices.n_states
     with np.errstate(invalid="ignore"):  # of sequences that have failed
-        probabilities = found.a[:, :K] / found.c[:, None]
-    for i in np.flatnonzero(found.failed).tolist():
+        probabilities = forward.a[:, :K] / forward.c[:, None]
+    for i in np.flatnonzero(forward.failed).tolist():
         rows = slice(offsets[i], offsets[i + 1])
-        one = by_logarithms(L[rows], matrices.of_sequence(i, rows))
-        probabilities[rows] = np.exp(one.alpha)
-        found.log_likelihood[i] = one.log_likelihood
-    return probabilities, found.log_likelihood
+        in_logs = by_logarithms(L[rows], matrices.of_sequence(i, rows))
+        probabilities[rows] = np.exp(in_logs.alpha)
+        forward.log_likelihood[i] = in_logs.log_likelihood
+    return probabilities, forward.log_likelihood
 
 
 def most_probable(L, offsets, matrices: Matrices):
@@ -343,16 +343,16 @@ def best_paths(L, offsets, matrices: Matrices, start=None):
 
 def drawn_states(L, offsets, matrices: Matrices, seed, rows, n_draws):
     """Draw states of sequences given all rows, (n_draws, n)."""
-    found = filtered(L, offsets, matrices)
-    for i in np.flatnonzero(found.failed).tolist():
+    forward = filtered(L, offsets, matrices)
+    for i in np.flatnonzero(forward.failed).tolist():
         part = slice(offsets[i], offsets[i + 1])
-        one = by_logarithms(L[part], matrices.of_sequence(i, part))
-        found.a[part, : matrices.n_states] = np.exp(one.alpha)
-        found.a[part, matrices.n_states :] = 0.0
+        in_logs = by_logarithms(L[part], matrices.of_sequence(i, part))
+        forward.a[part, : matrices.n_states] = np.exp(in_logs.alpha)
+        forward.a[part, matrices.n_states :] = 0.0
     states = np.empty((n_draws, len(L)), np.int64)
     for m in range(n_draws):
         _kernels("draws").sample_states(
-            found.a, offsets, matrices.transitions, matrices.which, np.uint64(seed),
+            forward.a, offsets, matrices.transitions, matrices.which, np.uint64(seed),
             rows, m, states[m],
         )  # fmt: skip
     return states

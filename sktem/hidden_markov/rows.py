@@ -53,9 +53,9 @@ class ObservedSequences(Sequences):
         """Return a mask of the rows of the emission, all as a slice."""
         if not self.unseen:
             return slice(None)
-        found = np.ones(self.n_rows, dtype=bool)
-        found[self.offsets[:-1][(self.lengths > 0) & ~self.begins]] = False
-        return found
+        mask = np.ones(self.n_rows, dtype=bool)
+        mask[self.offsets[:-1][(self.lengths > 0) & ~self.begins]] = False
+        return mask
 
     @property
     def begins(self) -> np.ndarray:

@@ -113,20 +113,20 @@ class SegmentChain(Chain):
 
     def _elapsed(self, params) -> np.ndarray:
         """Return probabilities of states and of 1 to D rows so far, at first rows."""
-        found = np.zeros(params.durations.shape)
-        found[:, 0] = 1.0
+        shares = np.zeros(params.durations.shape)
+        shares[:, 0] = 1.0
         if self._durations.left_censored:
-            found = params.durations[:, ::-1].cumsum(axis=1)[:, ::-1]
-            found = found / found.sum(axis=1, keepdims=True)
-        return found * params.start[:, None]
+            shares = params.durations[:, ::-1].cumsum(axis=1)[:, ::-1]
+            shares = shares / shares.sum(axis=1, keepdims=True)
+        return shares * params.start[:, None]
 
     def _elapsed_of_each(self, params, X) -> np.ndarray:
         """Return the same of sequences, (n_sequences, K, D), or (1, K, D) of all."""
-        found = self._elapsed(params)[None]
+        elapsed = self._elapsed(params)[None]
         if X.entry is None:
-            return found
-        entry = X.entry.reshape(len(X), *found.shape[1:])
-        return np.where(np.isnan(entry), found, entry)
+            return elapsed
+        entry = X.entry.reshape(len(X), *elapsed.shape[1:])
+        return np.where(np.isnan(entry), elapsed, entry)
 
     def matrices(self, params, X) -> segments.Segments:
         """Return the logarithms of the probabilities."""
@@ -140,16 +140,16 @@ class SegmentChain(Chain):
         shares = np.where(possible, shares, params.durations)
         return segments.Segments.of(start, params.transitions, params.durations, shares)
 
-    def sums(self, found, matrices, X, params, weights=None) -> np.ndarray:
+    def sums(self, smoothed, matrices, X, params, weights=None) -> np.ndarray:
         """Return the sums of the statistics over sequences, which have weights in."""
-        chain = super().sums(found, matrices, X, params, weights)
-        counts = self._whole_segments(found.counts, found.firsts, X, params)
+        chain = super().sums(smoothed, matrices, X, params, weights)
+        counts = self._whole_segments(smoothed.counts, smoothed.firsts, X, params)
         return np.concatenate([chain, counts.sum(axis=0).ravel()])
 
-    def of_each(self, found, matrices, X, params) -> np.ndarray:
+    def of_each(self, smoothed, matrices, X, params) -> np.ndarray:
         """Return the statistics of each sequence."""
-        chain = super().of_each(found, matrices, X, params)
-        counts = self._whole_segments(found.counts, found.firsts, X, params)
+        chain = super().of_each(smoothed, matrices, X, params)
+        counts = self._whole_segments(smoothed.counts, smoothed.firsts, X, params)
         return np.concatenate([chain, counts.reshape(len(X), -1)], axis=1)
 
     def _whole_segments(self, counts, firsts, X, params) -> np.ndarray:
@@ -160,17 +160,17 @@ class SegmentChain(Chain):
         the end of the piece before, with durations that were expected then: only the
         change of these counts.
         """
-        begins, found = X.begins, counts.copy()
+        begins, whole = X.begins, counts.copy()
         if self._durations.left_censored:
-            firsts, given = firsts.copy(), (self._elapsed(params), params.durations)
-            firsts[begins] = segments.whole_durations(firsts[begins], *given)
-        found[begins] += firsts[begins]
+            firsts, tables = firsts.copy(), (self._elapsed(params), params.durations)
+            firsts[begins] = segments.whole_durations(firsts[begins], *tables)
+        whole[begins] += firsts[begins]
         for s in np.flatnonzero(~begins & (X.lengths > 0)):
             elapsed = X.entry[s].reshape(firsts.shape[1:])
             left = segments.rows_left(elapsed, params.durations)
             change = firsts[s] - firsts[s].sum() * left
-            found[s] += segments.whole_durations(change, elapsed, params.durations)
-        return found
+            whole[s] += segments.whole_durations(change, elapsed, params.durations)
+        return whole
 
     def of_states(self, states, X, params) -> np.ndarray:
         """Return the statistics of each sequence for given states, (n_sequences, .)."""
@@ -199,8 +199,8 @@ class SegmentChain(Chain):
             at = (later[i], sequence[i], state[i], slice(size[i] - 1, None))
             counts[at] += rest / max(rest.sum(), 1e-300)
         chain = super().of_states(states, X, params)
-        found = self._whole_segments(counts[1], counts[0], X, params)
-        return np.concatenate([chain, found.reshape(len(X), -1)], axis=1)
+        whole = self._whole_segments(counts[1], counts[0], X, params)
+        return np.concatenate([chain, whole.reshape(len(X), -1)], axis=1)
 
     def maximize(self, s, params) -> SegmentParams:
         """Return the parameters of the statistics, with the prior."""
@@ -237,8 +237,8 @@ class SegmentChain(Chain):
         if X.entry is not None or self._durations.left_censored:
             before = self._elapsed_of_each(params, X)
             before = np.broadcast_to(before, (len(X), *before.shape[1:]))
-        found = segments.elapsed(L, X.offsets, matrices, before)
-        return found.reshape(len(X), -1)
+        elapsed = segments.elapsed(L, X.offsets, matrices, before)
+        return elapsed.reshape(len(X), -1)
 
     def last_rows(self, L, X, matrices, params) -> np.ndarray:
         """Return probabilities of the expanded states at the last rows."""
@@ -254,11 +254,11 @@ class SegmentChain(Chain):
         mean = p @ rows
         deviation = np.sqrt(np.maximum(p @ rows**2 - mean**2, 0.0))
         always = np.diagonal(params.transitions) == 1.0
-        mean, deviation = (np.where(always, np.inf, one) for one in (mean, deviation))
-        found = np.zeros((len(p), longest))
+        mean, deviation = (np.where(always, np.inf, span) for span in (mean, deviation))
+        table = np.zeros((len(p), longest))
         shown = min(longest, p.shape[1])
-        found[~always, :shown] = p[~always, :shown]
-        return found, mean, deviation
+        table[~always, :shown] = p[~always, :shown]
+        return table, mean, deviation
 
 
 def left(transitions) -> np.ndarray:

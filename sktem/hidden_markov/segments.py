@@ -55,7 +55,7 @@ class Segments(NamedTuple):
         least = least / least[..., :1]
         arrays = (np.atleast_2d(start), transitions, np.stack([just, least], axis=1))
         with np.errstate(divide="ignore"):
-            return cls(*(np.log(np.ascontiguousarray(one)) for one in arrays))
+            return cls(*(np.log(np.ascontiguousarray(array)) for array in arrays))
 
 
 class Segmented(NamedTuple):
@@ -130,12 +130,12 @@ def _forward(
     begin, end = np.empty(L.shape), np.empty(L.shape)
     filtered = np.empty((len(L) if always else len(used), L.shape[1]))
     _kernels().forward(L, offsets, *segments, only_largest, begin, end, filtered)
-    totals, found = np.zeros(len(used)), np.zeros(len(used))
+    totals, values = np.zeros(len(used)), np.zeros(len(used))
     ends = filtered[offsets[1:][used] - 1] if always else filtered[used]
     totals[used] = (np.maximum if only_largest else np.logaddexp).reduce(ends, axis=1)
     if used.any():
-        found[used] = totals[used] + np.add.reduceat(largest, offsets[:-1][used])
-    return Forward(L, begin, end, filtered, totals, found)
+        values[used] = totals[used] + np.add.reduceat(largest, offsets[:-1][used])
+    return Forward(L, begin, end, filtered, totals, values)
 
 
 def smoothed(L, offsets, segments: Segments, weights=None) -> Segmented:
@@ -222,21 +222,21 @@ def elapsed(L, offsets, segments: Segments, before=None) -> np.ndarray:
     """
     passed = _forward(L, offsets, segments)
     (K, D), least = segments.tables.shape[2:], np.exp(segments.tables[0, 1])
-    found = np.zeros((len(offsets) - 1, K, D))
+    table = np.zeros((len(offsets) - 1, K, D))
     for s, (first, stop) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
         n = min(D, stop - first)
         rows = np.arange(stop - 1, stop - 1 - n, -1)
         logs = passed.begin[rows] + passed.L[rows].cumsum(axis=0) - passed.totals[s]
         now = np.exp(logs.T)
         if before is None or n < stop - first:
-            found[s, :, :n] = now * least[:, :n]
+            table[s, :, :n] = now * least[:, :n]
             continue
-        found[s, :, : n - 1] = now[:, :-1] * least[:, : n - 1]
+        table[s, :, : n - 1] = now[:, :-1] * least[:, : n - 1]
         shares = before[s] / np.maximum(before[s].sum(axis=1, keepdims=True), TINY)
         shares = np.divide(shares, least, out=np.zeros((K, D)), where=least > 0)
         older = now[:, -1:] * shares[:, : D - n + 1] * least[:, n - 1 :]
-        found[s, :, n - 1 :] += older
-    return found / found.sum(axis=(1, 2), keepdims=True)
+        table[s, :, n - 1 :] += older
+    return table / table.sum(axis=(1, 2), keepdims=True)
 
 
 def rows_left(elapsed, durations) -> np.ndarray:
@@ -246,11 +246,11 @@ def rows_left(elapsed, durations) -> np.ndarray:
     """
     least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
     hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
-    found = np.zeros(elapsed.shape)
+    table = np.zeros(elapsed.shape)
     for i in range(durations.shape[1]):
         if hazard[..., i].any():
-            found[..., : found.shape[-1] - i] += hazard[..., i, None] * durations[:, i:]
-    return found
+            table[..., : table.shape[-1] - i] += hazard[..., i, None] * durations[:, i:]
+    return table
 
 
 def whole_durations(left, elapsed, durations) -> np.ndarray:
@@ -274,8 +274,8 @@ def whole_durations(left, elapsed, durations) -> np.ndarray:
     hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
     expected = rows_left(elapsed, durations)
     ratio = np.divide(left, expected, out=np.zeros(left.shape), where=expected > 0)
-    found = np.zeros(left.shape)
+    counts = np.zeros(left.shape)
     for i in range(durations.shape[1]):
         if hazard[:, i].any():
-            found[..., i:] += hazard[:, i, None] * ratio[..., : found.shape[-1] - i]
-    return found * durations
+            counts[..., i:] += hazard[:, i, None] * ratio[..., : counts.shape[-1] - i]
+    return counts * durations

@@ -99,7 +99,7 @@ def plain_chain(n_states, persistence=10.0) -> ChainParams:
     return ChainParams(np.full(K, 1.0 / K), transitions)
 
 
-def best_start(model, X, given, rng, search=None, complete=False):
+def best_start(model, X, impose, rng, search=None, complete=False):
     """Return the start from which short runs of EM have got furthest.
 
     Runs that are behind are given up at each stage, and runs that have met are one.
@@ -110,7 +110,7 @@ def best_start(model, X, given, rng, search=None, complete=False):
         The model, without a start.
     X : ObservedSequences
         The sequences.
-    given : callable
+    impose : callable
         Puts what the user has given in the place of parameters.
     rng : numpy.random.Generator
         Random numbers.
@@ -129,21 +129,21 @@ def best_start(model, X, given, rng, search=None, complete=False):
     if plain is not None:
         # States are looked for without durations or covariates, which takes less time.
         settings = {**model.get_params(deep=False), "chain": plain}
-        found = best_start(type(model)(**settings), X, given, rng, search, complete)
-        chain = model.chain.from_plain(found.params.chain, X)
-        params = found.params._replace(chain=chain)
-        return found._replace(params=given(params))
+        simple = best_start(type(model)(**settings), X, impose, rng, search, complete)
+        chain = model.chain.from_plain(simple.params.chain, X)
+        params = simple.params._replace(chain=chain)
+        return simple._replace(params=impose(params))
     few = _few_sequences(X, search.most_rows, rng)
     if complete:
         # Clusters only give the parameters their shapes.
         labels = np.arange(few.n_rows) * model.chain.n_states // max(few.n_rows, 1)
-        return Start(given(_from_clusters(model, few, labels)))
-    runs = [Run(-np.inf, given(one)) for one in _starts(model, few, search, rng)]
+        return Start(impose(_from_clusters(model, few, labels)))
+    runs = [Run(-np.inf, impose(start)) for start in _starts(model, few, search, rng)]
     n_runs = len(runs)
     if n_runs == 1:
         return Start(runs[0].params)
     for passes, left in search.stages:
-        runs = [_continued(model, few, one, passes, search) for one in runs[:left]]
+        runs = [_continued(model, few, run, passes, search) for run in runs[:left]]
         runs = _distinct(runs, search)
     best = runs[0]
     lead = best.objective - runs[1].objective if len(runs) > 1 else 0.0
@@ -199,14 +199,14 @@ def _distinct(runs, search):
 
     A state on a few rows can have any likelihood: such runs come last.
     """
-    found: list[Run] = []
+    distinct: list[Run] = []
     for run in sorted(runs, key=lambda run: (not run.sound, -run.objective)):
-        if found and abs(found[-1].objective - run.objective) < search.same:
-            met = found[-1].n_met + run.n_met
-            found[-1] = found[-1]._replace(n_met=met)
+        if distinct and abs(distinct[-1].objective - run.objective) < search.same:
+            met = distinct[-1].n_met + run.n_met
+            distinct[-1] = distinct[-1]._replace(n_met=met)
         else:
-            found.append(run)
-    return found
+            distinct.append(run)
+    return distinct
 
 
 def _starts(model, X, search, rng):
@@ -216,12 +216,12 @@ def _starts(model, X, search, rng):
         yield _from_clusters(model, X, np.zeros(X.n_rows, dtype=int))
         return
     values = features_of_rows(model.emission, X.X)
-    seen: list[np.ndarray] = []
+    past: list[np.ndarray] = []
     for size in search.windows:
         windows = values if size == 1 else _windows(values, X, size)
         labels = _clusters(windows, K, rng, n_init=2)
-        if labels is not None and not any(np.array_equal(labels, one) for one in seen):
-            seen.append(labels)
+        if labels is not None and not any(np.array_equal(labels, old) for old in past):
+            past.append(labels)
             yield _from_clusters(model, X, labels)
     for _ in range(search.random):
         labels = _about_random_rows(values, K, rng)
@@ -257,9 +257,9 @@ def _windows(values, X, size):
     count = (high - low)[:, None]
     means = (totals[high] - totals[low]) / count
     variances = np.maximum((squares[high] - squares[low]) / count - means**2, 0.0)
-    found = np.concatenate([means, np.sqrt(variances)], axis=1)
-    spread = found.std(axis=0)
-    return found / np.where(spread > 0, spread, 1.0)
+    features = np.concatenate([means, np.sqrt(variances)], axis=1)
+    spread = features.std(axis=0)
+    return features / np.where(spread > 0, spread, 1.0)
 
 
 def _clusters(values, K, rng, n_init):

@@ -64,12 +64,12 @@ def check_n_states(estimator) -> None:
         check_number("n_states", value, Integral, 1)
         return
     check_choice("n_states", value, CRITERIA, " or an integer")
-    given = [name for name in SIZED if getattr(estimator, name) is not None]
+    sized = [name for name in SIZED if getattr(estimator, name) is not None]
     priors = ("start_prior", "transitions_prior")
-    given += [name for name in priors if np.ndim(getattr(estimator, name)) > 0]
-    if given:
+    sized += [name for name in priors if np.ndim(getattr(estimator, name)) > 0]
+    if sized:
         raise ValueError(
-            f"n_states={value!r} looks for the number of states, which {given[0]} "
+            f"n_states={value!r} looks for the number of states, which {sized[0]} "
             "already says: give n_states as a number"
         )
 
@@ -105,14 +105,14 @@ def criterion(fitted, X, name, weights=None) -> float:
     return -2.0 * float(weights @ values) + price * count
 
 
-def found_states(estimator, given, X, weights, rule: SearchRule | None = None):
+def found_states(estimator, data, X, weights, rule: SearchRule | None = None):
     """Return the parameters with the best criterion, and the steps that led there.
 
     Parameters
     ----------
     estimator : HiddenMarkovModel
         The estimator, with a criterion as ``n_states``.
-    given : dict
+    data : dict
         What the user has passed to ``fit``.
     X : ObservedSequences
         The same, checked.
@@ -139,9 +139,9 @@ def found_states(estimator, given, X, weights, rule: SearchRule | None = None):
         trial = clone(estimator).set_params(n_states=K, **options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            trial.fit(**given)
+            trial.fit(**data)
         value = criterion(trial._fitted(), X, name, weights)
-        unsound = any(issubclass(one.category, StateWarning) for one in caught)
+        unsound = any(issubclass(warning.category, StateWarning) for warning in caught)
         steps.append(StateSearchStep(K, np.inf if unsound else value))
         if params is None or steps[-1].criterion < best:
             best, params, behind = steps[-1].criterion, trial._fitted().params, 0

@@ -134,8 +134,8 @@ class SequenceStream(StreamRunner):
     def step(self, estimator, X, sample_weight, task):
         """Learn from sequences."""
         if self.first is not None:
-            given = (self.first, X, sample_weight, task)
-            X, sample_weight = self._with_first(estimator, *given)
+            args = (self.first, X, sample_weight, task)
+            X, sample_weight = self._with_first(estimator, *args)
         elif self.carried is not None and self.continues:
             X = X.continued(self.carried)
         self.learn(self._stream(estimator), X, sample_weight, task)

@@ -59,8 +59,8 @@ def log_of(probabilities) -> np.ndarray:
 def log_losses(scores, temperature, log_prior, labels) -> np.ndarray:
     """Return minus the log-probability of the class of each image."""
     tempered = scores / temperature + log_prior
-    own = tempered[np.arange(len(scores)), labels]
-    return np.nan_to_num(logsumexp(tempered, axis=1) - own, posinf=1e6)
+    label_scores = tempered[np.arange(len(scores)), labels]
+    return np.nan_to_num(logsumexp(tempered, axis=1) - label_scores, posinf=1e6)
 
 
 def best_temperature(
@@ -97,8 +97,8 @@ def best_temperature(
             total += 0.5 * ((log_temperature - expected[0]) / expected[1]) ** 2
         return total
 
-    found = minimize_scalar(loss, bounds=bounds, method="bounded")
-    return float(np.exp(found.x))
+    optimum = minimize_scalar(loss, bounds=bounds, method="bounded")
+    return float(np.exp(optimum.x))
 
 
 def given_temperature(temperature) -> float | None:

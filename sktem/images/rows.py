@@ -78,7 +78,7 @@ class ImageRows(Rows):
     def take(self, indices):
         """Return chosen images."""
         which = np.searchsorted(self.ends, indices, side="right")
-        found: Any = None
+        taken: Any = None
         for index in np.unique(which):
             self._check_length(index)
             array, chosen = self.arrays[index], np.flatnonzero(which == index)
@@ -89,10 +89,10 @@ class ImageRows(Rows):
                 rows, places = np.unique(rows, return_inverse=True)
                 images = getattr(array, "oindex", array)[rows][places]
             images = _flat(images)
-            if found is None:
-                found = np.empty((len(indices), self.n_columns), images.dtype)
-            found[chosen] = images
-        return found
+            if taken is None:
+                taken = np.empty((len(indices), self.n_columns), images.dtype)
+            taken[chosen] = images
+        return taken
 
     def _check_length(self, index):
         if (name := self.labels[index]) in self.files:

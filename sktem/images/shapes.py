@@ -84,7 +84,7 @@ def refuse_tensors(X):
         )
 
 
-def rows_of(X, given, channel_axis=None):
+def rows_of(X, image_shape, channel_axis=None):
     """Return images as rows, their shape if known, and their number of channels."""
     refuse_tensors(X)
     if isinstance(X, (list, tuple)):
@@ -92,14 +92,14 @@ def rows_of(X, given, channel_axis=None):
     if np.dtype(getattr(X, "dtype", float)).kind in "US":
         raise ValueError("images must be numbers, got strings: convert them first")
     if channel_axis is not None:
-        return _rows_with_channels(without_mask(X), given, channel_axis)
+        return _rows_with_channels(without_mask(X), image_shape, channel_axis)
     if getattr(X, "ndim", 2) <= 2:
-        sides, shape = tuple(np.ravel(given)), tuple(getattr(X, "shape", ()))
+        sides, shape = tuple(np.ravel(image_shape)), tuple(getattr(X, "shape", ()))
         if len(sides) == 2 and shape == sides and sides[0] > 1:
             raise ValueError(
                 f"X of shape {X.shape} is a single image: pass X[np.newaxis], a stack"
             )
-        if given is None and _is_picture(X, shape):
+        if image_shape is None and _is_picture(X, shape):
             raise ValueError(
                 f"X of shape {shape} looks like one image, whose rows resemble those "
                 "next to them: pass X[np.newaxis] for a stack of one image, or "
@@ -109,8 +109,8 @@ def rows_of(X, given, channel_axis=None):
     X = without_mask(X)
     shape = tuple(X.shape[1:])
     if len(shape) > 2:
-        shape = _without_channels(shape, given)
-    _check_shape(shape, given, X.shape[1:])
+        shape = _without_channels(shape, image_shape)
+    _check_shape(shape, image_shape, X.shape[1:])
     return X.reshape(len(X), prod(X.shape[1:])), shape, 1
 
 
@@ -134,17 +134,19 @@ def _is_picture(X, shape):
     return bool(0 < beside < RATIO_OF_PICTURES * 2 * values.var(axis=0).mean())
 
 
-def _check_shape(shape, given, full):
-    if given is not None and tuple(np.atleast_1d(given)) != shape:
-        raise ValueError(f"image_shape is {given!r}, but the images have shape {full}")
+def _check_shape(shape, image_shape, full):
+    if image_shape is not None and tuple(np.atleast_1d(image_shape)) != shape:
+        raise ValueError(
+            f"image_shape is {image_shape!r}, but the images have shape {full}"
+        )
 
 
-def _rows_with_channels(X, given, channel_axis):
+def _rows_with_channels(X, image_shape, channel_axis):
     """Return images with channels as rows that have the channels first."""
     if X.ndim == 2:
-        if given is None:
+        if image_shape is None:
             raise ValueError("rows of pixels with channels need image_shape")
-        sides = tuple(np.atleast_1d(given).tolist())
+        sides = tuple(np.atleast_1d(image_shape).tolist())
         n_channels, rest = divmod(X.shape[1], max(int(np.prod(sides)), 1))
         if rest or n_channels == 0:
             raise ValueError(
@@ -156,7 +158,7 @@ def _rows_with_channels(X, given, channel_axis):
         X = X.reshape(sizes)
     X = np.moveaxis(X, _axis_of_channels(channel_axis, X.ndim), 1)
     shape = tuple(X.shape[2:])
-    _check_shape(shape, given, shape)
+    _check_shape(shape, image_shape, shape)
     return X.reshape(len(X), prod(X.shape[1:])), shape, X.shape[1]
 
 
@@ -169,9 +171,9 @@ def _axis_of_channels(channel_axis, n_axes):
     return channel_axis % n_axes
 
 
-def _without_channels(shape, given):
+def _without_channels(shape, image_shape):
     """Return the shape of images or volumes; colours are refused."""
-    if given is not None and tuple(np.atleast_1d(given)) == shape:
+    if image_shape is not None and tuple(np.atleast_1d(image_shape)) == shape:
         return shape
     long = tuple(side for side in shape if side > 1)
     if len(long) < len(shape):
@@ -233,9 +235,9 @@ def _shape_of_rows(X):
 
 def _mean_row(X):
     """Return the mean of the rows, which has less noise, as one row."""
-    seen = np.isfinite(X)
-    total = np.where(seen, X / max(len(X), 1), 0.0).sum(axis=0)
-    share = seen.mean(axis=0)
+    finite = np.isfinite(X)
+    total = np.where(finite, X / max(len(X), 1), 0.0).sum(axis=0)
+    share = finite.mean(axis=0)
     return np.where(share > 0, total / np.where(share > 0, share, 1.0), np.nan)[None]
 
 
@@ -251,8 +253,8 @@ def _are_signals(X, side):
     unit = X / size
 
     def change(gaps):
-        seen = gaps[np.isfinite(gaps)]
-        return float((seen**2).mean()) if seen.size else np.nan
+        finite = gaps[np.isfinite(gaps)]
+        return float((finite**2).mean()) if finite.size else np.nan
 
     steps = np.diff(unit, axis=1)
     at_ends = np.zeros(X.shape[1] - 1, dtype=bool)

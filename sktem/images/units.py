@@ -61,11 +61,11 @@ class IntensityRange(NamedTuple):
     @classmethod
     def of(cls, X) -> IntensityRange:
         """Return those of some images."""
-        seen = X[~np.isnan(X).all(axis=1)]
-        if not len(seen):
+        observed = X[~np.isnan(X).all(axis=1)]
+        if not len(observed):
             return cls(np.nan, np.nan, (np.nan, np.nan))
         with np.errstate(over="ignore", invalid="ignore"):
-            middles, spreads = np.nanmean(seen, axis=1), np.nanstd(seen, axis=1)
+            middles, spreads = np.nanmean(observed, axis=1), np.nanstd(observed, axis=1)
         ends = float(spreads.min()), float(spreads.max())
         return cls(float(np.median(middles)), float(np.median(spreads)), ends)
 
@@ -140,19 +140,19 @@ def labelled_images(estimator, X, y, sample_weight) -> LabelledImages:
     # Of all classes, so that each of them takes rows for the same.
     shape = resolved_shape(X, estimator.image_shape, shape)
     weights = checked_weights(sample_weight, X)
-    kept = weights > 0
-    classes, labels = np.unique(y[kept], return_inverse=True)
+    is_kept = weights > 0
+    classes, labels = np.unique(y[is_kept], return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
             "The classifier needs at least 2 classes, but the data contains one "
             f"class: {classes.tolist()}"
         )
-    X = X[kept]
+    X = X[is_kept]
     if np.isnan(X).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
     layout = Layout(shape, n_channels, estimator.channel_axis)
     warn_of_labels(X, labels)
-    return LabelledImages(X, labels, weights[kept], classes, layout)
+    return LabelledImages(X, labels, weights[is_kept], classes, layout)
 
 
 def checked_images(estimator, X, layout) -> np.ndarray:
@@ -184,8 +184,8 @@ def units_of(X, sample_weight, layout):
     if layout.n_channels == 1:
         return standards(X, sample_weight, layout.image_shape)
     parts = np.split(X, layout.n_channels, axis=1)
-    found = [standards(part, sample_weight, layout.image_shape) for part in parts]
-    return np.array(found).T
+    units = [standards(part, sample_weight, layout.image_shape) for part in parts]
+    return np.array(units).T
 
 
 def standards(X, sample_weight, image_shape):
@@ -195,14 +195,14 @@ def standards(X, sample_weight, image_shape):
     what surrounds an object: the median along the border.
     """
     weights = np.ones(len(X)) if sample_weight is None else sample_weight
-    seen = ~np.isnan(X)
-    if not seen.any():
+    observed = ~np.isnan(X)
+    if not observed.any():
         return 0.0, 1.0
-    edge = seen & border_of(image_shape).ravel()
-    edge = edge if edge.any() else seen
+    edge = observed & border_of(image_shape).ravel()
+    edge = edge if edge.any() else observed
     masses = np.broadcast_to(weights[:, None], X.shape)
     offset = _weighted_median(X[edge], masses[edge])
-    values, masses = X[seen], masses[seen]
+    values, masses = X[observed], masses[observed]
     size = float(np.abs(values).max())
     # Squares of huge values would overflow; those of tiny ones would vanish.
     unit = values / size if size > 0 else values

@@ -149,8 +149,8 @@ class Ascent(NamedTuple):
 
 def climb(model, rows, params, rng, start=None):
     """Do Newton steps on the likelihood while it gains, see :func:`ascend`."""
-    found = ascend(model, rows, params, rng, start)
-    return found.params, found.gain
+    ascent = ascend(model, rows, params, rng, start)
+    return ascent.params, ascent.gain
 
 
 def ascend(
@@ -173,14 +173,14 @@ def ascend(
     seed = rng.integers(2**63)
     modes = model.prior_moments(rows, params)[0] if start is None else start
     here = likelihood_at(model, rows, params, modes, seed, resolution)
-    first, promise, found = here.value, np.inf, None
+    first, promise, louis = here.value, np.inf, None
     least_gain = max(least_gain, RESOLUTION * abs(first))
     for _ in range(most_steps if np.isfinite(first) else 0):
-        found = louis_information(model, rows, params, here.draws, here.log_joint)
-        if not np.isfinite(found.observed).all():
+        louis = louis_information(model, rows, params, here.draws, here.log_joint)
+        if not np.isfinite(louis.observed).all():
             break
         before, coordinates = here.value, Coordinates(model, params, rows)
-        step, promise = _newton_step(found, coordinates)
+        step, promise = _newton_step(louis, coordinates)
         if promise < least_gain / 2:
             break
         candidates = (coordinates.params(step / 2**h) for h in range(HALVINGS))
@@ -193,7 +193,7 @@ def ascend(
             break
     value = float(here.value)
     gain = value - float(first) if np.isfinite(first) else -np.inf
-    return Ascent(params, gain, value, float(promise), here.reliable, here.modes, found)
+    return Ascent(params, gain, value, float(promise), here.reliable, here.modes, louis)
 
 
 class _Likelihood(NamedTuple):
@@ -251,25 +251,25 @@ class Coordinates:
         # A random effect that correlates with others keeps a part of its own.
         alone = model.design.pattern.sum(axis=0) == 1
         spread = np.sqrt(np.diag(self.origin.omega))
-        own = OWN_PART * spread * own_shares(model)
-        bounds = np.where(alone, np.sqrt(variance_floors(model)), own)
+        least_spread = OWN_PART * spread * own_shares(model)
+        bounds = np.where(alone, np.sqrt(variance_floors(model)), least_spread)
         j, k = self.lower
-        own = np.log(bounds / np.diag(self.root))[j]
-        least[vector.omega] = np.where(j == k, own, -np.inf)
+        log_bounds = np.log(bounds / np.diag(self.root))[j]
+        least[vector.omega] = np.where(j == k, log_bounds, -np.inf)
         return np.minimum(least, 0.0)
 
     def natural(self, step):
         """Return the vector of the parameters after a step, which has no unit."""
         logs, omega = self.vector.is_residual, self.vector.omega
-        found = np.where(logs, self.values * np.exp(logs * step), 0.0)
-        found += np.where(logs, 0.0, self.values + self.units * step)
+        values = np.where(logs, self.values * np.exp(logs * step), 0.0)
+        values += np.where(logs, 0.0, self.values + self.units * step)
         j, k = self.lower
         root, change = self.root.copy(), step[omega]
         growth = np.where(j == k, np.exp(np.where(j == k, change, 0.0)), 1.0)
         change = np.where(j == k, 0.0, self.root_units * change)
         root[j, k] = root[j, k] * growth + change
-        found[omega] = (root @ root.T)[j, k]
-        return found
+        values[omega] = (root @ root.T)[j, k]
+        return values
 
     def derivatives(self, slope):
         """Return the vector's derivatives by the step, and bends along a slope."""
@@ -296,19 +296,19 @@ class Coordinates:
         return self.vector.params(self.natural(step), self.origin)
 
 
-def _newton_step(found, coordinates):
+def _newton_step(louis, coordinates):
     """Return Newton's step, and the gain that it promises.
 
     Directions in which the likelihood is not concave get a curvature. Parameters that
     it would take beyond their bounds, where they are, stay.
     """
-    J, bend = coordinates.derivatives(found.slope)
-    slope = J.T @ found.slope
-    complete, curvature = J.T @ found.complete @ J, J.T @ found.observed @ J - bend
-    held = (coordinates.least > -AT_LEAST) & (slope <= 0)
-    held |= (coordinates.most < AT_LEAST) & (slope >= 0)
-    slope[held] = curvature[held] = curvature[:, held] = 0.0
-    units = _units(complete, held)
+    J, bend = coordinates.derivatives(louis.slope)
+    slope = J.T @ louis.slope
+    complete, curvature = J.T @ louis.complete @ J, J.T @ louis.observed @ J - bend
+    is_held = (coordinates.least > -AT_LEAST) & (slope <= 0)
+    is_held |= (coordinates.most < AT_LEAST) & (slope >= 0)
+    slope[is_held] = curvature[is_held] = curvature[:, is_held] = 0.0
+    units = _units(complete, is_held)
     values, vectors = np.linalg.eigh(units.T @ curvature @ units)
     values = np.where(
         values < LEAST_CURVATURE, np.maximum(np.abs(values), SHIFT), values
@@ -319,11 +319,11 @@ def _newton_step(found, coordinates):
     return step / max(1.0, longest / LONGEST), 0.5 * float(along**2 @ (1 / values))
 
 
-def _units(complete, held):
+def _units(complete, is_held):
     """Return directions, as columns, in which the complete data have unit curvature."""
     scale = 1 / np.sqrt(np.abs(np.diag(complete)) + 1e-300)
     matrix = complete * scale[:, None] * scale
-    matrix[held] = matrix[:, held] = 0.0
+    matrix[is_held] = matrix[:, is_held] = 0.0
     values, vectors = np.linalg.eigh(matrix)
     return scale[:, None] * vectors / np.sqrt(np.maximum(np.abs(values), LEAST_VALUE))
 

@@ -24,7 +24,7 @@ WORTH_A_TRY, AT_BOUND = 0.1, 1e-4
 FEW_POINTS, HOPELESS = Resolution(per_subject=64), 2.0
 
 
-def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
+def to_the_bounds(model, rows, ascent: Ascent, rng, **options) -> Ascent:
     """Put parameters that the likelihood has no use for at their bounds.
 
     Newton steps approach such a bound without reaching it. A variance, or the part not
@@ -37,19 +37,19 @@ def to_the_bounds(model, rows, found: Ascent, rng, **options) -> Ascent:
         if entry.kind == "residual":
             moves.append(partial(_without, model, e))
     for move in moves:
-        for params in move(found.params):
-            rough = likelihood_at(model, rows, params, found.modes, seed, FEW_POINTS)
-            if not rough.value >= found.value - HOPELESS:
+        for params in move(ascent.params):
+            rough = likelihood_at(model, rows, params, ascent.modes, seed, FEW_POINTS)
+            if not rough.value >= ascent.value - HOPELESS:
                 continue
             there = likelihood_at(model, rows, params, rough.modes, seed, resolution)
-            if not there.value >= found.value - WORTH_A_TRY:
+            if not there.value >= ascent.value - WORTH_A_TRY:
                 continue
-            other = ascend(model, rows, params, rng, found.modes, **options)
-            if other.value >= found.value - AT_BOUND:
-                gain = found.gain + other.value - found.value
-                found = other._replace(gain=gain)
+            other = ascend(model, rows, params, rng, ascent.modes, **options)
+            if other.value >= ascent.value - AT_BOUND:
+                gain = ascent.gain + other.value - ascent.value
+                ascent = other._replace(gain=gain)
                 break
-    return found
+    return ascent
 
 
 def _without(model, e, params):
@@ -82,9 +82,9 @@ def _singular(omega, j):
     explained = omega[j, rest] @ np.linalg.solve(
         omega[np.ix_(rest, rest)], omega[rest, j]
     )
-    found = omega.copy()
+    singular = omega.copy()
     if explained > 0:
         factor = np.sqrt(omega[j, j] / explained)
-        found[j, rest] *= factor
-        found[rest, j] *= factor
-    return found
+        singular[j, rest] *= factor
+        singular[rest, j] *= factor
+    return singular

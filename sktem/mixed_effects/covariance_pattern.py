@@ -60,7 +60,7 @@ def with_occasions(pattern, occasions):
     """Return the free entries of a covariance, with those of effects of occasions."""
     if occasions is None:
         return pattern
-    d, own = len(pattern), occasions.pattern
-    found = np.zeros((d + len(own),) * 2, dtype=bool)
-    found[:d, :d], found[d:, d:] = pattern, own
-    return found
+    d, of_occasions = len(pattern), occasions.pattern
+    joined = np.zeros((d + len(of_occasions),) * 2, dtype=bool)
+    joined[:d, :d], joined[d:, d:] = pattern, of_occasions
+    return joined

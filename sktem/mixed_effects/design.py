@@ -162,11 +162,11 @@ class MixedEffectsDesign(NamedTuple):
     @property
     def box(self) -> np.ndarray:
         """Least and largest values of the numeric parameters, two rows."""
-        found = np.full((2, len(self.numeric)), [[-np.inf], [np.inf]])
+        bounds = np.full((2, len(self.numeric)), [[-np.inf], [np.inf]])
         for e, entry in enumerate(self.numeric):
             if entry.kind == "subject" and is_box(self.transforms[entry.parameter]):
-                found[:, e] = self.transforms[entry.parameter][1:]
-        return found
+                bounds[:, e] = self.transforms[entry.parameter][1:]
+        return bounds
 
     @property
     def n_latents(self) -> int:
@@ -213,19 +213,19 @@ class MixedEffectsDesign(NamedTuple):
         pattern = np.eye(design.n_latents, dtype=bool)
         pattern[:d, :d] = self.pattern[:d, :d]
         pattern[d:, d:] = occasions.pattern
-        held = np.isin(design.tied, self.held_variances)
+        is_held = np.isin(design.tied, self.held_variances)
         return design._replace(
-            pattern=pattern, held_variances=tuple(np.flatnonzero(held).tolist())
+            pattern=pattern, held_variances=tuple(np.flatnonzero(is_held).tolist())
         )
 
     def spread_out(self, omega: np.ndarray) -> np.ndarray:
         """Return the covariance of all latents, given that of those before a tie."""
-        d, found = len(self.random), np.zeros((self.n_latents,) * 2)
-        found[:d, :d] = omega[:d, :d]
+        d, spread = len(self.random), np.zeros((self.n_latents,) * 2)
+        spread[:d, :d] = omega[:d, :d]
         if self.occasions is not None:
             stop = d + len(self.occasions.parameters)
-            found[d:, d:] = self.occasions.repeated(omega[d:stop, d:stop])
-        return found
+            spread[d:, d:] = self.occasions.repeated(omega[d:stop, d:stop])
+        return spread
 
     def matrix(self, coefficients: np.ndarray) -> np.ndarray:
         """Return the coefficients as a matrix, 0 where there is none."""

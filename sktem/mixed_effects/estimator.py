@@ -429,8 +429,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             If the model does not fit the parameters or the data.
         """
         self._check()
-        if found := as_records(self, X, y, groups, events):
-            X, y, subjects, records = given_records(self, found[0], reset=True)
+        if indexed := as_records(self, X, y, groups, events):
+            X, y, subjects, records = given_records(self, indexed[0], reset=True)
             problem = Problem.of(self, X, y, subjects, records=records)
         elif (source := rows_by_blocks(X)) is None:
             problem = Problem.of(self, *self._validated(X, y, groups))
@@ -506,8 +506,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
                 "effects), or a larger max_iter, n_chains or tol.",
                 ConvergenceWarning,
             )
-        if found := unusual(run.problem, state):
-            warn_user(" ".join(found), FitWarning)
+        if findings := unusual(run.problem, state):
+            warn_user(" ".join(findings), FitWarning)
 
     @undone_if_refused
     @with_callbacks
@@ -584,10 +584,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         check_is_fitted(self)
         if self.fitted_.model.structure is None:
             raise ValueError("model is None: there is no function to predict with")
-        if (found := self._as_records(X, groups, events)) is not None:
-            records, rows = found
-            given = given_records(self, records, every=True)
-            return self.fitted_.predict_records(given)[rows]
+        if (indexed := self._as_records(X, groups, events)) is not None:
+            records, rows = indexed
+            data = given_records(self, records, every=True)
+            return self.fitted_.predict_records(data)[rows]
         if (source := rows_by_blocks(X)) is not None:
             return predicted_blocks(self, source, groups)
         problem = self.fitted_.problem
@@ -661,10 +661,10 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         if self.fitted_.model.error is None:
             raise ValueError("log_density does not say how observations are drawn")
         rng = np.random.default_rng(seed_sequence(random_state))
-        if (found := self._as_records(X, groups, events)) is not None:
-            records, rows = found
-            given = given_records(self, records, every=True)
-            return self.fitted_.simulate_records(given, rng)[rows]
+        if (indexed := self._as_records(X, groups, events)) is not None:
+            records, rows = indexed
+            data = given_records(self, records, every=True)
+            return self.fitted_.simulate_records(data, rng)[rows]
         return self.fitted_.simulate(self._checked(X), groups, rng)
 
     # ------------------------------------------------------------------------ subjects
@@ -730,13 +730,13 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
     def _as_given(self, X, y=None, groups=None, events=None):
         """Return the model with the parameters that were passed, on new data."""
         self._check()
-        own = clone(self)
-        if found := as_records(self, X, y, groups, events):
-            data = given_records(own, found[0], reset=True)
+        twin = clone(self)
+        if indexed := as_records(self, X, y, groups, events):
+            data = given_records(twin, indexed[0], reset=True)
         else:
             self._in_memory(X, "a population without a fit")
-            data = (*own._validated(X, y, groups), None)
-        problem = Problem.as_given(own, *data)
+            data = (*twin._validated(X, y, groups), None)
+        problem = Problem.as_given(twin, *data)
         return FittedMixedEffects(problem, problem.model.start, None, self.random_state)
 
     @property
@@ -763,8 +763,8 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
             1 where they carry no information.
         """
         check_is_fitted(self)
-        found = self.fitted_.shrinkage()
-        return {name.removeprefix("omega2_"): share for name, share in found.items()}
+        shares = self.fitted_.shrinkage()
+        return {name.removeprefix("omega2_"): share for name, share in shares.items()}
 
     # -------------------------------------------------- likelihoods and standard errors
 
@@ -831,9 +831,9 @@ class NonlinearMixedEffectsRegressor(RegressorMixin, LoopEstimator):
         """Return the fit on other data, or on its own where there are none."""
         if X is None and y is None and groups is None:
             return self.fitted_
-        if X is not None and (found := as_records(self, X, y, groups, events)):
-            given = given_records(self, found[0])
-            return self.fitted_.on(self.fitted_.problem.on(*given))
+        if X is not None and (indexed := as_records(self, X, y, groups, events)):
+            data = given_records(self, indexed[0])
+            return self.fitted_.on(self.fitted_.problem.on(*data))
         if X is None or y is None:
             raise ValueError(
                 f"{method} needs X, y and groups as fit does, or none of them for "

@@ -209,9 +209,9 @@ class FittedMixedEffects:
         if self.model.design.occasions is None:
             raise ValueError("by_occasion=True needs a model with occasions")
         places = np.argwhere(~np.isnan(self.problem.occasions))
-        found = [self._natural(points, k) for k in range(places[:, 1].max() + 1)]
+        by_number = [self._natural(points, k) for k in range(places[:, 1].max() + 1)]
         natural = {
-            name: np.stack([found[k][name][:, i] for i, k in places], axis=-1)
+            name: np.stack([by_number[k][name][:, i] for i, k in places], axis=-1)
             for name in self.model.design.names
         }
         return natural, places[:, 0]
@@ -272,25 +272,25 @@ class FittedMixedEffects:
             Z[known] += self.random_effects()[subjects[known]]
         return Z
 
-    def predict_records(self, given, individual=True):
+    def predict_records(self, data, individual=True):
         """Return predictions at all records, with the effects of known subjects."""
-        problem = self.problem.on(given.X, given.y, given.groups, given.records)
+        problem = self.problem.on(data.X, data.y, data.groups, data.records)
         rows = problem.rows.events.rows
         subjects = self.problem.subjects(problem.labels, len(problem.labels))
         subjects = subjects if individual else np.full_like(subjects, -1)
         Z = self.model.prior_moments(rows, self.params)[0]
         of_row = subjects[rows.subject_of_row]
-        Z = self._with_effects(rows, Z, subjects, given.X, of_row)
+        Z = self._with_effects(rows, Z, subjects, data.X, of_row)
         return self.model.predict_rows(problem.rows, Z, self.params.numeric)
 
-    def simulate_records(self, given, rng):
+    def simulate_records(self, data, rng):
         """Draw observations of new subjects, NaN in records of other kinds."""
-        problem = self.problem.on(given.X, given.y, given.groups, given.records)
+        problem = self.problem.on(data.X, data.y, data.groups, data.records)
         there = self.on(problem)
         means, root = problem.model.prior_moments(problem.rows, there.params)
         Z = means + rng.standard_normal(means.shape) @ root.T
         drawn = there._drawn(problem.rows, Z, rng)
-        return np.where(given.records["EVID"] == 0, drawn, np.nan)
+        return np.where(data.records["EVID"] == 0, drawn, np.nan)
 
     def _drawn(self, rows, Z, rng):
         """Draw observations given the latents."""

@@ -88,11 +88,11 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
         records = records.take(np.arange(records.n_subjects))
         records.observed = np.ones(len(records), dtype=bool)
         records.columns["DV"] = np.full(len(records), np.nan)
-    seen = np.add.reduceat(records.observed.astype(int), records.offsets[:-1]) > 0
-    if not seen.any():
+    observed = np.add.reduceat(records.observed.astype(int), records.offsets[:-1]) > 0
+    if not observed.any():
         raise ValueError("there are no observations among the records")
-    if not seen.all():
-        records = records.take(np.flatnonzero(seen))
+    if not observed.all():
+        records = records.take(np.flatnonzero(observed))
     y = np.zeros(len(records))
     if not every:
         y = np.where(records.observed, records["DV"], 0.0)
@@ -106,7 +106,7 @@ def given_records(estimator, records: Records, *, reset=False, every=False):
 
 def _check_numbers(estimator, records, numbers):
     """Raise an error for a covariate that holds text."""
-    used = [c for own in (estimator.covariates or {}).values() for c in listed(own)]
+    used = [c for names in (estimator.covariates or {}).values() for c in listed(names)]
     for name in [*used, *(estimator.occasions or ())]:
         if name in records.columns and name not in (*numbers, *EVENTS):
             raise ValueError(

@@ -18,7 +18,7 @@ def supplied_gradient(model, X, Z, params):
         slopes = model.gradient(psi, X.columns)
         sigma = model.sigma_of_rows(X, params.sigma, params.numeric)
         outer = model.error.on(X).slope(X.y, f, sigma, model.least_prediction)
-        found = np.empty_like(Z)
+        gradient = np.empty_like(Z)
         for j, p in enumerate(design.latents[design.tied]):
             transform = TRANSFORMS[design.transforms[p]]
             inner = transform.derivative(transform.inverse(psi[design.names[p]]))
@@ -26,5 +26,5 @@ def supplied_gradient(model, X, Z, params):
             if j >= len(design.random):
                 m = len(design.occasions.parameters)
                 by_row = by_row * (X.occasions == (j - len(design.random)) // m)
-            found[:, j] = X.sums(by_row)
-    return found
+            gradient[:, j] = X.sums(by_row)
+    return gradient

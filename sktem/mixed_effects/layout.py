@@ -180,12 +180,12 @@ def _transforms(value, names):
 
 def _residual_names(names, error):
     """Return names of the parameters of the residual error that no other has."""
-    found = []
+    residual_names = []
     for name in ("a", "b") if error is None else error.slots:
         while name in names:
             name = f"residual_{name}"
-        found.append(name)
-    return tuple(found)
+        residual_names.append(name)
+    return tuple(residual_names)
 
 
 def _coefficients(estimator, columns_of, parameter_names):
@@ -194,10 +194,10 @@ def _coefficients(estimator, columns_of, parameter_names):
     check_names("covariates", covariates, parameter_names, "parameters")
     columns: dict[str, list[int]] = {"subject": [], "row": []}
     names = columns_of.names
-    found = []
+    coefficients = []
     for p, name in enumerate(parameter_names):
         start = float(estimator.parameters[name])
-        found.append(Coefficient(p, 0, "subject", name, start))
+        coefficients.append(Coefficient(p, 0, "subject", name, start))
         for key in listed(covariates.get(name, ())):
             column = column_of(key, names, columns_of.n_columns, "covariates")
             kind = "subject" if columns_of.is_constant(column) else "row"
@@ -207,23 +207,23 @@ def _coefficients(estimator, columns_of, parameter_names):
             if kind == "subject":
                 place += 1  # after the intercept
             label = effect_name(_title(column, names), name)
-            found.append(Coefficient(p, place, kind, label, 0.0))
-    return found, columns["subject"], columns["row"]
+            coefficients.append(Coefficient(p, place, kind, label, 0.0))
+    return coefficients, columns["subject"], columns["row"]
 
 
 def _title(column, names):
     return f"x{column}" if names is None else names[column]
 
 
-def _fixed(given, coefficients, variances, residual, pattern):
+def _fixed(fixed, coefficients, variances, residual, pattern):
     """Return the values of fixed estimates by name, None for the start.
 
     ``variances`` and ``residual`` are indices by name.
     """
-    given = () if given is None else given
-    values = dict(given) if isinstance(given, dict) else {}
-    kinds = {one.label: one.kind for one in coefficients}
-    for name in given:
+    fixed = () if fixed is None else fixed
+    values = dict(fixed) if isinstance(fixed, dict) else {}
+    kinds = {term.label: term.kind for term in coefficients}
+    for name in fixed:
         if kinds.get(name) == "row":
             raise ValueError(
                 f"fixed: the effect {name!r} varies by row and must be free"
@@ -242,7 +242,7 @@ def _fixed(given, coefficients, variances, residual, pattern):
             raise ValueError(f"fixed[{name!r}] must be a number, got {value!r}")
         if (name in residual or name in variances) and value <= 0:
             raise ValueError(f"fixed[{name!r}] must be positive, got {value!r}")
-    return {name: float(values[name]) if name in values else None for name in given}
+    return {name: float(values[name]) if name in values else None for name in fixed}
 
 
 def layout_of(estimator, columns: Columns, structure, parameter_names):
@@ -276,12 +276,12 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     _check_boxes(parameter_names, transforms, coefficients, {p for _, p in latents})
     variances = {f"{w}_{parameter_names[p]}": j for j, (w, p) in enumerate(latents)}
     _check_names(parameter_names, coefficients, random)
-    known = [one.label for one in coefficients] + [*variances, *residual]
+    known = [term.label for term in coefficients] + [*variances, *residual]
     named = [name for name in estimator.fixed or () if not isinstance(name, tuple)]
     check_names("fixed", named, known, "parameters")
-    held, priors = split_fixed(estimator.fixed)
-    fixed = _fixed(held, coefficients, variances, residual, pattern)
-    coefficients = [_with_fixed(one, fixed) for one in coefficients]
+    requested, priors = split_fixed(estimator.fixed)
+    fixed = _fixed(requested, coefficients, variances, residual, pattern)
+    coefficients = [_with_fixed(term, fixed) for term in coefficients]
     held_residual = tuple(j for name, j in residual.items() if name in fixed)
     numeric = []
     if error is not None and (error.closed_form is None or columns.censored):
@@ -326,52 +326,52 @@ def layout_of(estimator, columns: Columns, structure, parameter_names):
     )
 
 
-def _with_fixed(one, fixed):
+def _with_fixed(term, fixed):
     """Return a coefficient, at a given value if it is fixed."""
-    if one.label not in fixed:
-        return one
-    value = fixed[one.label]
-    return one._replace(fixed=True, value=one.value if value is None else value)
+    if term.label not in fixed:
+        return term
+    value = fixed[term.label]
+    return term._replace(fixed=True, value=term.value if value is None else value)
 
 
 def _design(coefficients, numeric, names, transforms, random, pattern, covariate_names):
     """Return the structure that coefficients make, with others without closed form."""
     position = {p: j for j, p in enumerate(random)}
-    terms = [one for one in coefficients if one.is_linear(position)]
+    terms = [term for term in coefficients if term.is_linear(position)]
     constant = np.zeros((len(names), 1 + len(covariate_names)))
-    free, given = [], []
-    for one in coefficients:
-        if one.is_linear(position):
+    free, given_effects = [], []
+    for term in coefficients:
+        if term.is_linear(position):
             continue
-        p, column = one.parameter, one.column
-        if not one.fixed:
-            free.append(NumericEntry(one.kind, p, column))
+        p, column = term.parameter, term.column
+        if not term.fixed:
+            free.append(NumericEntry(term.kind, p, column))
         elif column == 0:
-            constant[p, 0] = TRANSFORMS[transforms[p]].inverse(one.value)
+            constant[p, 0] = TRANSFORMS[transforms[p]].inverse(term.value)
         else:
-            constant[p, column] = one.value
-            given.append((names[p], covariate_names[column - 1], one.value))
+            constant[p, column] = term.value
+            given_effects.append((names[p], covariate_names[column - 1], term.value))
     return MixedEffectsDesign(
         names,
         transforms,
         random,
         pattern,
-        np.array([position[one.parameter] for one in terms], dtype=np.int64),
-        np.array([one.column for one in terms], dtype=np.int64),
-        np.array([not one.fixed for one in terms], dtype=bool),
+        np.array([position[term.parameter] for term in terms], dtype=np.int64),
+        np.array([term.column for term in terms], dtype=np.int64),
+        np.array([not term.fixed for term in terms], dtype=bool),
         (*free, *numeric),
         constant,
         covariate_names=("intercept", *covariate_names),
-        given_effects=tuple(given),
+        given_effects=tuple(given_effects),
     )
 
 
 def _check_names(names, coefficients, random):
     """Raise an error where a parameter has the name of an estimate of another kind."""
     effects = [names[p] for p in random]
-    derived = {one.label for one in coefficients if not one.is_intercept}
+    derived = {term.label for term in coefficients if not term.is_intercept}
     derived |= {f"{kind}_{name}" for name in names for kind in ("omega2", "kappa2")}
-    derived |= {f"cov_{one}_{other}" for one in effects for other in effects}
+    derived |= {f"cov_{first}_{second}" for first in effects for second in effects}
     if clash := sorted(derived & set(names)):
         raise ValueError(
             f"parameters must not be called {clash}: estimates that belong to other "
@@ -381,9 +381,9 @@ def _check_names(names, coefficients, random):
 
 def _check_boxes(names, transforms, coefficients, random):
     """Raise an error where a parameter in a box differs between subjects or rows."""
-    for one in coefficients:
-        p = one.parameter
-        if is_box(transforms[p]) and (p in random or not one.is_intercept):
+    for term in coefficients:
+        p = term.parameter
+        if is_box(transforms[p]) and (p in random or not term.is_intercept):
             raise ValueError(
                 f'transforms: {names[p]!r} is in a "box", which is for parameters '
                 'without random effects and covariates: take ("logit", low, high)'

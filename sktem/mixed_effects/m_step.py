@@ -109,8 +109,8 @@ def maximize_moments(
             if design.priors is not None:
                 omega = design.priors.pooled(omega, design.tied)
             omega = repaired_covariance(omega, floors[0], floors[2])
-            held = list(design.held_variances)
-            omega[held, held] = params.omega[held, held]
+            fixed = list(design.held_variances)
+            omega[fixed, fixed] = params.omega[fixed, fixed]
     sigma = params.sigma.copy()
     variance = 0.0
     if closed_error is not None:
@@ -147,9 +147,9 @@ def _equal(omega, design):
     d, m = len(design.random), len(design.occasions.parameters)
     starts = range(d, len(omega), m)
     mean = np.mean([omega[s : s + m, s : s + m] for s in starts], axis=0)
-    found = omega.copy()
-    found[d : d + m, d : d + m] = mean
-    return design.spread_out(found)
+    averaged = omega.copy()
+    averaged[d : d + m, d : d + m] = mean
+    return design.spread_out(averaged)
 
 
 def _is_separable(design):
@@ -172,9 +172,9 @@ def _solve_means(moments, omega, weights, coefficients, design, centre):
     right = (precision @ target.T)[positions, columns]
     right = right[free] - normal[free][:, ~free] @ coefficients[~free]
     if design.priors is not None:
-        own = design.priors.precisions / design.priors.n_subjects
-        normal = normal + np.diag(own)
-        right = right + (own * design.priors.means)[free]
+        prior_precisions = design.priors.precisions / design.priors.n_subjects
+        normal = normal + np.diag(prior_precisions)
+        right = right + (prior_precisions * design.priors.means)[free]
     solved = coefficients.copy()
     # Covariates that are constant or collinear leave a coefficient open.
     solved[free] = solve_scaled(normal[free][:, free], right)
@@ -215,9 +215,9 @@ def _newton(moments, value, units, design):
         return value
     curvature, slope = moments.curvature, moments.linear - moments.curvature @ value
     if (priors := design.priors) is not None:
-        own = priors.numeric_precisions / priors.n_subjects
-        curvature = curvature + np.diag(own)
-        slope = slope - own * (value - priors.numeric_means)
+        prior_precisions = priors.numeric_precisions / priors.n_subjects
+        curvature = curvature + np.diag(prior_precisions)
+        slope = slope - prior_precisions * (value - priors.numeric_means)
         for e, entry in enumerate(design.numeric):
             if entry.kind == "residual":
                 square = priors.of_errors[entry.parameter] * np.exp(2 * value[e])

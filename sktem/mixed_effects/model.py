@@ -250,17 +250,17 @@ class NonlinearMixedEffectsModel(LatentModel):
         list of float or ndarray of shape (n_rows,)
             Parameters of the residual error.
         """
-        found = [
+        entries = [
             value[X.subject_of_row] if np.ndim(value) else value
             for value in np.moveaxis(sigma, -1, 0)
         ]
         for e, entry in enumerate(self.design.numeric):
             if entry.kind == "residual":
                 value = np.exp(numeric[..., e])
-                found[entry.parameter] = (
+                entries[entry.parameter] = (
                     value[X.subject_of_row] if np.ndim(value) else value
                 )
-        return found
+        return entries
 
     def row_log_likelihood(self, X: GroupedRows, Z, sigma, numeric):
         """Return the log-density of each row given the random parameters.

@@ -16,15 +16,15 @@ def occasions_of(estimator, columns, names, title):
     """Return the column of the occasions and their effects, or None and None."""
     if estimator.occasions is None:
         return None, None
-    given = estimator.occasions
-    if not isinstance(given, dict) or len(given) != 1:
+    occasions = estimator.occasions
+    if not isinstance(occasions, dict) or len(occasions) != 1:
         raise ValueError(
             "occasions must be a dict with one column of X and the parameters that "
-            f'vary between its values, such as {{"OCC": ["CL"]}}, got {given!r}'
+            f'vary between its values, such as {{"OCC": ["CL"]}}, got {occasions!r}'
         )
     if columns.n_occasions is None:
         raise ValueError("occasions need X in memory")
-    ((key, parameters),) = given.items()
+    ((key, parameters),) = occasions.items()
     column = column_of(key, columns.names, columns.n_columns, "occasions")
     groups = listed(parameters) if isinstance(parameters, str) else list(parameters)
     groups = [list(listed(group)) for group in groups]
@@ -47,17 +47,17 @@ def numbered(values, subjects):
     (n_subjects, n_occasions), NaN for those that a subject does not have.
     """
     pairs = np.column_stack([subjects, values])
-    found, first, inverse = np.unique(
+    distinct, first, inverse = np.unique(
         pairs, axis=0, return_index=True, return_inverse=True
     )
-    order = np.lexsort((first, found[:, 0]))
-    owners = found[order, 0].astype(np.int64)
+    order = np.lexsort((first, distinct[:, 0]))
+    owners = distinct[order, 0].astype(np.int64)
     begins = np.flatnonzero(np.r_[True, owners[1:] != owners[:-1]])
     ranks = np.arange(len(order)) - np.repeat(
         begins, np.diff(np.r_[begins, len(order)])
     )
     labels = np.full((int(subjects.max()) + 1, int(ranks.max()) + 1), np.nan)
-    labels[owners, ranks] = found[order, 1]
+    labels[owners, ranks] = distinct[order, 1]
     rank_of_pair = np.empty(len(order), dtype=np.int64)
     rank_of_pair[order] = ranks
     return rank_of_pair[inverse.ravel()], labels
@@ -65,8 +65,8 @@ def numbered(values, subjects):
 
 def matched(values, subjects, labels):
     """Return indices of occasions by labels of known subjects, -1 for unknown ones."""
-    found = np.full(len(values), -1, dtype=np.int64)
+    indices = np.full(len(values), -1, dtype=np.int64)
     known = subjects >= 0
     same = labels[subjects[known]] == values[known, None]
-    found[known] = np.where(same.any(axis=1), same.argmax(axis=1), -1)
-    return found
+    indices[known] = np.where(same.any(axis=1), same.argmax(axis=1), -1)
+    return indices

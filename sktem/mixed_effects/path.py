@@ -74,8 +74,8 @@ class Path:
         ratio = np.clip(ratio, 0.0, LONGEST_JUMP / (1 + LONGEST_JUMP))
         jump = np.where(drifting, last * ratio / (1 - ratio), 0.0)
         values, positive = self.vector.of(params), self.vector.positive
-        found = np.where(positive, values * np.exp(jump * positive), values + jump)
-        new = self.vector.params(found, params)
+        end = np.where(positive, values * np.exp(jump * positive), values + jump)
+        new = self.vector.params(end, params)
         # Correlations stay as they are.
         scale = np.sqrt(np.diag(new.omega) / np.diag(params.omega))
         return new._replace(omega=params.omega * scale[:, None] * scale)
@@ -98,8 +98,8 @@ class Path:
         weights = gains**2 * deviations
         squares = (weights * deviations).sum(axis=0)
         # One rate for all: that of a single estimate is too uncertain on a short run.
-        found = -(weights * moves).sum(axis=0)[squares > 0] / squares[squares > 0]
-        rate = float(np.clip(np.median(found), SLOWEST, 1.0)) if len(found) else 1.0
+        rates = -(weights * moves).sum(axis=0)[squares > 0] / squares[squares > 0]
+        rate = float(np.clip(np.median(rates), SLOWEST, 1.0)) if len(rates) else 1.0
         noise = (moves + rate * deviations)[: n * BATCH]
         means = noise.reshape(n, BATCH, -1).mean(axis=1)
         return means.std(axis=0, ddof=1) / np.sqrt(n) / rate

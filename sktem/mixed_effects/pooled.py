@@ -154,7 +154,7 @@ class PooledRegression:
 
     def slopes(self, vector, reach):
         """Return derivatives of the terms, 0 where there is none."""
-        found = np.empty((len(self.rows.y), len(vector)))
+        slopes = np.empty((len(self.rows.y), len(vector)))
         for j, step in enumerate(SHIFT * reach):
             while True:
                 shift = np.zeros(len(vector))
@@ -164,12 +164,12 @@ class PooledRegression:
                         self.terms(vector + shift),
                         self.terms(vector - shift),
                     )
-                    found[:, j] = (above - below) / (2 * step)
+                    slopes[:, j] = (above - below) / (2 * step)
                     lost = (np.abs(above - below) <= LOST * np.abs(above)).all()
                 if not lost or step >= SHIFT:
                     break
                 step = min(step * LONGER, SHIFT)  # an effect of nearly zero
-        return np.where(np.isfinite(found), found, 0.0)
+        return np.where(np.isfinite(slopes), slopes, 0.0)
 
     def descend(self, vector, chosen=None):
         """Return the nearest optimum by damped Gauss-Newton steps.
@@ -278,25 +278,25 @@ def optima(problem: PooledRegression) -> list[Optimum]:
     start = problem.vector()
     intercepts = problem.is_intercept
     first = problem.descend(start, intercepts)
-    found = [first]
+    descents = [first]
     places = [] if _is_linear(problem, first) else _places(problem, start)
     values = np.array([problem.value(problem.terms(place)) for place in places])
     most, enough = (int(problem.effort * n) for n in (MOST_DESCENTS, N_DESCENTS))
     for k in np.argsort(values)[:most]:
         if (
             not np.isfinite(values[k])
-            or len(found) > enough
-            and _is_twice(problem, found)
+            or len(descents) > enough
+            and _is_twice(problem, descents)
         ):
             break
-        found.append(problem.descend(places[k], intercepts))
+        descents.append(problem.descend(places[k], intercepts))
     different: list[Optimum] = []
-    for one in found:
-        if not any(_same(problem, one, other) for other in different):
-            different.append(one)
+    for optimum in descents:
+        if not any(_same(problem, optimum, other) for other in different):
+            different.append(optimum)
     few = (~intercepts).sum() < len(problem.rows) / 2
     if few and (~intercepts).any():
-        different = [problem.descend(one.vector) for one in different]
+        different = [problem.descend(optimum.vector) for optimum in different]
     return different
 
 
@@ -323,17 +323,17 @@ def _is_linear(problem, optimum):
     return True
 
 
-def _is_twice(problem, found):
+def _is_twice(problem, descents):
     """Return whether two descents have ended at the lowest value."""
-    first, second = sorted(one.value for one in found)[:2]
+    first, second = sorted(optimum.value for optimum in descents)[:2]
     return second <= first + (
         TWICE_LOG if problem.has_densities else TWICE * abs(first)
     )
 
 
-def _same(problem, one, other):
-    scale = np.where(problem.plain, np.abs(one.vector) + np.abs(other.vector), 1.0)
-    change = np.abs(one.vector - other.vector)
+def _same(problem, first, second):
+    scale = np.where(problem.plain, np.abs(first.vector) + np.abs(second.vector), 1.0)
+    change = np.abs(first.vector - second.vector)
     return bool((change <= SAME * np.where(scale > 0, scale, 1.0)).all())
 
 
@@ -381,8 +381,8 @@ def _ranges(columns):
 def is_near(problem: PooledRegression, optimum: Optimum, factor: float) -> bool:
     """Return whether an optimum is where the user expects it."""
     start = problem.vector()[problem.is_intercept]
-    found = optimum.vector[problem.is_intercept]
+    reached = optimum.vector[problem.is_intercept]
     plain = problem.plain[problem.is_intercept]
-    kept = np.abs(found - start)[~plain] <= factor
-    ratio = np.abs(found - start)[plain] <= np.expm1(factor) * np.abs(start[plain])
-    return bool(kept.all() and ratio.all())
+    near = np.abs(reached - start)[~plain] <= factor
+    ratio = np.abs(reached - start)[plain] <= np.expm1(factor) * np.abs(start[plain])
+    return bool(near.all() and ratio.all())

@@ -59,10 +59,10 @@ class Priors(NamedTuple):
         weights = self.degrees / (self.degrees + counts)
         moved = weights[tied] * (self.variances[tied] - np.diag(omega))
         omega = omega + np.diag(moved)
-        own = _with_half_normal(
+        modes = _with_half_normal(
             np.diag(omega), self.of_deviations[tied], (self.degrees + counts)[tied]
         )
-        omega = omega + np.diag(own - np.diag(omega))
+        omega = omega + np.diag(modes - np.diag(omega))
         for places, value, degrees in self.blocks:
             share = degrees / (degrees + self.n_subjects)
             inner = omega[np.ix_(places, places)]
@@ -119,39 +119,41 @@ def _is_half_normal(pair) -> bool:
     return True
 
 
-def priors_of(given, coefficients, design, n_residual) -> Priors | None:
+def priors_of(priors, coefficients, design, n_residual) -> Priors | None:
     """Return the priors that pairs by name stand for, None without.
 
     ``coefficients`` are those of the design, whose last ``n_residual`` numeric
     parameters are of the residual error.
     """
-    if not given:
+    if not priors:
         return None
-    linear = [one for one in coefficients if one.is_linear(design.random)]
+    linear = [term for term in coefficients if term.is_linear(design.random)]
     free = [
-        one for one in coefficients if not (one.is_linear(design.random) or one.fixed)
+        term
+        for term in coefficients
+        if not (term.is_linear(design.random) or term.fixed)
     ]
     blocks = tuple(
-        _block(name, given[name], design) for name in given if isinstance(name, tuple)
+        _block(name, priors[name], design) for name in priors if isinstance(name, tuple)
     )
-    given = {name: pair for name, pair in given.items() if isinstance(name, str)}
-    half = {name: pair[1] for name, pair in given.items() if _is_half_normal(pair)}
-    given = {name: pair for name, pair in given.items() if name not in half}
-    labels = [one.label for one in linear]
-    numeric = [one.label for one in free]
+    priors = {name: pair for name, pair in priors.items() if isinstance(name, str)}
+    half = {name: pair[1] for name, pair in priors.items() if _is_half_normal(pair)}
+    priors = {name: pair for name, pair in priors.items() if name not in half}
+    labels = [term.label for term in linear]
+    numeric = [term.label for term in free]
     _check_half_normal(half, design)
-    _check_variances(given, design, {*labels, *numeric})
-    means, precisions = _normal(given, labels, design)
-    pairs = [given.get(name, (1.0, 0.0)) for name in design.variance_names]
+    _check_variances(priors, design, {*labels, *numeric})
+    means, precisions = _normal(priors, labels, design)
+    pairs = [priors.get(name, (1.0, 0.0)) for name in design.variance_names]
     values = np.array(pairs, dtype=float).reshape(-1, 2)
-    own, certain = _normal(given, numeric + [""] * n_residual, design)
+    centres, certain = _normal(priors, numeric + [""] * n_residual, design)
     deviations, errors = (
         np.array([half[name] ** -2.0 if name in half else 0.0 for name in names])
         for names in (design.variance_names, design.residual_names)
     )
     values, degrees = values.T
     return Priors(
-        means, precisions, own, certain, values, degrees, deviations, errors, blocks
+        means, precisions, centres, certain, values, degrees, deviations, errors, blocks
     )
 
 
@@ -196,12 +198,12 @@ def _block(names, pair, design):
     return places, value, float(pair[1])
 
 
-def _normal(given, labels, design):
+def _normal(priors, labels, design):
     """Return means and precisions by label."""
     means, precisions = np.zeros((2, len(labels)))
     for j, label in enumerate(labels):
-        if label in given:
-            value, deviation = given[label]
+        if label in priors:
+            value, deviation = priors[label]
             if label in design.names:
                 value = _gaussian(design, label, value)
             means[j], precisions[j] = value, deviation**-2.0
@@ -220,15 +222,15 @@ def _gaussian(design, name, value):
     return float(transform.inverse(np.array(float(value))))
 
 
-def _check_variances(given, design, coefficients):
+def _check_variances(priors, design, coefficients):
     """Raise an error for a prior of a variance that cannot have one."""
     variances = design.variance_names
-    for name in [name for name in given if name not in coefficients]:
+    for name in [name for name in priors if name not in coefficients]:
         if name not in variances:
             raise ValueError(
                 f"fixed[{name!r}]: the residual error has no prior, pass a number"
             )
-        if given[name][0] <= 0:
+        if priors[name][0] <= 0:
             raise ValueError(
                 f"fixed[{name!r}]: the value of the prior must be positive"
             )

@@ -240,11 +240,11 @@ def _new_model(estimator, structure, layout, all_rows):
     annealed = ANNEALED_SHARE * estimator.n_burn_in if estimator.annealing else 0.0
     annealing = Annealing(annealed, per_step=1.0 if full else batch / len(all_rows))
     model = _model(estimator, structure, layout, rows, start, annealing)
-    found = start_from_data(estimator, model, rows)
-    numeric = np.clip(found.params.numeric, *layout.design.box)
-    start = found.params._replace(numeric=numeric)
-    model.set_params(start=start, numeric_units=found.units, wide=found.wide)
-    return model, found.passed_over
+    data_start = start_from_data(estimator, model, rows)
+    numeric = np.clip(data_start.params.numeric, *layout.design.box)
+    start = data_start.params._replace(numeric=numeric)
+    model.set_params(start=start, numeric_units=data_start.units, wide=data_start.wide)
+    return model, data_start.passed_over
 
 
 def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
@@ -271,15 +271,15 @@ def _model(estimator, structure, layout, rows, start, annealing=NO_ANNEALING):
 def _check_given(estimator, layout):
     """Raise an error unless all parameters of the population were passed."""
     design = layout.design
-    given = estimator.omega_start
+    omega_start = estimator.omega_start
     random = [design.names[p] for p in design.random]
     names = design.variance_names
-    held = [design.names[design.latents[j]] for j in layout.variances]
+    fixed = [design.names[design.latents[j]] for j in layout.variances]
     of_occasions = range(len(random), len(names))
     if missing := [names[j] for j in of_occasions if j not in layout.variances]:
         raise ValueError(f"without a fit fixed must have the variances {missing}")
-    if given is None or isinstance(given, dict):
-        missing = [n for n in random if n not in (given or {}) and n not in held]
+    if omega_start is None or isinstance(omega_start, dict):
+        missing = [n for n in random if n not in (omega_start or {}) and n not in fixed]
         if missing:
             raise ValueError(
                 f"without a fit omega_start must have the variances of {missing}"

@@ -375,11 +375,11 @@ class PositiveError(ResidualError):
 
     def log_probability(self, y, f, sigma, least, side):
         """Return the log-probability to be between 0 and y, or above."""
-        given = f, sigma, least
-        within = self.error.log_likelihood(y, *given, np.ones_like(y), np.zeros_like(y))
+        args = f, sigma, least
+        within = self.error.log_likelihood(y, *args, np.ones_like(y), np.zeros_like(y))
         within = np.where(y > 0, within, -np.inf)
-        above = self.error.log_probability(np.maximum(y, 0.0), *given, -1)
-        return np.where(np.greater(side, 0), within, above) - self._log_share(*given)
+        above = self.error.log_probability(np.maximum(y, 0.0), *args, -1)
+        return np.where(np.greater(side, 0), within, above) - self._log_share(*args)
 
     def start(self, y, f):
         """Return starting values of the error without the condition."""

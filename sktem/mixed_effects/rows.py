@@ -159,10 +159,10 @@ class SubjectRecords:
 
     def plan(self, structure, names):
         """Return what the closed form of compartments needs, made once and kept."""
-        kept = self._plan
-        if kept is None or kept[0] is not structure or kept[1] != names:
-            self._plan = kept = structure, names, structure.plan(self.records, names)
-        return kept[2]
+        cached = self._plan
+        if cached is None or cached[0] is not structure or cached[1] != names:
+            self._plan = cached = structure, names, structure.plan(self.records, names)
+        return cached[2]
 
     def __getitem__(self, subjects):
         """Return the records of some subjects."""
@@ -176,9 +176,9 @@ class SubjectRecords:
         """
         if self._last is not None and _are_equal(psi, self._last[0]):
             return self._last[1]
-        found = structure.predict(self.records, psi)[self.records.observed]
-        self._last = psi, found
-        return found
+        predictions = structure.predict(self.records, psi)[self.records.observed]
+        self._last = psi, predictions
+        return predictions
 
     def check_doses(self, y, f):
         """Raise an error for a value before any dose, where the model predicts none."""
@@ -199,9 +199,9 @@ class SubjectRecords:
         Those for which the model predicts 0, as it does without a baseline.
         """
         records = self.records
-        kept = records.observed
-        owner, n = records.subject_of_record[kept], records.n_subjects
-        dosed = np.bincount(owner, ~records.undosed[kept], n)
+        used = records.observed
+        owner, n = records.subject_of_record[used], records.n_subjects
+        dosed = np.bincount(owner, ~records.undosed[used], n)
         values = np.bincount(owner, (y != 0) & (f == 0), n)
         return records.labels[(dosed == 0) & (values > 0)].tolist()
 
@@ -267,19 +267,19 @@ class DosedRows(GroupedRows):
     @classmethod
     def of(cls, records, rows) -> DosedRows:
         """Return the observations among the rows of all records."""
-        kept = records.observed
-        censored, limits = records["CENS"][kept], records["LIMIT"][kept]
-        counts = np.add.reduceat(kept.astype(np.int64), records.offsets[:-1])
+        used = records.observed
+        censored, limits = records["CENS"][used], records["LIMIT"][used]
+        counts = np.add.reduceat(used.astype(np.int64), records.offsets[:-1])
         return cls(
-            rows.inputs[kept],
-            rows.y[kept],
+            rows.inputs[used],
+            rows.y[used],
             np.concatenate([[0], np.cumsum(counts)]),
             rows.covariates,
-            rows.row_covariates[kept],
+            rows.row_covariates[used],
             rows.names,
-            None if rows.occasions is None else rows.occasions[kept],
+            None if rows.occasions is None else rows.occasions[used],
             SubjectRecords(records, rows),
             censored if censored.any() else None,
-            np.maximum(records["CMT"][kept].astype(np.int64), 1),
+            np.maximum(records["CMT"][used].astype(np.int64), 1),
             limits if censored.any() and not np.isnan(limits).all() else None,
         )

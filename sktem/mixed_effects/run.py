@@ -224,10 +224,10 @@ class MixedEffectsRun:
             return
         if not self._can_climb():
             return
-        found = self._ascended(state)
-        self.doubt = self._doubt(found)
-        if found.value > -float("inf"):
-            state.params = found.params
+        ascent = self._ascended(state)
+        self.doubt = self._doubt(ascent)
+        if ascent.value > -float("inf"):
+            state.params = ascent.params
         # Noise of the chains does not matter where Newton steps have arrived.
         settled = state.converged or self.end is not None
         state.converged = settled and not self.doubt
@@ -239,10 +239,10 @@ class MixedEffectsRun:
         size = len(self.problem.rows), self.problem.model.design.n_latents
         if RESOLUTIONS[0].nodes(*size) == 0:  # draws would leave their noise
             return False
-        found = self._ascended(state)
-        if not found.value > -float("inf") or self._doubt(found):
+        ascent = self._ascended(state)
+        if not ascent.value > -float("inf") or self._doubt(ascent):
             return False
-        state.params, self.arrived = found.params, True
+        state.params, self.arrived = ascent.params, True
         return True
 
     def _ascended(self, state):
@@ -258,23 +258,23 @@ class MixedEffectsRun:
         def finely(there):
             return ascend(model, rows, there.params, rng, there.modes, **options)
 
-        found = ascend(model, rows, state.params, rng, _chain_means(state), **ROUGH)
+        ascent = ascend(model, rows, state.params, rng, _chain_means(state), **ROUGH)
         other = ascend(model, rows, model.start, rng, **ROUGH, resolution=FEW_POINTS)
-        better = self._may_be_better(other, found)
-        if found.value > -float("inf"):
-            found = finely(found)
+        better = self._may_be_better(other, ascent)
+        if ascent.value > -float("inf"):
+            ascent = finely(ascent)
         if better:
             other = finely(other)
-            if other.value > found.value + LARGER or not found.value > -float("inf"):
-                found = other
-        if found.value > -float("inf"):
-            inside, found = found, to_the_bounds(model, rows, found, rng, **options)
-            if found is not inside:
-                found = finely(found)
-            found = self._ascend_finely(found, rng, options)
-        return found
+            if other.value > ascent.value + LARGER or not ascent.value > -float("inf"):
+                ascent = other
+        if ascent.value > -float("inf"):
+            inside, ascent = ascent, to_the_bounds(model, rows, ascent, rng, **options)
+            if ascent is not inside:
+                ascent = finely(ascent)
+            ascent = self._ascend_finely(ascent, rng, options)
+        return ascent
 
-    def _ascend_finely(self, found, rng, options):
+    def _ascend_finely(self, ascent, rng, options):
         """Return the end of Newton steps where the likelihood has enough nodes."""
         model, rows = self.problem.model, self.problem.rows
         size = len(rows), model.design.n_latents
@@ -282,30 +282,30 @@ class MixedEffectsRun:
         for before, resolution in pairwise(RESOLUTIONS):
             n_nodes = before.nodes(*size)
             enough = n_nodes == 0 or n_nodes >= ENOUGH_NODES
-            if enough and found.promise <= AT_MAXIMUM:
+            if enough and ascent.promise <= AT_MAXIMUM:
                 break
             if resolution.nodes(*size) == n_nodes:
                 continue
             options["resolution"] = resolution
-            finer = ascend(model, rows, found.params, rng, found.modes, **options)
+            finer = ascend(model, rows, ascent.params, rng, ascent.modes, **options)
             if not finer.value > -float("inf"):
                 break
-            found = finer
-        return found
+            ascent = finer
+        return ascent
 
-    def _may_be_better(self, other, found):
+    def _may_be_better(self, other, ascent):
         """Return whether rough steps may lead to another and better maximum."""
-        if not found.value > -float("inf"):
+        if not ascent.value > -float("inf"):
             return True
         vector = self.path.vector
-        change = np.abs(vector.of(other.params) - vector.of(found.params))
-        units = vector.units(found.params, self.problem.rows.covariates)
+        change = np.abs(vector.of(other.params) - vector.of(ascent.params))
+        units = vector.units(ascent.params, self.problem.rows.covariates)
         same = (change < SAME * units).all()
-        return not same and other.value > found.value - ROUGHLY
+        return not same and other.value > ascent.value - ROUGHLY
 
-    def _doubt(self, found):
+    def _doubt(self, ascent):
         """Return why the end of Newton steps may not be a maximum, empty if it is."""
-        if not found.value > -float("inf"):
+        if not ascent.value > -float("inf"):
             return "The likelihood is not finite at the estimates."
         if _is_far_from_zero(self.problem.rows):
             return (
@@ -321,35 +321,35 @@ class MixedEffectsRun:
                 "to rounding: subtract a typical value from inputs whose range is "
                 "small beside their values, such as dates."
             )
-        if not found.reliable:
+        if not ascent.reliable:
             return "The conditional modes of some subjects were not found."
-        if found.promise > AT_MAXIMUM:
+        if ascent.promise > AT_MAXIMUM:
             return (
                 "The estimates are not at a maximum of the likelihood: a Newton step "
-                f"would raise its logarithm by about {found.promise:.2g}."
+                f"would raise its logarithm by about {ascent.promise:.2g}."
             )
         vector = self.path.vector
-        if vector.passes_through(found.params):
+        if vector.passes_through(ascent.params):
             return "The likelihood has no maximum: the residual error is at its bound."
-        units = vector.units(found.params, self.problem.rows.covariates)
-        known = np.diag(found.information.complete) * units**2
-        open_ = (known < FLAT) & ~vector.residual_at_floor(found.params)
+        units = vector.units(ascent.params, self.problem.rows.covariates)
+        known = np.diag(ascent.information.complete) * units**2
+        open_ = (known < FLAT) & ~vector.residual_at_floor(ascent.params)
         flat = np.array(vector.names)[open_].tolist()
         if flat:
             return f"The likelihood does not depend on {flat} at the estimates."
-        return self._undetermined(found)
+        return self._undetermined(ascent)
 
-    def _undetermined(self, found):
+    def _undetermined(self, ascent):
         """Return which population values and effects nothing tells, empty if none."""
         vector = self.path.vector
-        observed = found.information.observed
-        held = at_bounds(vector, found.params)
-        open_ = np.isnan(np.diag(covariance_of(observed, held)))
-        share = NO_SHARE * np.diag(found.information.complete)
+        observed = ascent.information.observed
+        is_held = at_bounds(vector, ascent.params)
+        open_ = np.isnan(np.diag(covariance_of(observed, is_held)))
+        share = NO_SHARE * np.diag(ascent.information.complete)
         open_ |= np.diag(observed) <= share
         # Variances near their bounds do not count, nor what correlates with them.
         open_[vector.omega] = open_[vector.is_residual] = False
-        open_ &= ~vector.at_box(found.params)
+        open_ &= ~vector.at_box(ascent.params)
         unknown = np.array(vector.names)[open_].tolist()
         if unknown:
             return (

@@ -77,7 +77,9 @@ class Start(NamedTuple):
 def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
     """Return starting parameters, for the residual error from the first residuals."""
     design = layout.design
-    starts = {one.label: one.value for one in layout.coefficients if one.is_intercept}
+    starts = {
+        term.label: term.value for term in layout.coefficients if term.is_intercept
+    }
     phi = []
     for name, kind in zip(design.names, design.transforms, strict=True):
         value, (low, high) = starts[name], TRANSFORMS[kind].support
@@ -88,9 +90,9 @@ def starting_params(estimator, layout, rows, structure) -> MixedEffectsParams:
             )
         phi.append(float(TRANSFORMS[kind].inverse(value)))
     coefficients = [
-        phi[one.parameter] if one.is_intercept else one.value
-        for one in layout.coefficients
-        if one.is_linear(design.random)
+        phi[term.parameter] if term.is_intercept else term.value
+        for term in layout.coefficients
+        if term.is_linear(design.random)
     ]
     variances = _starting_variances(estimator.omega_start, design, phi)
     for j, value in layout.variances.items():
@@ -120,15 +122,15 @@ def _starting_variances(omega_start, design, phi):
     variances = []
     for p in design.random:
         name = design.names[p]
-        given = omega_start.get(name) if isinstance(omega_start, dict) else omega_start
-        if given is None:
+        value = omega_start.get(name) if isinstance(omega_start, dict) else omega_start
+        if value is None:
             wide = design.transforms[p] == "normal" and phi[p] != 0
-            given = (0.5 * phi[p]) ** 2 if wide else 1.0
-        if not isinstance(given, Real) or not 0 < float(given) < np.inf:
+            value = (0.5 * phi[p]) ** 2 if wide else 1.0
+        if not isinstance(value, Real) or not 0 < float(value) < np.inf:
             raise ValueError(
-                f"omega_start must be positive, got {given!r} for {name!r}"
+                f"omega_start must be positive, got {value!r} for {name!r}"
             )
-        variances.append(float(given))
+        variances.append(float(value))
     random = {p: j for j, p in enumerate(design.random)}
     for p in design.latents[len(random) :]:  # occasions get half of a variance
         normal = design.transforms[p] == "normal" and phi[p] != 0
@@ -182,21 +184,21 @@ def start_from_data(estimator, model, rows) -> Start:
     the others are not much better.
     """
     problem = PooledRegression(model, rows)
-    found = [one for one in optima(problem) if np.isfinite(one.value)]
-    if not found:
+    minima = [optimum for optimum in optima(problem) if np.isfinite(optimum.value)]
+    if not minima:
         return Start(model.start, model.units_of_numeric(), None)
-    found, near = _candidates(model, problem, found)
-    starts = [_start_at(estimator, model, problem, one, rows) for one in found]
+    minima, near = _candidates(model, problem, minima)
+    starts = [_start_at(estimator, model, problem, optimum, rows) for optimum in minima]
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), MOST_SUBJECTS)).astype(int)
     some = rows[np.unique(chosen)]
     sizes = len(some), model.design.n_latents, len(model.design.numeric)
     if len(starts) == 1 or not can_climb(*sizes):
         return starts[0]
     reached = [
-        ascend(model, some, one.params, np.random.default_rng(0), most_steps=N_STEPS)
-        for one in starts
+        ascend(model, some, start.params, np.random.default_rng(0), most_steps=N_STEPS)
+        for start in starts
     ]
-    values = np.nan_to_num([one.value for one in reached], nan=-np.inf)
+    values = np.nan_to_num([ascent.value for ascent in reached], nan=-np.inf)
     best = int(np.argmax(values))
     gain = float(values[best] - values[0])
     if not near or gain > CLEARLY:
@@ -206,21 +208,22 @@ def start_from_data(estimator, model, rows) -> Start:
     return starts[0]._replace(passed_over=PassedOver(reached[best].params, gain))
 
 
-def _candidates(model, problem, found):
+def _candidates(model, problem, minima):
     """Return optima that are worth a look, and whether the first is the user's."""
-    best = min(one.value for one in found)
+    best = min(optimum.value for optimum in minima)
     if problem.has_densities:
         as_good, worth = best + np.log(AS_GOOD), best + WORTH_LOG
     else:
         as_good, worth = best * AS_GOOD, best * WORTH
-    others = sorted(found, key=lambda one: one.value)
+    others = sorted(minima, key=lambda optimum: optimum.value)
     if model.design.n_latents == 0:
         return others[:1], False
-    if is_near(problem, found[0], NEAR) and found[0].value <= as_good:
-        others = [one for one in others if one is not found[0]]
-        alike = [one for one in others if one.value <= as_good]
-        return [found[0], *alike][:MOST_OPTIMA], True
-    return [one for one in others if one.value <= worth][:MOST_OPTIMA], False
+    if is_near(problem, minima[0], NEAR) and minima[0].value <= as_good:
+        others = [optimum for optimum in others if optimum is not minima[0]]
+        alike = [optimum for optimum in others if optimum.value <= as_good]
+        return [minima[0], *alike][:MOST_OPTIMA], True
+    others = [optimum for optimum in others if optimum.value <= worth]
+    return others[:MOST_OPTIMA], False
 
 
 def _start_at(estimator, model, problem, optimum, rows) -> Start:
@@ -232,10 +235,10 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     free = design.pattern.all() and not design.held_variances
     free &= design.occasions is None
     for j, p in enumerate(design.latents):
-        given = estimator.omega_start
-        if isinstance(given, dict):
-            given = given.get(design.names[p])
-        if given is not None or j in design.held_variances:
+        omega_start = estimator.omega_start
+        if isinstance(omega_start, dict):
+            omega_start = omega_start.get(design.names[p])
+        if omega_start is not None or j in design.held_variances:
             continue
         if np.isfinite(random[j]):
             largest = np.inf if plain[j] else LARGEST
@@ -263,8 +266,8 @@ def _start_at(estimator, model, problem, optimum, rows) -> Start:
     if not np.isfinite(f).all() or not model.error.on(rows).allows(rows.y, f):
         return Start(params, numeric, wide)  # rows that the regression has not seen
     sigma = model.error.on(rows).start(rows.y, f)
-    held = list(design.held_residual)
-    sigma[held] = params.sigma[held]
+    held_entries = list(design.held_residual)
+    sigma[held_entries] = params.sigma[held_entries]
     values = params.numeric.copy()
     for e, entry in enumerate(design.numeric):
         if entry.kind == "residual":

@@ -66,12 +66,12 @@ class SubjectRoles(Roles):
 
     def gathered(self, extras):
         """Return which columns vary, and the covariates where there is a layout."""
-        found = {"varies": np.any([varies for _, varies in extras], axis=0)}
+        values = {"varies": np.any([varies for _, varies in extras], axis=0)}
         if self.layout is not None:
             first = np.concatenate([rows for rows, _ in extras])
             chosen = first[:, self.layout.subject_columns]
-            found["covariates"] = np.column_stack([np.ones(len(first)), chosen])
-        return found
+            values["covariates"] = np.column_stack([np.ones(len(first)), chosen])
+        return values
 
     def laid_out(self, layout) -> SubjectRoles:
         """Return the same columns used in this way."""

@@ -72,7 +72,7 @@ def individual_weighted_residuals(fitted):
 
 def estimates_by_name(fitted):
     """Return estimates by name, population values on the natural scale."""
-    vector, found = fitted.vector, fitted.attributes()["population_parameters_"]
+    vector, population = fitted.vector, fitted.attributes()["population_parameters_"]
     values = vector.of(fitted.params).tolist()
     plain = dict(zip(vector.names, values, strict=True))
-    return {name: found.get(name, value) for name, value in plain.items()}
+    return {name: population.get(name, value) for name, value in plain.items()}

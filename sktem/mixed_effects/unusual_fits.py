@@ -175,8 +175,8 @@ def _without_error(model, rows, params):
     """
     if not isinstance(model.error, ProportionalError):
         return 0, 0
-    found = each_block(rows, partial(_zeros, model, params), lambda subjects: ())
-    return np.sum(found, axis=0)
+    blocks = each_block(rows, partial(_zeros, model, params), lambda subjects: ())
+    return np.sum(blocks, axis=0)
 
 
 def _zeros(model, params, rows):

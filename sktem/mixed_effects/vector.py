@@ -81,20 +81,20 @@ class ParameterVector:
 
     def residual_at_floor(self, params: MixedEffectsParams) -> np.ndarray:
         """Return which parameters are those of a residual error at its floor."""
-        found = np.zeros(len(self), dtype=bool)
+        at_floor = np.zeros(len(self), dtype=bool)
         values = params.sigma[self.which_residual]
-        found[self.is_residual] = values <= 1.001 * self.least_residual
-        return found
+        at_floor[self.is_residual] = values <= 1.001 * self.least_residual
+        return at_floor
 
     def room(self, params: MixedEffectsParams) -> np.ndarray:
         """Return the ways of all parameters to their boxes' bounds, in units, two rows.
 
         Negative ones lead down; infinite ones, of parameters without, go anywhere.
         """
-        found = np.full((2, len(self)), [[-np.inf], [np.inf]])
+        room = np.full((2, len(self)), [[-np.inf], [np.inf]])
         units = self.units(params)[self.numeric]
-        found[:, self.numeric] = (self.box - self.of(params)[self.numeric]) / units
-        return found
+        room[:, self.numeric] = (self.box - self.of(params)[self.numeric]) / units
+        return room
 
     def at_box(self, params: MixedEffectsParams) -> np.ndarray:
         """Return which parameters are at the bounds of their boxes."""

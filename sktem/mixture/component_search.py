@@ -163,10 +163,10 @@ class _Search:
                 break
             best = current = merged
             failures = 0
-        for one in best.warnings:
-            warn_user(str(one.message), one.category)
+        for warning in best.warnings:
+            warn_user(str(warning.message), warning.category)
         larger = best.estimator.n_components + 1
-        sound = any(one.n_components == larger for one in self.steps if one.is_sound)
+        sound = any(step.n_components == larger for step in self.steps if step.is_sound)
         if larger in self.refused and not sound:
             warn_user(
                 f"All mixtures of {larger} components were refused: "
@@ -198,7 +198,11 @@ class _Search:
             twin.fit(self.X, sample_weight=self.sample_weight)
         if n_components > 1:
             few = twin.weights_.min() * self.mass < self.fewest(twin)
-            told = [one for one in caught if issubclass(one.category, FitWarning)]
+            told = [
+                warning
+                for warning in caught
+                if issubclass(warning.category, FitWarning)
+            ]
             if told:
                 self.refused.setdefault(n_components, str(told[0].message))
             if few or told:
@@ -223,11 +227,11 @@ class _Search:
         """Return the fit from the best of several starts, None if none is sound."""
         K = parent.n_components + (1 if move == "split" else -1)
         short = {"max_iter": min(RULE.passes, self.estimator.max_iter), "tol": 0.0}
-        found = [self.fitted(K, start, **short) for start in starts]
-        found = [one for one in found if np.isfinite(one.criterion)]
-        if not found:
+        fits = [self.fitted(K, start, **short) for start in starts]
+        fits = [fit for fit in fits if np.isfinite(fit.criterion)]
+        if not fits:
             return None
-        first = min(found, key=lambda one: one.criterion).estimator
+        first = min(fits, key=lambda fit: fit.criterion).estimator
         fit = self.fitted(K, from_posterior(first))
         self.note(fit, move)
         return fit if np.isfinite(fit.criterion) else None
@@ -243,9 +247,9 @@ class _Search:
         if parent.n_components < 2:
             return
         states = np.repeat(np.arange(parent.n_components), 200)
-        twin, own = parent._as_emissions()
-        rows = twin.emission.sample(own.emission, states, self.rng)
-        shared = twin.posterior(rows, own).reshape(parent.n_components, 200, -1)
+        twin, params = parent._as_emissions()
+        rows = twin.emission.sample(params.emission, states, self.rng)
+        shared = twin.posterior(rows, params).reshape(parent.n_components, 200, -1)
         confused = shared.mean(axis=1)
         pairs = sorted(
             combinations(range(parent.n_components), 2),
@@ -283,13 +287,13 @@ def _split(rows, n_components, random_state, *, twin, k, seed, n_init):
     model, _ = twin._as_emissions()
     points = points_of(np.asarray(rows, dtype=np.float64), model.emission)
     share = R[:, k] / R[:, k].sum()
-    own = np.flatnonzero(share > 0)
-    if len(own) > RULE.rows:
-        own = np.sort(rng.choice(own, RULE.rows, replace=False))
+    members = np.flatnonzero(share > 0)
+    if len(members) > RULE.rows:
+        members = np.sort(rng.choice(members, RULE.rows, replace=False))
     cut = KMeans(2, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        cut.fit(points[own], sample_weight=share[own])
+        cut.fit(points[members], sample_weight=share[members])
     second = np.where(cut.predict(points) == 1, R[:, k], 0.0)
     R[:, k] -= second
     return np.column_stack([R, second])

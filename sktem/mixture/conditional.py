@@ -25,12 +25,12 @@ def chosen_columns(columns, n_features, names=None) -> np.ndarray:
             known = {str(name): index for index, name in enumerate(names)}
             check_names("the mixture", asked, known, "columns")
             columns = [known[name] for name in asked]
-    found = column_indices(np.empty((1, n_features)), columns)
-    if not found:
+    indices = column_indices(np.empty((1, n_features)), columns)
+    if not indices:
         raise ValueError("at least one column must be given")
-    if len(set(found)) < len(found):
-        raise ValueError(f"a column is there twice: {found}")
-    return np.array(found, dtype=np.intp)
+    if len(set(indices)) < len(indices):
+        raise ValueError(f"a column is there twice: {indices}")
+    return np.array(indices, dtype=np.intp)
 
 
 def given_values(columns, values) -> list:
@@ -63,7 +63,7 @@ def conditioned(model, params, row, others):
     weights = params.weights
     if len(columns):
         weights = model.posterior(row[None], params)[0]
-    emission, own = model.emission.condition(
+    emission, emission_params = model.emission.condition(
         params.emission, columns, row[columns], others
     )
-    return emission, params._replace(weights=weights, emission=own)
+    return emission, params._replace(weights=weights, emission=emission_params)

@@ -105,18 +105,18 @@ class ComponentDisplay:
         names = getattr(estimator, "feature_names_in_", None)
         names = [f"x{j}" for j in range(d)] if names is None else list(names)
         chosen = list(range(min(d, 4))) if columns is None else list(columns)
-        chosen = [names.index(one) if isinstance(one, str) else one for one in chosen]
+        chosen = [names.index(key) if isinstance(key, str) else key for key in chosen]
         if len(chosen) < 2:
             raise ValueError("a pair of columns is needed to draw ellipses")
         model, params = estimator._as_emissions()
-        own = params.emission
-        if not hasattr(own, "precisions_cholesky"):
+        gaussian = params.emission
+        if not hasattr(gaussian, "precisions_cholesky"):
             raise TypeError(
                 f"components of {type(model.emission).__name__} are no ellipses: see "
                 "ClassProfileDisplay"
             )
-        (spread,) = model.emission.spreads(own)
-        covariances = spread.structure.full(own.covariances)
+        (spread,) = model.emission.spreads(gaussian)
+        covariances = spread.structure.full(gaussian.covariances)
         rows = labels = None
         if X is not None:
             rows, _ = estimator._validate(X, reset=False)
@@ -126,7 +126,7 @@ class ComponentDisplay:
             rows = rows[:, chosen]
         display = cls(
             params.weights,
-            own.means[:, chosen],
+            gaussian.means[:, chosen],
             covariances[:, chosen][:, :, chosen],
             [str(names[j]) for j in chosen],
             rows=rows,
@@ -164,8 +164,10 @@ class ComponentDisplay:
             for k, weight in enumerate(self.weights):
                 colour = colours[k % len(colours)]
                 if self.rows is not None:
-                    own = self.rows[self.labels == k]
-                    axes.plot(own[:, a], own[:, b], ".", ms=2, alpha=0.4, color=colour)
+                    members = self.rows[self.labels == k]
+                    axes.plot(
+                        members[:, a], members[:, b], ".", ms=2, alpha=0.4, color=colour
+                    )
                 block = self.covariances[k][np.ix_([a, b], [a, b])]
                 values, vectors = np.linalg.eigh(block)
                 settings = {"fill": False, "color": colour, "lw": 1 + 2 * weight}
@@ -272,8 +274,8 @@ class ClassProfileDisplay:
         self.figure_ = self.axes_[0].figure
         self.images_ = []
         for axes, part in zip(self.axes_, parts, strict=True):
-            found = table[part]
-            numbers = shown = found.to_numpy(dtype=float)
+            panel = table[part]
+            numbers = shown = panel.to_numpy(dtype=float)
             settings = {"aspect": "auto", "cmap": "Blues", "vmin": 0.0, "vmax": 1.0}
             if part is is_mean:
                 centre = numbers @ weights
@@ -289,7 +291,7 @@ class ClassProfileDisplay:
                 axes.text(k, i, f"{value:.2g}", **text)
             names = [
                 str(name) if part is is_mean else f"{name} = {value}"
-                for name, value in found.index
+                for name, value in panel.index
             ]
             axes.set_yticks(range(len(names)), names, fontsize=8)
             heads = [f"{k}\n{100 * w:.0f} %" for k, w in enumerate(weights)]

@@ -317,9 +317,9 @@ class StochasticEMMixture(MixtureEstimator):
 
     def _check_observed(self, blocks):
         """Raise if a column has never been observed."""
-        seen = np.zeros(self.n_features_in_, dtype=bool)
+        known = np.zeros(self.n_features_in_, dtype=bool)
         for block in blocks:
-            seen |= ~np.isnan(block).all(axis=0)
+            known |= ~np.isnan(block).all(axis=0)
         emission = self._table.emission
         if emission.order:
             raise ValueError(
@@ -328,11 +328,11 @@ class StochasticEMMixture(MixtureEstimator):
             )
         if isinstance(emission, Columns):
             used = np.concatenate([columns for _, _, columns in emission.emissions])
-            seen[np.setdiff1d(np.arange(len(seen)), used)] = True
-        if not seen.all():
-            names = getattr(self, "feature_names_in_", np.arange(len(seen)))
+            known[np.setdiff1d(np.arange(len(known)), used)] = True
+        if not known.all():
+            names = getattr(self, "feature_names_in_", np.arange(len(known)))
             raise ValueError(
-                f"nothing has been observed of the columns {names[~seen].tolist()}: "
+                f"nothing has been observed of the columns {names[~known].tolist()}: "
                 "leave them out"
             )
 
@@ -352,7 +352,7 @@ class StochasticEMMixture(MixtureEstimator):
             X, sample_weight = distinct_rows(X, sample_weight)
         super()._run_epochs(settings, X, state, sample_weight, on_epoch)
 
-    def _start(self, model, X, sample_weight, given, random_state):
+    def _start(self, model, X, sample_weight, inits, random_state):
         """Return starting parameters; statistics come with the first pass."""
         rows, weights = X, sample_weight
         chosen = chosen_rows(X, self._n_components, self.init_size, random_state)

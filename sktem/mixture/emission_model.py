@@ -128,8 +128,8 @@ class EmissionMixtureModel(LatentModel):
     def n_parameters(self, n_features, params=None):
         """Return the number of free parameters."""
         K = self.n_components
-        given = self.like if params is None else params.emission
-        return self.emission.n_parameters(K, n_features, given) + K - 1
+        emission_params = self.like if params is None else params.emission
+        return self.emission.n_parameters(K, n_features, emission_params) + K - 1
 
     # The E-step -----------------------------------------------------------------
 
@@ -160,13 +160,13 @@ class EmissionMixtureModel(LatentModel):
 
     def posterior(self, X, params):
         """Return posterior probabilities of the components."""
-        found = self._over_blocks(X, lambda x, _: self._posterior(x, params)[0])
-        return np.concatenate(found)
+        blocks = self._over_blocks(X, lambda x, _: self._posterior(x, params)[0])
+        return np.concatenate(blocks)
 
     def log_likelihood(self, X, params):
         """Return the log-density of what is observed of each row."""
-        found = self._over_blocks(X, lambda x, _: self._posterior(x, params)[1])
-        return np.concatenate(found)
+        blocks = self._over_blocks(X, lambda x, _: self._posterior(x, params)[1])
+        return np.concatenate(blocks)
 
     def predict(self, X, params):
         """Return the most probable component of each row."""
@@ -185,16 +185,16 @@ class EmissionMixtureModel(LatentModel):
         """Return sums of statistics for responsibilities times weights."""
         R = R if weights is None else R * weights[:, None]
         X, R = something_observed(X, R)
-        own = self.emission.statistics(X, R, params.emission)
+        statistics = self.emission.statistics(X, R, params.emission)
         # A product sums columns faster than a sum over the first axis.
-        return np.concatenate([np.ones(len(R)) @ R, own])
+        return np.concatenate([np.ones(len(R)) @ R, statistics])
 
     def _expected(self, X, weights, params):
         """Return sums of expected statistics and of log-likelihoods of a block."""
         X = np.asarray(X, dtype=np.float64)
-        found = expected_with_labels(self.emission, X, weights, params)
-        if found is not None:
-            return found
+        sums = expected_with_labels(self.emission, X, weights, params)
+        if sums is not None:
+            return sums
         R, values = self._posterior(X, params)
         total = values.sum() if weights is None else weights @ values
         return self._sums(X, R, weights, params), total
@@ -202,10 +202,10 @@ class EmissionMixtureModel(LatentModel):
     def expected_statistics(self, X, params, sample_weight=None):
         """Return mean statistics and mean log-likelihood in one pass."""
         compute = partial(self._expected, params=params)
-        found = self._over_blocks(X, compute, sample_weight)
+        blocks = self._over_blocks(X, compute, sample_weight)
         total = len(X) if sample_weight is None else sample_weight.sum()
-        s = sum(part for part, _ in found)
-        return s / total, float(sum(value for _, value in found)) / total
+        s = sum(part for part, _ in blocks)
+        return s / total, float(sum(value for _, value in blocks)) / total
 
     def mean_statistics(self, X, Z, sample_weight=None, params=None):
         """Average the statistics for given latents, at the parameters of the visit."""
@@ -237,8 +237,8 @@ class EmissionMixtureModel(LatentModel):
         mass = s[:K]
         if (mass >= 0).all() and not left:
             return s, False
-        held = np.maximum(mass, 0.0)
-        return np.concatenate([held * (mass.sum() / held.sum()), inside]), True
+        clipped = np.maximum(mass, 0.0)
+        return np.concatenate([clipped * (mass.sum() / clipped.sum()), inside]), True
 
     def degeneracies(self, params):
         """Return how many components were floored or kept in the M-step."""

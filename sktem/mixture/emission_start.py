@@ -35,8 +35,8 @@ def points_of(X, emission, sample_weight=None) -> np.ndarray:
         return X
     if isinstance(emission, Columns):
         parts = [
-            points_of_block(X[:, columns], one, sample_weight)
-            for _, one, columns in emission.resolved(X).emissions
+            points_of_block(X[:, columns], block_emission, sample_weight)
+            for _, block_emission, columns in emission.resolved(X).emissions
         ]
         return np.concatenate(parts, axis=1)
     return points_of_block(X, emission, sample_weight)
@@ -64,10 +64,10 @@ def _indicators(X):
     """Return columns of ones and zeros for each code of each column."""
     columns = []
     for column in X.T:
-        seen = ~np.isnan(column)
-        codes = np.unique(column[seen])
+        observed = ~np.isnan(column)
+        codes = np.unique(column[observed])
         flags = (column[:, None] == codes).astype(np.float64)
-        flags[~seen] = np.nan
+        flags[~observed] = np.nan
         # Two categories that differ count as two numbers that differ by the same.
         columns.append(flags)
     return np.concatenate(columns, axis=1) if columns else np.empty((len(X), 0))

@@ -361,8 +361,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         return params, model.statistics_of(params)
 
     def _start_is_given(self):
-        given = (self.weights_init, self.means_init, self.precisions_init)
-        return all(value is not None for value in given)
+        inits = (self.weights_init, self.means_init, self.precisions_init)
+        return all(value is not None for value in inits)
 
     def _fitted_params(self, centre):
         """Return the fitted attributes as parameters of a model."""
@@ -388,10 +388,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         model, params = self._fitted_model()
         means = params.means + model.centre
         matrices = params.covariances, params.precisions_cholesky
-        own = GaussianParams(means, *matrices, model.centre)
+        gaussian = GaussianParams(means, *matrices, model.centre)
         emission = Gaussian(self.covariance_type)
-        twin = EmissionMixtureModel(emission, len(means), like=own)
-        return twin, EmissionMixtureParams(params.weights, own)
+        twin = EmissionMixtureModel(emission, len(means), like=gaussian)
+        return twin, EmissionMixtureParams(params.weights, gaussian)
 
     def _settings_of_rows(self):
         """Return settings without a start of another number of components."""
@@ -411,15 +411,15 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         twin = self._twin_of_columns(columns).set_params(
             weights_init=None, means_init=None, precisions_init=None, prior=None
         )
-        own, centre = params.emission, np.zeros(len(columns))
-        matrices = own.covariances, own.precisions_cholesky
+        gaussian, centre = params.emission, np.zeros(len(columns))
+        matrices = gaussian.covariances, gaussian.precisions_cholesky
         model = GaussianMixtureModel(
-            len(own.means), covariance_type=self.covariance_type, centre=centre
+            len(gaussian.means), covariance_type=self.covariance_type, centre=centre
         )
-        found = GaussianMixtureParams(params.weights, own.means, *matrices)
+        fitted = GaussianMixtureParams(params.weights, gaussian.means, *matrices)
         like = self.means_
         like = like if isinstance(like, np.ndarray) else TensorRows(like)
-        twin._publish(twin._parameter_attributes(model, found, like))
+        twin._publish(twin._parameter_attributes(model, fitted, like))
         return twin
 
     def score_samples(self, X, *, out=None):
@@ -531,10 +531,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         check_choice("method", method, ("mean", "draw", "mode"))
         model, params = self._fitted_model()
         rows, _ = self._validate(X, reset=False)
-        twin, own = self._as_emissions()
+        twin, unshifted = self._as_emissions()
         rng = drawing_generator(self.random_state)
         R = model.posterior(rows, params)
-        filled = completed_rows(twin.emission, own.emission, R, rows, method, rng)
+        filled = completed_rows(twin.emission, unshifted.emission, R, rows, method, rng)
         filled = filled.astype(rows.dtype)
         if not hasattr(X, "iloc"):
             return filled
@@ -571,9 +571,9 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             )
         if given is not None:
             rows, _ = self._validate(given, reset=False)
-            twin, own = self._as_emissions()
+            twin, unshifted = self._as_emissions()
             rng = drawing_generator(self.random_state)
-            return drawn_completions(twin, own, rows, n_samples, rng)
+            return drawn_completions(twin, unshifted, rows, n_samples, rng)
         K, d = params.means.shape
         rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, params.weights / params.weights.sum())
@@ -654,17 +654,17 @@ class StochasticEMGaussianMixture(MixtureEstimator):
         X = X if arrays.is_numpy else TensorRows(X)
         check_magnitude(X, getattr(self, "feature_names_in_", None))
         if sample_weight is not None:
-            given = input_arrays(sample_weight).to_numpy(sample_weight)
+            array = input_arrays(sample_weight).to_numpy(sample_weight)
             sample_weight = _check_sample_weight(
-                given, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
+                array, np.empty((len(X), 0)), dtype=np.float64, ensure_non_negative=True
             )
             X, sample_weight = drop_weightless(X, sample_weight)
         if reset and arrays.is_numpy and has_holes(X):
             check_observed(X, getattr(self, "feature_names_in_", None))
-            seen = ~np.isnan(X).all(axis=1)
+            observed = ~np.isnan(X).all(axis=1)
             X, sample_weight = (
-                X[seen],
-                sample_weight if sample_weight is None else (sample_weight[seen]),
+                X[observed],
+                sample_weight if sample_weight is None else (sample_weight[observed]),
             )
         return X, sample_weight
 
@@ -708,10 +708,10 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             self.covariance_type,
         )
 
-    def _start(self, model, X, sample_weight, given, random_state):
+    def _start(self, model, X, sample_weight, inits, random_state):
         """Return starting parameters and statistics."""
-        complete = all(value is not None for value in given[:2]) and (
-            given[2] is not None or self.covariance_type == "unit"
+        complete = all(value is not None for value in inits[:2]) and (
+            inits[2] is not None or self.covariance_type == "unit"
         )
         params = s = None
         if not complete:
@@ -734,8 +734,8 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             if self.init_size == "auto" and len(rows) < len(X) and points:
                 s = assigned_statistics(model, X, params, sample_weight)
                 params = model.maximize(s, None)
-        if any(value is not None for value in given):
-            params = override_start(model, params, given, X)
+        if any(value is not None for value in inits):
+            params = override_start(model, params, inits, X)
             s = model.statistics_of(params)
         return params, s
 
@@ -747,12 +747,12 @@ class StochasticEMGaussianMixture(MixtureEstimator):
             rows, emission, K, self.init_params, random_state, weights
         )
         mass = R if weights is None else R * weights[:, None]
-        found = emission.start(np.asarray(rows, dtype=np.float64), mass)
+        gaussian = emission.start(np.asarray(rows, dtype=np.float64), mass)
         params = GaussianMixtureParams(
             mass.sum(axis=0) / mass.sum(),
-            found.means - model.centre,
-            found.covariances,
-            found.precisions_cholesky,
+            gaussian.means - model.centre,
+            gaussian.covariances,
+            gaussian.precisions_cholesky,
         )
         s = model.mean_statistics(rows, R, weights, params)
         return params, s

@@ -107,7 +107,7 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
                 "Expected n_samples >= n_components but got n_components = "
                 f"{self._n_components}, n_samples = {len(X)}"
             )
-        given = self._given(X.shape[1])
+        inits = self._given(X.shape[1])
         model = self._new_model(X)
         settings = self._settings(model, batch_size=self._batch_size_of(X))
         warm = self._goes_on(X.shape[1])
@@ -117,10 +117,10 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
             if warm:
                 params, s = self._continued(model)
             else:
-                params, s = self._start(model, X, sample_weight, given, progress.random)
+                params, s = self._start(model, X, sample_weight, inits, progress.random)
             # By index, so that a fit resumed from a checkpoint has the same.
-            own = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
-            state = RunState(params, spawn_generators(own))
+            run_seed = np.random.SeedSequence(seed.entropy, spawn_key=(progress.start,))
+            state = RunState(params, spawn_generators(run_seed))
             state.generators.monitoring = np.random.default_rng(seed)
             state.solver.s = state.solver.S_tts = s
             if warm:
@@ -483,8 +483,8 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
     @property
     def _n_components(self):
         """Number of components, that found by ``fit`` if it is not given."""
-        given = self.n_components
-        return self.n_components_ if isinstance(given, str) else given
+        n_components = self.n_components
+        return self.n_components_ if isinstance(n_components, str) else n_components
 
     def _is_warm(self):
         return self.warm_start and hasattr(self, "weights_")
@@ -493,10 +493,10 @@ class MixtureEstimator(DensityMixin, LoopEstimator):
         """Become the mixture with the best number of components."""
         best, steps = found_components(self, X, sample_weight)
         settings = self.get_params(deep=False)
-        found = {
+        attributes = {
             name: value for name, value in vars(best).items() if name not in settings
         }
-        self.__dict__.update(found, component_search_=steps)
+        self.__dict__.update(attributes, component_search_=steps)
         self.__dict__.pop("n_steps_", None)
         return self
 

@@ -65,15 +65,18 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
 
 def _scarce_labels(model, params, rows):
     """Return why probabilities of labels cannot be trusted, or None."""
-    emission, own = getattr(model, "emission", None), getattr(params, "emission", None)
-    blocks: list[tuple] = [(emission, None, own)]
+    emission, block = (
+        getattr(model, "emission", None),
+        getattr(params, "emission", None),
+    )
+    blocks: list[tuple] = [(emission, None, block)]
     if isinstance(emission, Columns):
         blocks = list(emission.parts(params.emission))
-    for one, columns, own in blocks:
-        if not isinstance(one, Categorical):
+    for law, columns, block in blocks:
+        if not isinstance(law, Categorical):
             continue
-        known = own.probabilities.max(axis=0) > LEAST_PROBABILITY
-        unmet = (own.probabilities <= LEAST_PROBABILITY) & known
+        known = block.probabilities.max(axis=0) > LEAST_PROBABILITY
+        unmet = (block.probabilities <= LEAST_PROBABILITY) & known
         counts = known.sum(axis=1)
         few = rows()[:, None] < SCARCITY.rows * counts
         states, places = np.nonzero(
@@ -104,5 +107,5 @@ def effective_rows(model, params, X, sample_weight):
     squares = weights**2
     s, _ = model.expected_statistics(X, params, squares)
     mass = np.maximum(s[: model.n_components], 0.0) * squares.sum()
-    own = weights.sum() * params.weights
-    return np.divide(own**2, mass, out=np.zeros_like(mass), where=mass > 0)
+    totals = weights.sum() * params.weights
+    return np.divide(totals**2, mass, out=np.zeros_like(mass), where=mass > 0)

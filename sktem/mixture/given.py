@@ -134,9 +134,9 @@ def _check_precisions(precisions, kind):
         raise ValueError(f"'{kind} precision' should be {what}")
 
 
-def override_start(model, params, given, X):
+def override_start(model, params, inits, X):
     """Replace parts of the start by the values that the user gave."""
-    weights, means, precisions = given
+    weights, means, precisions = inits
     structure = model.structure(X.shape[1])
     values = {} if params is None else params._asdict()
     if weights is not None:

@@ -40,13 +40,13 @@ FIT = ImputerFit()
 
 def _with_prior(X, emission, sample_weight):
     """Return the emission of a name, with a prior on covariances, and the rows."""
-    one = StochasticEMMixture(emission=emission, tol=FIT.tol)
-    rows, weights = one._validate(X, sample_weight, reset=True, ensure_min_samples=2)
+    model = StochasticEMMixture(emission=emission, tol=FIT.tol)
+    rows, weights = model._validate(X, sample_weight, reset=True, ensure_min_samples=2)
     n = len(rows) if weights is None else weights.sum()
     if not isinstance(rows, np.ndarray):
         rows = rows.take(np.arange(min(len(rows), FIRST_ROWS.least)))
-    own = one._table.emission
-    parts = own.emissions if isinstance(own, Columns) else [("", own, slice(None))]
+    base = model._table.emission
+    parts = base.emissions if isinstance(base, Columns) else [("", base, slice(None))]
     gaussian = [(k, *part[1:]) for k, part in enumerate(parts)]
     gaussian = [part for part in gaussian if isinstance(part[1], Gaussian)]
     if not gaussian:
@@ -59,11 +59,12 @@ def _with_prior(X, emission, sample_weight):
         block.covariance_prior = np.where(is_constant, least**2, variances)
         block.covariance_prior_strength = PRIOR_ROWS.of(values.shape[1]) / n
         block.reg_covar = 0.0
-    params = one.set_params(emission=own).fit(X, sample_weight=sample_weight).params_
+    model.set_params(emission=base).fit(X, sample_weight=sample_weight)
+    params = model.params_
     for k, block, _ in gaussian:
-        found = params.blocks[k] if isinstance(own, Columns) else params
-        block.covariance_prior = found.covariances[0]
-    return own, n
+        block_params = params.blocks[k] if isinstance(base, Columns) else params
+        block.covariance_prior = block_params.covariances[0]
+    return base, n
 
 
 class MixtureImputer(
@@ -188,12 +189,12 @@ class MixtureImputer(
             self.random_state if isinstance(self.random_state, int) else None
         )
         seeds = rng.integers(2**31, size=self.n_draws)
-        before, found = self.mixture_.random_state, []
+        before, tables = self.mixture_.random_state, []
         for seed in seeds:
             self.mixture_.random_state = int(seed)
-            found.append(self.mixture_.impute(X, "draw"))
+            tables.append(self.mixture_.impute(X, "draw"))
         self.mixture_.random_state = before
-        return found
+        return tables
 
     def get_feature_names_out(self, input_features=None):
         """Return the names of the columns.

@@ -65,13 +65,13 @@ def has_holes(X) -> bool:
 
 def check_observed(X, names=None) -> None:
     """Raise if a column has never been observed."""
-    seen = np.zeros(X.shape[1], dtype=bool)
+    observed = np.zeros(X.shape[1], dtype=bool)
     for _, block in carrier_of(X).blocks():
-        seen |= ~np.isnan(block).all(axis=0)
-    if not seen.all():
-        names = np.arange(len(seen)) if names is None else names
+        observed |= ~np.isnan(block).all(axis=0)
+    if not observed.all():
+        names = np.arange(len(observed)) if names is None else names
         raise ValueError(
-            f"nothing has been observed of the columns {names[~seen].tolist()}: "
+            f"nothing has been observed of the columns {names[~observed].tolist()}: "
             "leave them out"
         )
 
@@ -143,25 +143,25 @@ def _expected(X, weights, params, components):
     total, value = _few_alike(X, weights, groups, params, components)
     for pattern in groups.large:
         part = None if weights is None else weights[pattern.rows]
-        block, seen = observed_block(X, pattern), pattern.observed
+        block, observed = observed_block(X, pattern), pattern.observed
         marginal = Marginal if dense else DiagonalMarginal
-        found = marginal(components, seen, pattern.missing)
-        own = params._replace(
-            centre=params.centre[seen],
-            means=params.means[:, seen],
-            precisions_cholesky=found.factors[0] if kind == "tied" else found.factors,
+        fill = marginal(components, observed, pattern.missing)
+        pattern_params = params._replace(
+            centre=params.centre[observed],
+            means=params.means[:, observed],
+            precisions_cholesky=fill.factors[0] if kind == "tied" else fill.factors,
             covariance_type=kind,
         )
-        s, one = kernels.expected_statistics(block, own, part)
-        mass, first, second = split_moments(s, len(params.means), len(seen))
+        s, gain = kernels.expected_statistics(block, pattern_params, part)
+        mass, first, second = split_moments(s, len(params.means), len(observed))
         second = COVARIANCES[kind](*first.shape).unpack(second)
         if kind == "tied":
             # Slopes are the same, so that one component can have the sum of all.
             zeros = np.zeros((len(mass) - 1, *second.shape))
             second = np.concatenate([second[None], zeros])
-        first, second = found.completed(params.means, mass, first, second, mass)
+        first, second = fill.completed(params.means, mass, first, second, mass)
         total = total[0] + mass, total[1] + first, total[2] + second
-        value += one
+        value += gain
     return _packed(params.covariance_type, *total), value
 
 
@@ -184,10 +184,10 @@ def _few_alike(X, weights, groups, params, components):
         return (np.zeros(K), np.zeros((K, d)), second), 0.0
     if dense:
         sums = np.zeros(K), np.zeros((d, K)), np.zeros((d, d, K))
-        given = np.ones(len(X)) if weights is None else plain(weights)
+        row_weights = np.ones(len(X)) if weights is None else plain(weights)
         value = group_expected(
             plain(X),
-            given,
+            row_weights,
             groups.rows,
             groups.starts,
             plain(params.log_weights),
@@ -205,9 +205,9 @@ def _few_alike(X, weights, groups, params, components):
 def expected_statistics(X, params, weights=None, n_jobs=None, before=None):
     """Return sums of expected statistics and of log-likelihoods, added to others."""
     compute = partial(_expected, params=params, components=_components(params))
-    found = _over_blocks(X, compute, weights, n_jobs)
+    parts = _over_blocks(X, compute, weights, n_jobs)
     sums, value = (0.0, 0.0) if before is None else before
-    return sum((s for s, _ in found), sums), float(sum((v for _, v in found), value))
+    return sum((s for s, _ in parts), sums), float(sum((v for _, v in parts), value))
 
 
 def statistics(X, Z, params, weights=None, n_jobs=None):
@@ -221,8 +221,8 @@ def statistics(X, Z, params, weights=None, n_jobs=None):
 def posterior(X, params, n_jobs=None):
     """Return responsibilities and log-densities."""
     compute = partial(_shares, params=params, components=_components(params))
-    found = _over_blocks(X, compute, None, n_jobs)
-    return np.concatenate([R for R, _ in found]), np.concatenate([v for _, v in found])
+    parts = _over_blocks(X, compute, None, n_jobs)
+    return np.concatenate([R for R, _ in parts]), np.concatenate([v for _, v in parts])
 
 
 def log_density(X, params, n_jobs=None):

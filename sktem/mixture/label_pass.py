@@ -44,30 +44,30 @@ def expected_with_labels(emission, X, weights, params):
     parts = [(emission, np.arange(X.shape[1]), params.emission)]
     if isinstance(emission, Columns):
         parts = list(emission.parts(params.emission))
-    kinds = [_kind_of(one) for one, *_ in parts]
+    kinds = [_kind_of(law) for law, *_ in parts]
     if "labels" not in kinds or not len(X):
         return None
     labels = kinds.index("labels")
     diagonal = kinds.index("normal") if "normal" in kinds else None
     others = {
-        i: (one, columns_of(X, columns), block)
-        for i, (one, columns, block) in enumerate(parts)
+        i: (law, columns_of(X, columns), block)
+        for i, (law, columns, block) in enumerate(parts)
         if i not in (labels, diagonal)
     }
     K = len(params.weights)
-    terms = [one.log_density(rows, block) for one, rows, block in others.values()]
+    terms = [law.log_density(rows, block) for law, rows, block in others.values()]
     rest = plain(reduce(np.add, terms)) if terms else np.empty((0, K))
     numbers, constants = _numbers(K, None if diagonal is None else parts[diagonal])
     with np.errstate(divide="ignore"):
         log_weights = np.log(params.weights) + constants
-    _, columns, own = parts[labels]
-    widths, table = code_tables(own)
+    _, columns, label_params = parts[labels]
+    widths, table = code_tables(label_params)
     posteriors = np.empty((len(X) if others else 0, K))
     sums = np.empty((*table.shape[1:], K))
-    given = np.empty(0) if weights is None else plain(weights)
+    row_weights = np.empty(0) if weights is None else plain(weights)
     loop = _kernels().expected_counts
     tables = np.asarray(columns, dtype=np.int64), widths, table, numbers
-    total = loop(plain(X), *tables, log_weights, rest, given, posteriors, sums)
+    total = loop(plain(X), *tables, log_weights, rest, row_weights, posteriors, sums)
     if not np.isfinite(total):
         return None
     if sums[0, widths[0] - 1].any():  # rows without a label: some may have nothing
@@ -76,12 +76,12 @@ def expected_with_labels(emission, X, weights, params):
         if weights is None or (counted != weights).any():
             return expected_with_labels(emission, X, counted, params)
     mass = sums[0].sum(axis=0)
-    found = {i: e.statistics(x, posteriors, b) for i, (e, x, b) in others.items()}
-    found[labels] = counted_codes(sums, own)
+    statistics = {i: e.statistics(x, posteriors, b) for i, (e, x, b) in others.items()}
+    statistics[labels] = counted_codes(sums, label_params)
     if diagonal is not None:
         moments = numbers.first.ravel(), numbers.second.ravel()
-        found[diagonal] = np.concatenate([mass, *moments])
-    return np.concatenate([mass, *(found[i] for i in range(len(parts)))]), total
+        statistics[diagonal] = np.concatenate([mass, *moments])
+    return np.concatenate([mass, *(statistics[i] for i in range(len(parts)))]), total
 
 
 def _kind_of(emission):
@@ -97,9 +97,9 @@ def _numbers(K, part):
     columns, centre, means = np.empty(0), np.empty(0), np.empty((K, 0))
     factors = means
     if part is not None:
-        _, columns, own = part
-        centre, factors = plain(own.centre), plain(own.precisions_cholesky)
-        means = own.means - centre
+        _, columns, gaussian = part
+        centre, factors = plain(gaussian.centre), plain(gaussian.precisions_cholesky)
+        means = gaussian.means - centre
     constants = np.log(factors).sum(axis=1) - 0.5 * math.log(2 * math.pi) * len(columns)
     moments = np.zeros(means.shape), np.zeros(means.shape)
     columns = np.asarray(columns, dtype=np.int64)

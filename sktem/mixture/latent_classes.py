@@ -37,7 +37,7 @@ def profiles_of(emission, params, categories, names=None):
     values = [params.weights]
     if isinstance(emission, Columns):
         parts = zip(
-            [one for _, one, _ in emission.emissions],
+            [block_emission for _, block_emission, _ in emission.emissions],
             params.emission.columns,
             params.emission.blocks,
             strict=True,
@@ -47,11 +47,11 @@ def profiles_of(emission, params, categories, names=None):
         d = np.shape(emission.marginal(params.emission, np.array([0]))[0])
         width = params.emission[0].shape[1] if len(d) > 1 else 1
         blocks = [(emission, np.arange(width), params.emission)]
-    for one, columns, block in blocks:
+    for block_emission, columns, block in blocks:
         means = None
-        if not isinstance(one, Categorical):
+        if not isinstance(block_emission, Categorical):
             hollow = np.full((K, len(columns)), np.nan)
-            means = one.expected(hollow, np.eye(K), block)
+            means = block_emission.expected(hollow, np.eye(K), block)
         for place, column in enumerate(columns):
             name = str(names[column]) if names is not None else f"x{column}"
             if means is not None:
@@ -63,6 +63,6 @@ def profiles_of(emission, params, categories, names=None):
                 index.append((name, label))
                 values.append(block.probabilities[:, place, code])
     rows = pd.MultiIndex.from_tuples(index, names=["column", "value"])
-    found = pd.DataFrame(np.array(values), index=rows)
-    found.columns = pd.Index([f"component {k}" for k in range(K)])
-    return found
+    profiles = pd.DataFrame(np.array(values), index=rows)
+    profiles.columns = pd.Index([f"component {k}" for k in range(K)])
+    return profiles

@@ -58,13 +58,13 @@ def likelihood_ratio_test(smaller, rows, n_bootstrap, seed, n_jobs):
     """
     first, *seeds = seed.spawn(n_bootstrap + 1)
     null, statistic = _fitted(smaller, rows, np.random.default_rng(first))
-    tasks = (delayed(_of_sample)(null, np.isnan(rows), one) for one in seeds)
-    found = []
+    tasks = (delayed(_of_sample)(null, np.isnan(rows), child) for child in seeds)
+    ratios = []
     with bar("likelihood ratios of samples", n_bootstrap) as advance:
         for value in Parallel(n_jobs=n_jobs, return_as="generator")(tasks):
-            found.append(value)
+            ratios.append(value)
             advance()
-    bootstrap = np.array(found)
+    bootstrap = np.array(ratios)
     p_value = (1 + int((bootstrap >= statistic).sum())) / (1 + n_bootstrap)
     return LikelihoodRatioTest(statistic, p_value, null.n_components, bootstrap)
 
@@ -92,14 +92,14 @@ def _fitted(smaller, rows, rng):
         null = clone(smaller).set_params(random_state=next(seeds)).fit(rows)
         K = null.n_components + 1
         larger = clone(smaller).set_params(n_components=K, random_state=next(seeds))
-        found = [clone(larger).fit(rows)]
+        fits = [clone(larger).fit(rows)]
         short = {"n_init": 1, "max_iter": min(SHORT_PASSES, larger.max_iter)}
         starts = [
             clone(larger).set_params(init_params=start, **short).fit(rows)
             for start in splits_of(null, range(null.n_components), rng)
         ]
-        best = max(starts, key=lambda one: one.lower_bound_)
+        best = max(starts, key=lambda fit: fit.lower_bound_)
         start = from_posterior(best)
-        found.append(larger.set_params(init_params=start, n_init=1).fit(rows))
-        gain = max(one.score(rows) for one in found) - null.score(rows)
+        fits.append(larger.set_params(init_params=start, n_init=1).fit(rows))
+        gain = max(fit.score(rows) for fit in fits) - null.score(rows)
     return null, max(2 * len(rows) * gain, 0.0)

@@ -240,8 +240,8 @@ class GaussianMixtureModel(LatentModel):
         """Average the statistics for given latents."""
         total = len(X) if sample_weight is None else sample_weight.sum()
         if self.incomplete and self.kernels_of(X) is incomplete:
-            given = self.kernel_params(params)
-            return incomplete.statistics(X, Z, given, sample_weight) / total
+            kernel_params = self.kernel_params(params)
+            return incomplete.statistics(X, Z, kernel_params, sample_weight) / total
         centre = self._centre(X.shape[1])
         sums = self.kernels_of(X).statistics(
             X, Z, centre, self.covariance_type, sample_weight, self.n_jobs
@@ -282,11 +282,11 @@ class GaussianMixtureModel(LatentModel):
         """Return the penalised maximum-likelihood parameters."""
         moments = self.split(s)
         K, d = moments.first.shape
-        found = gaussian_m_step(self, moments, params, self._prior_mean(d), 1.0)
+        fitted = gaussian_m_step(self, moments, params, self._prior_mean(d), 1.0)
         mass = np.where(moments.mass > LEAST_SHARE, moments.mass, 0.0)
         epsilon = self.weight_concentration
         weights = (mass + epsilon) / (mass.sum() + epsilon * K)
-        return GaussianMixtureParams(weights, *found)
+        return GaussianMixtureParams(weights, *fitted)
 
     def statistics_of(self, params):
         """Return the mean statistics that data from these parameters would have.
@@ -317,8 +317,8 @@ class GaussianMixtureModel(LatentModel):
         Differences of statistics, as in vrTTEM and fitTEM, can leave the set that
         data can produce.
         """
-        found, left = projected_moments(self.covariance_type, self.split(s), 1.0)
-        return (np.concatenate([np.ravel(part) for part in found]) if left else s), left
+        parts, left = projected_moments(self.covariance_type, self.split(s), 1.0)
+        return (np.concatenate([np.ravel(part) for part in parts]) if left else s), left
 
     def degeneracies(self, params):
         """Return how many components were floored or frozen in the M-step."""

@@ -257,8 +257,8 @@ class MixtureOutlierDetector(
         mixture = self._scaled.standardised
         drawn = mixture.score_samples(mixture.sample(THRESHOLD.draws)[0])
         lowest, *of_draws = np.quantile(drawn, [THRESHOLD.share, 0.25, 0.5, 0.75])
-        own = np.quantile(self._scores(X), [THRESHOLD.least, 0.25, 0.5, 0.75])
-        lowest_own, low, middle, high = own
+        quantiles = np.quantile(self._scores(X), [THRESHOLD.least, 0.25, 0.5, 0.75])
+        lowest_own, low, middle, high = quantiles
         # Shrunk covariances are wider than the rows, which are thus denser than draws.
         narrower = (high - low) / max(of_draws[2] - of_draws[0], 1e-300)
         return float(max(middle - narrower * (of_draws[1] - lowest), lowest_own))

@@ -56,7 +56,7 @@ class _Outputs(NamedTuple):
         widths = np.sqrt(np.maximum(within, 0.0))[None, :, :, None]
         means, weights = self.means[..., None], self.weights[:, :, None, None]
         # That of a mixture is between those of its components.
-        own = means + widths * ndtri(shares)
+        quantiles = means + widths * ndtri(shares)
         safe = np.where(widths > 0, widths, 1.0)
 
         def short(values):
@@ -64,7 +64,7 @@ class _Outputs(NamedTuple):
             reached = np.where(widths > 0, ndtr(z), z >= 0)
             return shares - (weights * reached).sum(axis=1)
 
-        return bisected(short, own.min(axis=1), own.max(axis=1))
+        return bisected(short, quantiles.min(axis=1), quantiles.max(axis=1))
 
     def draws(self, n_samples, rng):
         """Return draws, (n, n_samples, m)."""
@@ -73,12 +73,12 @@ class _Outputs(NamedTuple):
         roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
         rows = np.repeat(np.arange(n), n_samples)
         states = drawn_states(self.weights[rows], rng)
-        found = self.means[rows, states]
-        noise = rng.standard_normal(found.shape)
+        samples = self.means[rows, states]
+        noise = rng.standard_normal(samples.shape)
         for k in np.unique(states):
-            own = states == k
-            found[own] += noise[own] @ roots[k].T
-        return found.reshape(n, n_samples, m)
+            members = states == k
+            samples[members] += noise[members] @ roots[k].T
+        return samples.reshape(n, n_samples, m)
 
 
 class GaussianMixtureRegressor(
@@ -324,10 +324,10 @@ class GaussianMixtureRegressor(
         )
         d, m = self.n_features_in_, self.n_outputs_
         model, params = mixture._as_emissions()
-        own = params.emission
-        K = len(own.means)
-        full = model.emission.structure(K, d + m).full(own.covariances)
-        own = own._replace(covariances=full)
+        gaussian = params.emission
+        K = len(gaussian.means)
+        full = model.emission.structure(K, d + m).full(gaussian.covariances)
+        gaussian = gaussian._replace(covariances=full)
         inputs, outputs = mixture.marginal(np.arange(d)), np.arange(d, d + m)
         size = max(1, budget.MEMORY.cached // (K * max(m, d)))
         nothing = np.empty(0, dtype=np.intp)
@@ -340,8 +340,8 @@ class GaussianMixtureRegressor(
             for pattern in patterns:
                 rows = np.arange(len(block))[pattern.rows]
                 known = block[rows]
-                fill = Marginal(own, pattern.observed, outputs)
-                means = [fill.expected(known, own.means[k], k) for k in range(K)]
+                fill = Marginal(gaussian, pattern.observed, outputs)
+                means = [fill.expected(known, gaussian.means[k], k) for k in range(K)]
                 yield _Outputs(
                     start + rows,
                     inputs.predict_proba(known),
@@ -368,8 +368,8 @@ class GaussianMixtureRegressor(
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Means.
         """
-        found = self._collected(X, _Outputs.mean)
-        return found[:, 0] if self._is_flat else found
+        means = self._collected(X, _Outputs.mean)
+        return means[:, 0] if self._is_flat else means
 
     def predict_std(self, X):
         """Return the standard deviations of the outputs given inputs.
@@ -384,8 +384,8 @@ class GaussianMixtureRegressor(
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
             Standard deviations of new outputs: those of noise are included.
         """
-        found = self._collected(X, _Outputs.std)
-        return found[:, 0] if self._is_flat else found
+        deviations = self._collected(X, _Outputs.std)
+        return deviations[:, 0] if self._is_flat else deviations
 
     def predict_quantiles(self, X, quantiles=(0.05, 0.5, 0.95)):
         """Return quantiles of each output given inputs.
@@ -410,9 +410,9 @@ class GaussianMixtureRegressor(
                 f"quantiles must be numbers between 0 and 1, got {quantiles!r}"
             )
         flat = np.atleast_1d(shares)
-        found = self._collected(X, lambda part: part.quantiles(flat))
-        found = found[:, 0] if self._is_flat else found
-        return found[..., 0] if shares.ndim == 0 else found
+        values = self._collected(X, lambda part: part.quantiles(flat))
+        values = values[:, 0] if self._is_flat else values
+        return values[..., 0] if shares.ndim == 0 else values
 
     def sample(self, X, n_samples=1):
         """Draw outputs given inputs.
@@ -431,8 +431,8 @@ class GaussianMixtureRegressor(
         """
         check_number("n_samples", n_samples, Integral, 1)
         rng = drawing_generator(self.random_state)
-        found = self._collected(X, lambda part: part.draws(n_samples, rng))
-        return found[..., 0] if self._is_flat else found
+        draws = self._collected(X, lambda part: part.draws(n_samples, rng))
+        return draws[..., 0] if self._is_flat else draws
 
     def score_samples(self, X, y=None):
         """Return log-densities of outputs given inputs, or of inputs alone.

@@ -58,8 +58,8 @@ def distinct_rows(X, sample_weight=None, rule: Repeats = REPEATS):
     if len(first) > rule.most_distinct * len(rows):
         return X, sample_weight
     distinct = rows[first]
-    found = distinct[row_of]
-    if not ((found == rows) | (np.isnan(found) & np.isnan(rows))).all():
+    repeated = distinct[row_of]
+    if not ((repeated == rows) | (np.isnan(repeated) & np.isnan(rows))).all():
         return X, sample_weight  # of different rows some have the same key
     return distinct, np.bincount(row_of, sample_weight).astype(np.float64)
 

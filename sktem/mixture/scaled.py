@@ -144,13 +144,13 @@ class ScaledMixture:
         self.prior_share, self.prior_rows = prior_share, prior_rows
         self.diagonal, self.constant = diagonal, constant
         self.learner: Any = None
-        self.kept: list[tuple[np.ndarray, np.ndarray]] = []
+        self.chunks: list[tuple[np.ndarray, np.ndarray]] = []
         self._learned: Any = None
         self._found: Any = None
 
     def fit(self, rows, weights=None):
         """Learn from rows, whatever has been learned before."""
-        self.kept, self.learner = [], None
+        self.chunks, self.learner = [], None
         self._learned = self._found = None
         weights = np.ones(len(rows)) if weights is None else weights
         self.learner = self._fitted(rows, weights)
@@ -161,12 +161,12 @@ class ScaledMixture:
         self._learned = self._found = None
         weights = np.ones(len(rows)) if weights is None else weights
         if self.learner is None:
-            self.kept.append((rows, weights))
+            self.chunks.append((rows, weights))
             needed = FIRST_ROWS.needed(self.settings["n_components"], rows.shape[1])
-            if sum(len(kept) for kept, _ in self.kept) < needed:
+            if sum(len(chunk) for chunk, _ in self.chunks) < needed:
                 return self
             rows, weights = self._joined()
-            self.kept = []
+            self.chunks = []
             self.learner = self._new_learner(rows, weights)
         self.learner.partial_fit(self._scaled(rows), sample_weight=weights)
         return self
@@ -189,7 +189,7 @@ class ScaledMixture:
 
     def _joined(self):
         """Return the rows that are kept, and their weights."""
-        rows, weights = zip(*self.kept, strict=True)
+        rows, weights = zip(*self.chunks, strict=True)
         return np.concatenate(rows), np.concatenate(weights)
 
     def _scaled(self, rows):
@@ -230,25 +230,25 @@ class ScaledMixture:
         """Return the covariance of all rows, in the units of the mixture."""
         if self.diagonal:
             return 1.0
-        one = StochasticEMGaussianMixture(tol=POOLED.tol, max_iter=POOLED.max_iter)
+        mixture = StochasticEMGaussianMixture(tol=POOLED.tol, max_iter=POOLED.max_iter)
         with warnings.catch_warnings():
             # A prior need not be exact, and columns may depend on each other.
             warnings.simplefilter("ignore", (FitWarning, ConvergenceWarning))
-            one.fit(self._scaled(rows), sample_weight=weights)
+            mixture.fit(self._scaled(rows), sample_weight=weights)
         # Without reg_covar, which would make small components wider.
-        return one.covariances_[0] - one.reg_covar * np.eye(rows.shape[1])
+        return mixture.covariances_[0] - mixture.reg_covar * np.eye(rows.shape[1])
 
     def _in_units(self, learner):
         """Return a mixture of unscaled rows."""
         _, params = learner._as_emissions()
-        own, scale = params.emission, self.scale
-        means = self.shift + scale * own.means
-        if own.covariances.ndim > 1 and learner.covariance_type == "diag":
-            matrices = own.covariances * scale**2, own.precisions_cholesky / scale
+        scaled, scale = params.emission, self.scale
+        means = self.shift + scale * scaled.means
+        if scaled.covariances.ndim > 1 and learner.covariance_type == "diag":
+            matrices = scaled.covariances * scale**2, scaled.precisions_cholesky / scale
         else:
-            covariances = own.covariances * scale[:, None] * scale
-            matrices = covariances, own.precisions_cholesky / scale[:, None]
-        found = GaussianParams(means, *matrices, self.shift)
-        params = EmissionMixtureParams(params.weights, found)
+            covariances = scaled.covariances * scale[:, None] * scale
+            matrices = covariances, scaled.precisions_cholesky / scale[:, None]
+        unscaled = GaussianParams(means, *matrices, self.shift)
+        params = EmissionMixtureParams(params.weights, unscaled)
         emission = Gaussian(learner.covariance_type)
         return learner._of_columns(emission, params, np.arange(len(scale)))

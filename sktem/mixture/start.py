@@ -219,19 +219,19 @@ def start_statistics(model, X, method, random_state, sample_weight=None):
     """
     if not callable(method):
         return START_METHODS[method](model, X, random_state, sample_weight)
-    given = np.asarray(method(X, model.n_components, random_state))
+    start = np.asarray(method(X, model.n_components, random_state))
     K = model.n_components
-    if given.shape == (len(X), K) and _are_responsibilities(given):
-        latents = np.asarray(given, dtype=np.float64)
+    if start.shape == (len(X), K) and _are_responsibilities(start):
+        latents = np.asarray(start, dtype=np.float64)
         return _averaged(model, X, lambda rows: latents[rows], sample_weight)
-    labels = given.shape == (len(X),) and np.issubdtype(given.dtype, np.integer)
-    if labels and given.min() >= 0 and given.max() < K:
-        return _from_labels(model, X, given, sample_weight)
+    labels = start.shape == (len(X),) and np.issubdtype(start.dtype, np.integer)
+    if labels and start.min() >= 0 and start.max() < K:
+        return _from_labels(model, X, start, sample_weight)
     raise ValueError(
         "init_params must return non-negative responsibilities of shape "
         f"(n_samples, n_components) = {(len(X), K)} or integer labels of shape "
-        f"(n_samples,) in [0, n_components), got an array of shape {given.shape} and "
-        f"dtype {given.dtype}"
+        f"(n_samples,) in [0, n_components), got an array of shape {start.shape} and "
+        f"dtype {start.dtype}"
     )
 
 

@@ -164,10 +164,10 @@ class MixtureStream(StreamRunner):
             if task is None:
                 run(settings, rows, state, sample_weight=weights)
             else:
-                one = task.subtask("start", passes)
-                on_epoch = _pass_report(one)
+                subtask = task.subtask("start", passes)
+                on_epoch = _pass_report(subtask)
                 run(settings, rows, state, sample_weight=weights, on_epoch=on_epoch)
-                one.end()
+                subtask.end()
             objective = state.history.objective[-1]
             if best is None or objective > best[0]:
                 best = objective, (model, state.params, state.solver.s)
@@ -180,8 +180,8 @@ class MixtureStream(StreamRunner):
         rows = np.tile(rows, (copies, 1))
         weights = None if weights is None else np.tile(weights, copies)
         model = estimator._new_model(rows)
-        given = estimator._given(rows.shape[1])
-        params, s = estimator._start(model, rows, weights, given, starts)
+        inits = estimator._given(rows.shape[1])
+        params, s = estimator._start(model, rows, weights, inits, starts)
         return model, params, s
 
     def __getstate__(self):

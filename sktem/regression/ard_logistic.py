@@ -266,13 +266,13 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         start, height = find_start(X, labels)
         together = common_evidence(X, labels)[0] - height
         columns = np.flatnonzero(start)
-        all_variances, start, kept = (
+        all_variances, start, selected = (
             start,
             start[columns],
             np.ascontiguousarray(X[:, columns]),
         )
-        weights = laplace_fit(kept, labels, start).weights
-        data = WholeData(kept, labels, weights=weights)
+        weights = laplace_fit(selected, labels, start).weights
+        data = WholeData(selected, labels, weights=weights)
         largest = max(WIDE_VARIANCE, 2 * start.max(initial=0.0))
         model = ARDLogisticModel(largest_variance=largest)
         settings = self._loop_settings(model)
@@ -320,15 +320,15 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         return state.converged
 
     def _fitted_attributes(self, settings, state, X):
-        trace, found = state.relevance, state.params.variances
+        trace, active_variances = state.relevance, state.params.variances
         n_features = self.n_features_in_
         variances = np.full(n_features, LEAST_VARIANCE)
-        variances[trace.columns] = found
+        variances[trace.columns] = active_variances
         deviations = np.sqrt(variances)
         support = (variances > 2 * LEAST_VARIANCE) & (deviations >= self.threshold)
         draws = np.zeros((self.n_posterior_draws, 1 + n_features))
-        own = trace.draws_at(state, self.n_posterior_draws)
-        draws[:, np.append(0, 1 + trace.columns)] = own
+        active_draws = trace.draws_at(state, self.n_posterior_draws)
+        draws[:, np.append(0, 1 + trace.columns)] = active_draws
         draws[:, 1:][:, ~support] = 0.0
         draws = self._scaling.undo(draws)
         mean = draws.mean(axis=0)
@@ -466,8 +466,8 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
 
     def _second(self, X):
         """Return the probability of the second class."""
-        kept = self.support_
-        logits = X[:, kept] @ self.draws_[:, 1:][:, kept].T + self.draws_[:, 0]
+        support = self.support_
+        logits = X[:, support] @ self.draws_[:, 1:][:, support].T + self.draws_[:, 0]
         return expit(logits).mean(axis=1)
 
     def _validate(self, X, sample_weight, *, reset):
@@ -475,9 +475,9 @@ class ARDLogisticClassifier(ClassifierMixin, LoopEstimator):
         return X, sample_weight
 
 
-def _shortened(sampler, n_coefficients, given):
+def _shortened(sampler, n_coefficients, requested):
     """Return MALA, if it was not given as an instance, with a step for the number."""
-    if isinstance(given, str) and isinstance(sampler, MALA):
+    if isinstance(requested, str) and isinstance(sampler, MALA):
         step = min(1.0, 1.3 / (1 + n_coefficients) ** (1 / 3))
         return clone(sampler).set_params(step=step)
     return sampler

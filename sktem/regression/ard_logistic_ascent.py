@@ -144,13 +144,13 @@ def n_draws_of(n_posterior_draws, variances):
 
 def draw_coefficients(model, sampler, data, chains, params, generators, n_draws):
     """Return draws at fixed variances, and where the chains ended."""
-    found = []
+    draws = []
     n_rounds = -(-n_draws // positions(chains).shape[1])
     for k in range(n_rounds + SETTLING):
         chains, _ = sampler.draw(model, data, chains, params, generators)
         if k >= SETTLING:
-            found.append(positions(chains)[0])
-    return np.concatenate(found)[:n_draws], chains
+            draws.append(positions(chains)[0])
+    return np.concatenate(draws)[:n_draws], chains
 
 
 def ascent_from(draws, variances, largest):
@@ -188,8 +188,8 @@ def without_negligible(draws, variances):
     active = np.flatnonzero(variances > 2 * LEAST_VARIANCE)
     if not len(active):
         return variances
-    own = draws[:, 1 + active]
-    mean, spread = own.mean(axis=0), own.var(axis=0) + 1e-300
+    active_draws = draws[:, 1 + active]
+    mean, spread = active_draws.mean(axis=0), active_draws.var(axis=0) + 1e-300
     curvature = np.maximum(1 / spread - 1 / variances[active], 1e-3 / spread)
     ratio = np.maximum((mean / spread) ** 2 / curvature, 1.0)
     worth = 0.5 * (ratio - 1 - np.log(ratio))

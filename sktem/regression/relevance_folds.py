@@ -107,18 +107,18 @@ def unstable_relevance(X, y, variances, rule: RelevanceFolds = RELEVANCE_FOLDS):
 
 def _shares(X, y, variances):
     """Return absolute coefficients as shares of their sum, zero where none is kept."""
-    kept, sizes = np.flatnonzero(variances), np.zeros(len(variances))
-    if len(kept):
-        fit = laplace_fit(X[:, kept], y, variances[kept])
-        sizes[kept] = np.abs(fit.scaled[1:]) * np.sqrt(variances[kept])
+    active, sizes = np.flatnonzero(variances), np.zeros(len(variances))
+    if len(active):
+        fit = laplace_fit(X[:, active], y, variances[active])
+        sizes[active] = np.abs(fit.scaled[1:]) * np.sqrt(variances[active])
     return sizes / max(sizes.sum(), 1e-300)
 
 
-def _shared(one, other):
+def _shared(first, second):
     """Return how much of two sets of shares is the same; all if both are empty."""
-    if not one.any() and not other.any():
+    if not first.any() and not second.any():
         return 1.0
-    return np.minimum(one, other).sum()
+    return np.minimum(first, second).sum()
 
 
 def _losses(X, y, train, test, variances):

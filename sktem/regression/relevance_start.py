@@ -150,10 +150,10 @@ def _fall(X, y, variances):
         new = np.minimum(v[active] * ratio, LARGEST_VARIANCE)
         change = np.abs(np.log(new / v[active]))[new > 1e-5]
         v[active] = new
-        kept = new > 1e-8
+        keep = new > 1e-8
         # The coefficients stay where they are, though their scale has changed.
         u = fit.scaled / np.sqrt(np.append(1.0, ratio))
-        v[active[~kept]], active, u = 0.0, active[kept], u[np.append(True, kept)]
+        v[active[~keep]], active, u = 0.0, active[keep], u[np.append(True, keep)]
         if change.max(initial=0.0) < 1e-2:
             break
     return np.where(v > 1e-5, v, 0.0)
@@ -181,11 +181,11 @@ def _margins(X, y, v, fit):
     sparsity = np.maximum(fit.weights @ X**2 - explained, 1e-12)
     quality = fit.residuals @ X
     # Without the feature itself: 1 / s' = 1 / s - v.
-    own = np.maximum(1 - v * sparsity, 1e-12)
+    downdate = np.maximum(1 - v * sparsity, 1e-12)
     mean = np.zeros(len(v))
     mean[active] = fit.scaled[1:] * np.sqrt(v[active])
-    quality = np.where(v > 0, mean / np.maximum(v * own, 1e-300), quality)
-    sparsity = sparsity / own
+    quality = np.where(v > 0, mean / np.maximum(v * downdate, 1e-300), quality)
+    sparsity = sparsity / downdate
     excess = quality**2 - sparsity
     best = np.where(excess > 0, excess / sparsity**2, 0.0)
     best = np.minimum(best, LARGEST_VARIANCE)
@@ -220,9 +220,9 @@ def _ascend(X, y, variances):
         u[0], u[1:][v > 0] = fit.scaled[0], fit.scaled[1:]
         if trial[j] > 0 and v[j] > 0:
             u[1 + j] *= np.sqrt(v[j] / trial[j])
-        kept = trial > 0
-        new = laplace_fit(X[:, kept], y, trial[kept], u[np.append(True, kept)])
-        reached = new.log_evidence - price_of(kept.sum(), p)
+        active = trial > 0
+        new = laplace_fit(X[:, active], y, trial[active], u[np.append(True, active)])
+        reached = new.log_evidence - price_of(active.sum(), p)
         if reached < height + 0.1 * LEAST_GAIN:
             refused[j] += 3
             continue
@@ -249,11 +249,11 @@ def find_start(X, y):
         Evidence at these less the penalty of their number.
     """
     n, p = X.shape
-    found = [_ascend(X, y, np.zeros(p))]
+    maxima = [_ascend(X, y, np.zeros(p))]
     if n * p * min(n, p) <= AFFORDABLE:
         for variance in (1.0, 3.0 / p):
-            found.append(_ascend(X, y, _fall(X, y, np.full(p, variance))))
-    height, variances = max(found, key=lambda one: one[0])
+            maxima.append(_ascend(X, y, _fall(X, y, np.full(p, variance))))
+    height, variances = max(maxima, key=lambda maximum: maximum[0])
     return variances, height
 
 

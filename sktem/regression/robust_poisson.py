@@ -199,11 +199,11 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
             )
-        kept = _rows(X, y)
+        data = _rows(X, y)
         if sample_weight is not None:
-            kept, sample_weight = drop_weightless(kept, sample_weight)
-        scaling = Scaling.of(kept[:, 2:], sample_weight)
-        rows = _scaled_rows(scaling, kept[:, 2:], kept[:, 0])
+            data, sample_weight = drop_weightless(data, sample_weight)
+        scaling = Scaling.of(data[:, 2:], sample_weight)
+        rows = _scaled_rows(scaling, data[:, 2:], data[:, 0])
         return rows, sample_weight, scaling
 
     @unchanged_by_errors

@@ -88,13 +88,13 @@ def ascend(rows, params, weights):
                 params.coefficients + size * step[:-1],
                 max(params.variance * np.exp(size * step[-1]), LEAST_VARIANCE),
             )
-            found = _derivatives(rows, trial, weights)
-            if np.isfinite(found[0]) and found[0] > value:
+            derivatives = _derivatives(rows, trial, weights)
+            if np.isfinite(derivatives[0]) and derivatives[0] > value:
                 break
             size /= 4
         else:
             break
-        params, (value, gradient, hessian) = trial, found
+        params, (value, gradient, hessian) = trial, derivatives
     return params, left
 
 
@@ -104,12 +104,12 @@ def has_maximum(rows, params, weights):
     Weights count in proportion only: theirs may be any unit.
     """
     weights = weights / weights.mean()
-    found = partial(_information, params=params)
-    information, gram = carrier_of(rows).summed(found, weights)
+    compute = partial(_information, params=params)
+    information, gram = carrier_of(rows).summed(compute, weights)
     values, vectors = np.linalg.eigh(gram / weights.sum())
     # Columns that depend on others leave the likelihood as it is.
-    kept = values > FLAT * values[-1]
-    units = vectors[:, kept] / np.sqrt(values[kept])
+    identified = values > FLAT * values[-1]
+    units = vectors[:, identified] / np.sqrt(values[identified])
     least = np.linalg.eigvalsh(units.T @ information @ units)[0]
     return bool(least > RUN_OFF**-2)
 

@@ -28,14 +28,14 @@ def learn_all(models, parts, n_jobs, context=None, share=None):
     ``share(runs)`` changes the ends of the runs before they become fitted attributes.
     """
 
-    def learn(model, part, own):
+    def learn(model, part, task):
         # A filter of warnings would hold for the whole process, not for one thread.
-        context = own.propagate_callback_context(model) if own else nullcontext()
+        context = task.propagate_callback_context(model) if task else nullcontext()
         with config_context(**configuration), context:
-            found = model._learn(*part)
+            learned = model._learn(*part)
         vars(model).pop("_callback_fit_ctx", None)  # scikit-learn's fit would do it
         advance()
-        return found
+        return learned
 
     configuration = get_config()  # of this thread
     contexts = [context and context.subcontext(task_name="class") for _ in models]
@@ -46,8 +46,8 @@ def learn_all(models, parts, n_jobs, context=None, share=None):
         )
     if share is not None:
         share(runs)
-    for model, one in zip(models, runs, strict=True):
-        model._finish(one)
+    for model, run in zip(models, runs, strict=True):
+        model._finish(run)
 
 
 def shared_noise(runs, masses, expected):
@@ -75,18 +75,19 @@ def shared_noise(runs, masses, expected):
     squares = np.array([np.ravel(fit.frame.scale)[0] ** 2 for _, fit, *_ in runs])
     params = [state.params for state, *_ in runs]
     counts = [
-        np.maximum(mass * one.weights - 1.0, 0.0)
-        for mass, one in zip(masses, params, strict=True)
+        np.maximum(mass * of_class.weights - 1.0, 0.0)
+        for mass, of_class in zip(masses, params, strict=True)
     ]
-    own = [
-        one.noise_variances * unit for one, unit in zip(params, squares, strict=True)
+    variances = [
+        of_class.noise_variances * unit
+        for of_class, unit in zip(params, squares, strict=True)
     ]
-    total = sum(n @ v for n, v in zip(counts, own, strict=True))
+    total = sum(n @ v for n, v in zip(counts, variances, strict=True))
     total += expected**2 * np.mean(squares)
     pooled = total / (sum(n.sum() for n in counts) + 1.0)
     return [
         (n * v + pooled) / (n + 1.0) / unit
-        for n, v, unit in zip(counts, own, squares, strict=True)
+        for n, v, unit in zip(counts, variances, squares, strict=True)
     ]
 
 
@@ -97,25 +98,28 @@ def warn_of_classes(classes, models, pooled):
     """
 
     def names(chosen):
-        found = [str(c) for c, one in zip(classes, chosen, strict=True) if one]
-        return f"the class{'es' if len(found) > 1 else ''} {', '.join(found)}"
+        labels = [str(c) for c, is_in in zip(classes, chosen, strict=True) if is_in]
+        return f"the class{'es' if len(labels) > 1 else ''} {', '.join(labels)}"
 
-    advice = [Judged.of(vars(one)).fold_advice() for one in models]
-    if any(found := [one is not None for one in advice]):
-        given = sorted({one for one in advice if one is not None})
+    advice = [Judged.of(vars(model)).fold_advice() for model in models]
+    if any(folds := [text is not None for text in advice]):
+        texts = sorted({text for text in advice if text is not None})
         warn_user(
-            f"Many pixels lie where deformations fold over themselves in {names(found)}"
-            f" (see folded_pixels_ of estimators_). {' '.join(given)}",
+            f"Many pixels lie where deformations fold over themselves in {names(folds)}"
+            f" (see folded_pixels_ of estimators_). {' '.join(texts)}",
             FitWarning,
         )
-    events = [one.history_.events for one in models]
+    events = [model.history_.events for model in models]
     expected = [
-        one["degenerate"] if few else 0 for one, few in zip(events, pooled, strict=True)
+        counts["degenerate"] if few else 0
+        for counts, few in zip(events, pooled, strict=True)
     ]
-    found = [sum(one.values()) > n for one, n in zip(events, expected, strict=True)]
-    if any(found):
+    recovered = [
+        sum(counts.values()) > n for counts, n in zip(events, expected, strict=True)
+    ]
+    if any(recovered):
         warn_user(
-            f"Fits of {names(found)} recovered from numerical problems (see "
+            f"Fits of {names(recovered)} recovered from numerical problems (see "
             "history_.events of estimators_). Inspect the result; more images, fewer "
             "components or a larger prior_strength may help.",
             FitWarning,

@@ -207,9 +207,9 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         self.verbose_interval = verbose_interval
 
     def _model(self):
-        own = self.get_params(deep=False)
+        values = self.get_params(deep=False)
         shared = DeformableTemplateEstimator._get_param_names()
-        parameters = {name: own[name] for name in shared if name in own}
+        parameters = {name: values[name] for name in shared if name in values}
         parameters |= {"image_shape": self.image_shape_, "n_jobs": None, "verbose": 0}
         return DeformableTemplateEstimator(**parameters)
 
@@ -269,7 +269,7 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
         self._predictor = Likelihoods(fits)
         self.temperature_, self._typical = temperature, typical
         self._range, self._seen = IntensityRange.of(X), ~np.isnan(X).all(axis=0)
-        self.n_iter_ = max(one.n_iter_ for one in self.estimators_)
+        self.n_iter_ = max(model.n_iter_ for model in self.estimators_)
         if context is not None:
             context.call_on_fit_task_end(estimator=self, X=X)
         pooled = self._shares_noise & (masses <= self.n_components)
@@ -291,12 +291,12 @@ class DeformableTemplateClassifier(CallbackSupportMixin, ImageClassifier):
             # A class may lack a colour that another one has.
             units = units_of(X, weights, self._layout)
         for label, mass in enumerate(masses):
-            own = labels == label
+            in_class = labels == label
             model = self._model().set_params(random_state=seed, verbose=verbose)
             model.set_params(prior=self._prior(mass))
             models.append(model)
-            images = self._layout.stack_of(X[own], flat=True)
-            parts.append((images, weights[own], units))
+            images = self._layout.stack_of(X[in_class], flat=True)
+            parts.append((images, weights[in_class], units))
 
         def share(runs):
             expected = self._prior(1.0).noise_prior_scale

@@ -85,11 +85,11 @@ class BlockStarts(NamedTuple):
         rng = spawn_generators(random_state).initialisation
         images, weights = images_of_start(X, sample_weight, rng)
         small = _averaged_rows(grid, fit.frame.standardised(images))
-        given = settings.initial_templates(fit.frame)
-        if given is not None:
-            given = _averaged_rows(grid, given)
+        templates = settings.initial_templates(fit.frame)
+        if templates is not None:
+            templates = _averaged_rows(grid, templates)
         ratio = _ratio(grid, small)
-        coarse = settings.coarser(small.shape[2:], ratio, given)
+        coarse = settings.coarser(small.shape[2:], ratio, templates)
         small = small.reshape(len(small), -1)
         mass = float(len(small) if weights is None else weights.sum())
         model = coarse.model(coarse.grid, mass)

@@ -350,8 +350,8 @@ def _plane(image):
 
 def _limits(images):
     """Return the darkest and the brightest value that was observed."""
-    seen = images[np.isfinite(images)]
-    return (seen.min(), seen.max()) if seen.size else (0.0, 1.0)
+    observed = images[np.isfinite(images)]
+    return (observed.min(), observed.max()) if observed.size else (0.0, 1.0)
 
 
 def _show(panel, image, cmap, limits):

@@ -14,7 +14,7 @@ def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
         raise ValueError("displays of templates show one channel: draw templates_")
     shape = models[0].image_shape_
     n_modes = min(n_modes, models[0].grid_.n_latents)
-    found: dict[str, list] = {
+    lists: dict[str, list] = {
         name: []
         for name in ("templates", "mode_images", "mode_fields", "mode_shares",
                      "samples", "sample_labels")
@@ -22,20 +22,20 @@ def parts_of(estimator, X, n_modes, deviations, n_samples, noise):
     first = 0
     for model in models:
         T = len(model.templates_)
-        found["templates"].extend(model.templates_)
+        lists["templates"].extend(model.templates_)
         for t in range(T):
             Z, shares = model.principal_deformations(n_modes, t)
             deformed = model.mean_deformations_[t] + Z[:, None] * deviations[:, None]
             deformed = deformed.reshape(-1, Z.shape[1])
             images = model.inverse_transform(deformed, t)
-            found["mode_images"].append(images.reshape(len(Z), len(deviations), *shape))
-            found["mode_fields"].append(model.grid_.field(Z))
-            found["mode_shares"].append(shares)
+            lists["mode_images"].append(images.reshape(len(Z), len(deviations), *shape))
+            lists["mode_fields"].append(model.grid_.field(Z))
+            lists["mode_shares"].append(shares)
         samples, labels = model.sample(n_samples, noise=noise)
-        found["samples"].extend(samples.reshape(-1, *shape))
-        found["sample_labels"].extend(labels + first)
+        lists["samples"].extend(samples.reshape(-1, *shape))
+        lists["sample_labels"].extend(labels + first)
         first += T
-    data = {name: np.stack(values) for name, values in found.items()}
+    data = {name: np.stack(values) for name, values in lists.items()}
     data |= {"names": names, "deviations": deviations}
     return data if X is None else data | _explained(estimator, models, X)
 
@@ -73,11 +73,11 @@ def _explained(estimator, models, X):
     labels = np.empty(len(images), dtype=int)
     for number in np.unique(which):
         rows, model = np.flatnonzero(which == number), models[number]
-        own = images[rows].reshape(len(rows), -1)
-        Z = model.modes_of(own)
+        class_images = images[rows].reshape(len(rows), -1)
+        Z = model.modes_of(class_images)
         components = np.zeros(len(rows), dtype=int)
         if len(model.templates_) > 1:
-            components = model.predict(own)
+            components = model.predict(class_images)
         fits[rows] = model.inverse_transform(Z, components).reshape(-1, *shape)
         fields[rows] = model.grid_.field(Z)
         labels[rows] = starts[number] + components

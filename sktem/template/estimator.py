@@ -357,8 +357,8 @@ class DeformableTemplateEstimator(
 
     def _settings(self, model, n_rows=None, *, batch_size=None):
         settings = super()._settings(model, n_rows, batch_size=batch_size)
-        own = self.n_components > 1 or model.light is not None
-        if own and not isinstance(settings.sampler, DeformationSampler):
+        has_more_latents = self.n_components > 1 or model.light is not None
+        if has_more_latents and not isinstance(settings.sampler, DeformationSampler):
             raise ValueError(
                 "a mixture of templates needs a sampler that moves labels, and gain "
                 "and offset need one that draws them: one of "
@@ -396,9 +396,9 @@ class DeformableTemplateEstimator(
         DeformableTemplateEstimator
             The fitted estimator.
         """
-        found = self._learn(X, sample_weight)
-        self._finish(found)
-        state, fit, _ = found
+        learned = self._learn(X, sample_weight)
+        self._finish(learned)
+        state, fit, _ = learned
         self._warn(state, fit.settings)
         if found_images(X) is None:
             images = self._checked(X)
@@ -439,9 +439,9 @@ class DeformableTemplateEstimator(
         state.few = np.asarray(X[np.arange(min(JUDGED, len(X)))])
         return state, fit, interrupted
 
-    def _finish(self, found):
+    def _finish(self, learned):
         """Take over the end of a run."""
-        state, fit, interrupted = found
+        state, fit, interrupted = learned
         self._publish(self._fitted_attributes(fit, state, state.few))
         if interrupted:
             raise interrupted
@@ -464,9 +464,9 @@ class DeformableTemplateEstimator(
 
     def _validated(self, X, sample_weight=None, *, reset):
         """Return images as rows of float64, and weights."""
-        flat, given = is_flat(X), self.image_shape
+        flat, image_shape = is_flat(X), self.image_shape
         X, shape, n_channels = rows_of(
-            X, given if reset else self.image_shape_, self.channel_axis
+            X, image_shape if reset else self.image_shape_, self.channel_axis
         )
         if not reset:
             self._layout.check_channels(n_channels)
@@ -475,7 +475,7 @@ class DeformableTemplateEstimator(
             ensure_all_finite="allow-nan",
         )  # fmt: skip
         if reset:
-            shape = resolved_shape(X, given, shape)
+            shape = resolved_shape(X, image_shape, shape)
             self._set_layout(Layout(shape, n_channels, self.channel_axis), flat)
             if np.isnan(X).all():
                 raise ValueError("all pixels of all images are NaN: nothing to learn")
@@ -489,8 +489,8 @@ class DeformableTemplateEstimator(
     def _run(self, frame, X, sample_weight, start=None, task=None):
         """Run the loop on images, from given or from starting parameters."""
         mass = float(len(X) if sample_weight is None else sample_weight.sum())
-        own = self._template_settings()
-        model = own.model(frame.grid, mass, start is not None)
+        settings = self._template_settings()
+        model = settings.model(frame.grid, mass, start is not None)
         fit = TemplateFit(self._settings(model, len(X)), frame)
         n_runs = 1 if start is not None else self.n_init
         seeds = seeds_of_runs(self.random_state, n_runs)
@@ -501,8 +501,8 @@ class DeformableTemplateEstimator(
             if params is None:
                 rng = generators.initialisation
                 images, weights = images_of_start(X, sample_weight, rng)
-                Y, given = frame.standardised(images), own.initial_templates(frame)
-                params = starting_params(model, Y, weights, rng, given)
+                Y, rows = frame.standardised(images), settings.initial_templates(frame)
+                params = starting_params(model, Y, weights, rng, rows)
             return TemplateState(params, generators)
 
         warn_of_unused(self, fit.settings)
@@ -511,7 +511,7 @@ class DeformableTemplateEstimator(
             if start is None and pixels_of_blocks(frame.grid) > 1:
                 step = default_step if isinstance(self.step_size, str) else None
                 model.blocks = BlockStarts.fitted(
-                    own, fit, X, sample_weight, self.random_state, step
+                    settings, fit, X, sample_weight, self.random_state, step
                 )
             state, interrupted = self._run_starts(
                 fit, X, sample_weight, new_run, n_runs, FitProgress(), task
@@ -609,7 +609,7 @@ class DeformableTemplateEstimator(
         return False
 
     def _outcome(self, state):
-        noise = ", ".join(f"{one:.3g}" for one in np.sqrt(state.params.noise_variances))
+        noise = ", ".join(f"{std:.3g}" for std in np.sqrt(state.params.noise_variances))
         return f"Passes used up; noise {noise} of the pixels' standard deviation."
 
     def _checked(self, X):
@@ -811,8 +811,8 @@ class DeformableTemplateEstimator(
         Z = self._check_deformations(Z)
         components = self._check_components(component, len(Z))
         Z, _ = self._template.reported.whole(Z, components)
-        found = Registration(self.grid_, Z, self.mean_deformations_[components])
-        return found.warp(
+        registration = Registration(self.grid_, Z, self.mean_deformations_[components])
+        return registration.warp(
             other, inverse=inverse, order=order, channel_axis=channel_axis
         )
 
@@ -902,9 +902,9 @@ class DeformableTemplateEstimator(
         float or tuple of float
             The sum of :meth:`likelihood_estimates`, and its error if asked for.
         """
-        found = self.likelihood_estimates(X, n_draws=n_draws, degrees=degrees)
-        total = float(found.log_likelihood.sum())
-        error = float(np.sqrt((found.standard_error**2).sum()))
+        estimates = self.likelihood_estimates(X, n_draws=n_draws, degrees=degrees)
+        total = float(estimates.log_likelihood.sum())
+        error = float(np.sqrt((estimates.standard_error**2).sum()))
         return (total, error) if return_error else total
 
     def likelihood_estimates(self, X, *, n_draws=500, degrees=5):

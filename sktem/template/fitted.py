@@ -100,7 +100,7 @@ class FittedTemplate:
     def attributes(self) -> dict:
         """Return the fitted attributes of an estimator by their names."""
         params = self.params
-        found = {
+        attributes = {
             "_fitted": self,
             "grid_": self.frame.grid,
             "offset_": self.frame.offset,
@@ -114,8 +114,8 @@ class FittedTemplate:
         }
         if params.nuisances is not None:
             names = "nuisance_means_", "nuisance_covariances_"
-            found |= zip(names, params.nuisances, strict=True)
-        return found
+            attributes |= zip(names, params.nuisances, strict=True)
+        return attributes
 
     @cached_property
     def model(self) -> DeformableTemplateModel:
@@ -264,8 +264,8 @@ class FittedTemplate:
         X = self.reported.unlit(X, self.columns(Y, Z, labels))
         stack = X.reshape(len(X), -1, *self.layout.image_shape)
         back = Registration(self.frame.grid, Z, self.means[labels])
-        found = back.warp(stack, inverse=True, order=order, channel_axis=1)
-        return found.reshape(X.shape)
+        carried = back.warp(stack, inverse=True, order=order, channel_axis=1)
+        return carried.reshape(X.shape)
 
     # ------------------------------------------------------------------- likelihoods
 
@@ -294,12 +294,12 @@ class FittedTemplate:
                 f"n_draws must be >= 2 and degrees >= 0, got {n_draws!r}, {degrees!r}"
             )
         Y, params = self.standardised(X), self.params
-        found = [
+        estimates = [
             self.model.importance(Y, params, t, n_draws, 0, degrees)
             for t in range(len(params.weights))
         ]
         logs, errors, sizes = (
-            np.stack(part, axis=1) for part in zip(*found, strict=True)
+            np.stack(part, axis=1) for part in zip(*estimates, strict=True)
         )
         logs = logs + np.log(params.weights)
         total = logsumexp(logs, axis=1)

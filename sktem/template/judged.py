@@ -88,7 +88,7 @@ def warn_of_images(X, layout):
     warn_of_outshining(X, layout)
     n_channels = layout.n_channels
     first, *others = np.split(X, n_channels, axis=1)
-    if others and all(np.array_equal(first, one, equal_nan=True) for one in others):
+    if others and all(np.array_equal(first, other, equal_nan=True) for other in others):
         warn_user(
             f"All {n_channels} channels are equal, and each of them counts as an "
             "observation of its own: deformations are followed too closely. Pass one "
@@ -143,11 +143,11 @@ class Judged(NamedTuple):
     nuisances: tuple
 
     @classmethod
-    def of(cls, found) -> Judged:
+    def of(cls, attributes) -> Judged:
         """Return what is said of fitted attributes by their names."""
         return cls(
-            found["fold_rate_"], found["folded_pixels_"], found["grid_"],
-            len(found["weights_"]), found["_fitted"].nuisance_names,
+            attributes["fold_rate_"], attributes["folded_pixels_"], attributes["grid_"],
+            len(attributes["weights_"]), attributes["_fitted"].nuisance_names,
         )  # fmt: skip
 
     def drift_advice(self) -> str:

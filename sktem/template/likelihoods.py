@@ -95,17 +95,17 @@ class Likelihoods:
         fits = counted(self.fits, "Likelihoods of images: classes")
         n_seen = np.maximum(observed_counts(X), 1)
         if self.fits[0].model.light is not None:
-            logs = np.stack([own.log_likelihoods(X) for own in fits], axis=1)
+            logs = np.stack([fitted.log_likelihoods(X) for fitted in fits], axis=1)
             return logs, -logs.max(axis=1) / n_seen
         searches = [_Search(fitted, X, self.searches.first) for fitted in fits]
         logs = np.stack([search.log_likelihoods() for search in searches], axis=1)
 
         def seek(rows, stage):
-            own = logs[rows]
-            least = np.sort(own, axis=1)[:, -int(min(stage.n_classes, own.shape[1]))]
-            least = np.maximum(least, own.max(axis=1) - stage.behind * n_seen[rows])
+            here = logs[rows]
+            least = np.sort(here, axis=1)[:, -int(min(stage.n_classes, here.shape[1]))]
+            least = np.maximum(least, here.max(axis=1) - stage.behind * n_seen[rows])
             for label, search in enumerate(searches):
-                likely = rows[own[:, label] >= least]
+                likely = rows[here[:, label] >= least]
                 if len(likely):
                     logs[likely, label] = search.sought(likely, stage)
 
@@ -137,7 +137,7 @@ class _Search:
         self.fitted = fitted
         self.model, self.params = fitted.model, fitted.params
         self.Y = fitted.standardised(X)
-        self.found = [
+        self.by_template = [
             self.model.modes_of(self.Y, self.params, t, **first.how())
             for t in range(len(self.params.weights))
         ]
@@ -145,27 +145,27 @@ class _Search:
     def sought(self, rows, stage):
         """Search on for some images; return their log-likelihoods."""
         Y = self.Y[rows]
-        for t, (modes, logs, _, energies) in enumerate(self.found):
+        for t, (modes, logs, _, energies) in enumerate(self.by_template):
             start = None if stage.afresh else modes[rows]
             new = self.model.modes_of(Y, self.params, t, start, **stage.how())
             better = np.full(len(rows), True)
             if stage.afresh:
                 better = ~(new[1] <= logs[rows])
-            kept = rows[better]
+            improved = rows[better]
             for old, values in ((modes, new[0]), (logs, new[1]), (energies, new[3])):
-                old[kept] = values[better]
+                old[improved] = values[better]
         return self.log_likelihoods(rows)
 
     def log_likelihoods(self, rows=slice(None)):
         """Return log-likelihoods of images."""
-        logs = np.stack([logs[rows] for _, logs, *_ in self.found], axis=1)
+        logs = np.stack([logs[rows] for _, logs, *_ in self.by_template], axis=1)
         logs = np.where(np.isnan(logs), -np.inf, logs)
         logs = self.fitted.in_units_of_images(logs, self.Y[rows])
         return logsumexp(logs + np.log(self.params.weights), axis=1)
 
     def energies(self):
         """Return the energies of the images at the mode of the likeliest template."""
-        logs = np.stack([logs for _, logs, *_ in self.found], axis=1)
+        logs = np.stack([logs for _, logs, *_ in self.by_template], axis=1)
         best = (logs + np.log(self.params.weights)).argmax(axis=1)
-        energies = np.stack([energies for *_, energies in self.found], axis=1)
+        energies = np.stack([energies for *_, energies in self.by_template], axis=1)
         return energies[np.arange(len(best)), best]

@@ -105,9 +105,9 @@ class DeformableTemplatePrior(
         DeformableTemplatePrior
             The prior.
         """
-        own = self.get_params(deep=False)
-        free = {k: v for k, v in values.items() if isinstance(own[k], str)}
-        return type(self)(**{**own, **free})
+        parameters = self.get_params(deep=False)
+        free = {k: v for k, v in values.items() if isinstance(parameters[k], str)}
+        return type(self)(**{**parameters, **free})
 
     def resolved(self, grid, deformation_scale) -> TemplatePriors:
         """Return the priors of a model with a geometry.
@@ -124,18 +124,18 @@ class DeformableTemplatePrior(
         TemplatePriors
             Priors in units of the model.
         """
-        own = self.with_defaults(
+        prior = self.with_defaults(
             prior_strength=STRENGTH,
             noise_prior_scale=NOISE_SCALE,
             noise_prior_strength=NOISE_STRENGTH,
         )
-        off = own.template_prior is None
+        off = prior.template_prior is None
         return TemplatePriors(
             deformation_scale=float(deformation_scale),
-            strength=float(own.prior_strength),
-            template_scale=np.inf if off else float(own.template_prior),
-            noise_scale=float(own.noise_prior_scale),
-            noise_strength=float(own.noise_prior_strength) * grid.n_pixels,
-            weight_concentration=float(own.weight_concentration),
+            strength=float(prior.prior_strength),
+            template_scale=np.inf if off else float(prior.template_prior),
+            noise_scale=float(prior.noise_prior_scale),
+            noise_strength=float(prior.noise_prior_strength) * grid.n_pixels,
+            weight_concentration=float(prior.weight_concentration),
             noise_floor=NOISE_FLOOR,
         )

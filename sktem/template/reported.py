@@ -42,15 +42,15 @@ class Reported(NamedTuple):
         """Return deformations apart from nuisances, and these as further columns."""
         if self.nuisances is None:
             return Z
-        found = np.empty((len(Z), Z.shape[1] + len(self.names)))
+        columns = np.empty((len(Z), Z.shape[1] + len(self.names)))
         for t in np.unique(labels):
-            own = np.flatnonzero(labels == t)
-            fields, rest = self.nuisances.fields_of(Z[own], self.deformations[t])
-            light = None if lights is None else lights[own]
+            rows = np.flatnonzero(labels == t)
+            fields, rest = self.nuisances.fields_of(Z[rows], self.deformations[t])
+            light = None if lights is None else lights[rows]
             mean = self.means[t][None]
             reported = self.nuisances.reported(fields, light, mean, self.frame)
-            found[own] = np.hstack([rest, reported])
-        return found
+            columns[rows] = np.hstack([rest, reported])
+        return columns
 
     def whole(self, columns, components):
         """Return deformations with their nuisances, and light, from columns."""
@@ -71,10 +71,10 @@ class Reported(NamedTuple):
         """Return nuisances by their names."""
         names = np.array([name.split()[0] for name in self.names])
         values = columns[:, self.frame.grid.n_latents :]
-        found = {name: values[:, names == name] for name in dict.fromkeys(names)}
+        by_name = {name: values[:, names == name] for name in dict.fromkeys(names)}
         return {
             str(name): value if name == "translation" else value[:, 0]
-            for name, value in found.items()
+            for name, value in by_name.items()
         }
 
     def unlit(self, rows, columns) -> np.ndarray:
@@ -91,12 +91,12 @@ class Reported(NamedTuple):
         if self.nuisances is None:
             return Z, None
         moments = zip(self.means[labels], self.covariances[labels], strict=True)
-        found = np.array(
+        nuisances = np.array(
             [rng.multivariate_normal(*pair, method="eigh") for pair in moments]
         )
         k = self.nuisances.basis.shape[1]
-        lights = None if self.nuisances.light is None else found[:, k:]
-        return Z + found[:, :k] @ self.nuisances.basis.T, lights
+        lights = None if self.nuisances.light is None else nuisances[:, k:]
+        return Z + nuisances[:, :k] @ self.nuisances.basis.T, lights
 
     def spread(self, mean, component, share) -> np.ndarray:
         """Return a square root of the covariance of deformations about their mean."""

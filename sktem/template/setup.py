@@ -85,7 +85,7 @@ class TemplateSettings:
     @classmethod
     def of(cls, parameters, layout) -> TemplateSettings:
         """Return the settings of images of a layout from parameters by name."""
-        names = [one.name for one in fields(cls)][1:]
+        names = [field.name for field in fields(cls)][1:]
         return cls(layout, **{name: parameters[name] for name in names})
 
     def check(self):
@@ -179,17 +179,17 @@ class TemplateSettings:
             return None
         T, layout = self.n_components, self.layout
         shape = layout.stack_of(np.zeros((1, frame.grid.n_pixels)), False).shape[1:]
-        given = np.asarray(self.initial_template, dtype=float)
-        n_pixels, given_shape = int(np.prod(shape)), given.shape
+        templates = np.asarray(self.initial_template, dtype=float)
+        n_pixels, given_shape = int(np.prod(shape)), templates.shape
         alone = T == 1 and given_shape in (shape, (n_pixels,))
         if not alone and given_shape not in ((T, *shape), (T, n_pixels)):
             raise ValueError(
                 f"initial_template must have shape {(T, *shape)}, got {given_shape}"
             )
-        if not np.isfinite(given).all():
+        if not np.isfinite(templates).all():
             raise ValueError("initial_template contains NaN or infinity")
         rows, *_ = rows_of(
-            given.reshape(T, *shape), layout.image_shape, layout.channel_axis
+            templates.reshape(T, *shape), layout.image_shape, layout.channel_axis
         )
         return frame.standardised(rows)
 
@@ -275,8 +275,8 @@ def starting_params(model, X, sample_weight, rng, templates=None):
     """Return starting parameters: about means of the images, or about templates."""
     start = _undeformed_params(model, X, sample_weight, rng)
     if templates is not None:
-        own = model.params_of(templates, np.eye(model.n_components))
-        start = replace(start, coefficients=own.coefficients)
+        template_params = model.params_of(templates, np.eye(model.n_components))
+        start = replace(start, coefficients=template_params.coefficients)
     if model.blocks is None:
         return start
     Z = model.start_chains(X, start, rng)

@@ -27,10 +27,10 @@ def images_of_fit(estimator, source, sample_weight):
     if estimator.channel_axis is not None:
         raise ValueError("images with channels are fitted in memory: pass an array")
     few, _ = images_of_start(X, None, np.random.default_rng(0))
-    given, shape = estimator.image_shape, getattr(source, "image_shape", ())
+    image_shape, shape = estimator.image_shape, getattr(source, "image_shape", ())
     # One image shows what the shape means.
-    shape = rows_of(np.empty((1, *shape)), given)[1] if len(shape) > 1 else None
-    layout = Layout(resolved_shape(few, given, shape))
+    shape = rows_of(np.empty((1, *shape)), image_shape)[1] if len(shape) > 1 else None
+    layout = Layout(resolved_shape(few, image_shape, shape))
     if np.isnan(few).all():
         raise ValueError("all pixels of all images are NaN: nothing to learn")
     return X, sample_weight, layout, shape is None

@@ -39,20 +39,20 @@ class TemplateStream(StreamRunner):
     @classmethod
     def after_fit(cls, estimator) -> TemplateStream:
         """Return a stream that continues a fit."""
-        stream, found = cls(), vars(estimator)
-        stream.attributes = {name: found[name] for name in FOLDS}
-        stream._continue(estimator, found)
+        stream, attributes = cls(), vars(estimator)
+        stream.attributes = {name: attributes[name] for name in FOLDS}
+        stream._continue(estimator, attributes)
         return stream
 
-    def _continue(self, estimator, found):
+    def _continue(self, estimator, attributes):
         """Continue from fitted attributes."""
-        self.frame, params = found["_fitted"].frame, found["_fitted"].params
+        self.frame, params = attributes["_fitted"].frame, attributes["_fitted"].params
         self.state = StreamState(
             params=params,
-            s=found["_statistics"],
+            s=attributes["_statistics"],
             generators=spawn_generators(estimator.random_state),
             iterates=IterateRule(check_average(estimator.average)),
-            mass=found["_fitted"].mass,
+            mass=attributes["_fitted"].mass,
         )
 
     def update(self, estimator, X, sample_weight, task):

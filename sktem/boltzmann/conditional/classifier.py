@@ -220,10 +220,10 @@ class BoltzmannMachineClassifier(
             minimised(machine.loss, start, rows, self.max_iter, self.tol)
             for start in starts
         ]
-        found = min(ends, key=lambda end: end.fun)
-        self._learned(machine, found.x, centre, scale, int(rng.integers(2**31)))
-        self.objective_, self.n_iter_ = -float(found.fun), int(found.nit)
-        slope = float(np.abs(found.jac).max())
+        optimum = min(ends, key=lambda end: end.fun)
+        self._learned(machine, optimum.x, centre, scale, int(rng.integers(2**31)))
+        self.objective_, self.n_iter_ = -float(optimum.fun), int(optimum.nit)
+        slope = float(np.abs(optimum.jac).max())
         self.converged_ = slope <= self.tol
         if not self.converged_:
             warn_of_slope(slope, self.n_iter_)
@@ -311,11 +311,11 @@ class BoltzmannMachineClassifier(
         if not self._new_machine(labels, 0.0).is_exact:
             return 1 / n_rows
 
-        def learn(decay, start, *own):
+        def learn(decay, start, *train):
             machine = self._new_machine(labels, decay)
             if start is None:
-                start = machine.start(*own[1:], np.random.default_rng(seed), SIZES[0])
-            end = minimised(machine.loss, start, own, DECAYS.max_iter, DECAYS.tol)
+                start = machine.start(*train[1:], np.random.default_rng(seed), SIZES[0])
+            end = minimised(machine.loss, start, train, DECAYS.max_iter, DECAYS.tol)
             return machine, end.x
 
         def judge(machine, params, inputs, codes):

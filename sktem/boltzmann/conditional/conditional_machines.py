@@ -142,9 +142,9 @@ class LabelSums(ConditionalMachine):
         """Return the loss and its slopes along fields; add those of U and d."""
         _, U, _, d = self.parts(params)
         _, to_U, _, to_d = self.parts(gradient)
-        seen = self.labels.state_numbers(codes)
+        observed = self.labels.state_numbers(codes)
         value, along, to_states, to_logits = label_slopes(
-            fields, self.states @ U, self.states @ d, seen, shares
+            fields, self.states @ U, self.states @ d, observed, shares
         )
         to_U += self.states.T @ to_states
         to_d += to_logits @ self.states
@@ -192,31 +192,31 @@ class HiddenSums(ConditionalMachine):
         """Return the loss and its slopes along fields; add those of U and d."""
         _, U, _, d = self.parts(params)
         _, to_U, _, to_d = self.parts(gradient)
-        sums, given = self.given_states(params)
+        sums, probabilities = self.given_states(params)
         of_labels = self.labels.indicators(codes)
         values, means = hidden_sums(fields + of_labels @ U)
         values += of_labels @ d
         means *= shares[:, None]
         totals, along, mass = state_slopes(fields, self.states, sums, shares)
-        to_U += (given * mass[:, None]).T @ self.states - of_labels.T @ means
-        to_d += mass @ given - shares @ of_labels
+        to_U += (probabilities * mass[:, None]).T @ self.states - of_labels.T @ means
+        to_d += mass @ probabilities - shares @ of_labels
         return float(shares @ (totals - values)), along - means
 
     def probabilities(self, params, fields, rng):
         """Return the probability of each class of each output, by column."""
-        sums, given = self.given_states(params)
+        sums, probabilities = self.given_states(params)
         out = np.empty((len(fields), self.labels.n_columns))
         for rows, _, weights in state_sums(fields, self.states, sums):
-            out[rows] = weights @ given
+            out[rows] = weights @ probabilities
         return out
 
     def draws(self, params, fields, rng):
         """Return codes of labels drawn given fields."""
-        sums, given = self.given_states(params)
+        sums, probabilities = self.given_states(params)
         states = np.empty(len(fields), np.int64)
         for rows, _, weights in state_sums(fields, self.states, sums):
             states[rows] = draw_rows(weights, rng)
-        return draw_labels(self.labels, given[states], rng)
+        return draw_labels(self.labels, probabilities[states], rng)
 
 
 class PseudoLikelihood(ConditionalMachine):
@@ -231,15 +231,15 @@ class PseudoLikelihood(ConditionalMachine):
         everything = fields + self.labels.indicators(codes) @ U
         value, total = 0.0, np.zeros_like(fields)
         for k, columns in enumerate(self.labels.columns):
-            own = codes[:, k]
+            y = codes[:, k]
             loss, along, to_classes, to_rates = label_slopes(
-                everything - U[own], U[columns], d[columns], own - columns.start, shares
+                everything - U[y], U[columns], d[columns], y - columns.start, shares
             )
             value += loss
             to_U[columns] += to_classes
             to_d[columns] += to_rates
             # The others do not hold the class of the output itself.
-            np.subtract.at(to_U, own, along)
+            np.subtract.at(to_U, y, along)
             total += along
         to_U += self.labels.indicators(codes).T @ total
         return value, total
@@ -247,9 +247,9 @@ class PseudoLikelihood(ConditionalMachine):
     def probabilities(self, params, fields, rng):
         """Return the probability of each class, by column: a mean over chains."""
         total = np.zeros((len(fields), self.labels.n_columns))
-        for sweep, (given, _) in enumerate(self._sweeps(params, fields, rng)):
+        for sweep, (probabilities, _) in enumerate(self._sweeps(params, fields, rng)):
             if sweep >= SWEEPS // 2:
-                total += given
+                total += probabilities
         return total / (SWEEPS - SWEEPS // 2)
 
     def draws(self, params, fields, rng):
@@ -264,9 +264,9 @@ class PseudoLikelihood(ConditionalMachine):
         means = expit(fields + softmax(d) @ U)
         for _ in range(SWEEPS):
             hidden = (rng.random(means.shape) < means).astype(np.float64)
-            _, given = label_sums(self.labels, hidden @ U.T + d)
-            drawn = draw_labels(self.labels, given, rng)
-            yield given, drawn
+            _, probabilities = label_sums(self.labels, hidden @ U.T + d)
+            drawn = draw_labels(self.labels, probabilities, rng)
+            yield probabilities, drawn
             means = expit(fields + self.labels.indicators(drawn) @ U)
 
 
@@ -278,13 +278,13 @@ def given_fields(fields, U, d):
     return sums - totals[:, None], probabilities, means
 
 
-def label_slopes(fields, U, d, seen, shares):
+def label_slopes(fields, U, d, observed, shares):
     """Return the log-loss of labels, and its slopes along fields, U and d."""
     value, along = 0.0, np.empty_like(fields)
     to_U, to_d = np.zeros_like(U), np.zeros_like(d)
     for rows in blocks(len(fields), U.size):
         logs, slopes, means = given_fields(fields[rows], U, d)
-        place = np.arange(len(logs)), seen[rows]
+        place = np.arange(len(logs)), observed[rows]
         value -= float(shares[rows] @ logs[place])
         slopes[place] -= 1.0
         slopes *= shares[rows, None]
@@ -299,18 +299,18 @@ def label_sums(labels, logits):
     """Return log-sums of the classes, added over outputs, and their probabilities."""
     starts = [columns.start for columns in labels.columns]
     largest = np.maximum.reduceat(logits, starts, axis=1)
-    given = np.exp(logits - np.repeat(largest, labels.sizes, axis=1))
-    totals = np.add.reduceat(given, starts, axis=1)
-    given /= np.repeat(totals, labels.sizes, axis=1)
-    return (largest + np.log(totals)).sum(axis=1), given
+    probabilities = np.exp(logits - np.repeat(largest, labels.sizes, axis=1))
+    totals = np.add.reduceat(probabilities, starts, axis=1)
+    probabilities /= np.repeat(totals, labels.sizes, axis=1)
+    return (largest + np.log(totals)).sum(axis=1), probabilities
 
 
-def draw_labels(labels, given, rng):
+def draw_labels(labels, probabilities, rng):
     """Return codes of labels drawn from their probabilities, by column."""
     starts, sizes = [columns.start for columns in labels.columns], labels.sizes
     # The probabilities of output k take cumulated sums from k to k + 1.
-    heights = np.arange(len(sizes)) + rng.random((len(given), len(sizes)))
-    below = np.cumsum(given, axis=1) <= np.repeat(heights, sizes, axis=1)
+    heights = np.arange(len(sizes)) + rng.random((len(probabilities), len(sizes)))
+    below = np.cumsum(probabilities, axis=1) <= np.repeat(heights, sizes, axis=1)
     passed = np.add.reduceat(below.astype(np.int64), starts, axis=1)
     return starts + np.minimum(passed, np.array(sizes) - 1)
 
@@ -318,5 +318,5 @@ def draw_labels(labels, given, rng):
 def draw_rows(weights, rng):
     """Return a column for each row, with the probabilities in it."""
     sums = np.cumsum(weights, axis=1)
-    found = (rng.random((len(sums), 1)) * sums[:, -1:] >= sums).sum(axis=1)
-    return np.minimum(found, weights.shape[1] - 1)
+    columns = (rng.random((len(sums), 1)) * sums[:, -1:] >= sums).sum(axis=1)
+    return np.minimum(columns, weights.shape[1] - 1)

@@ -69,23 +69,23 @@ class DecaySearch:
             another is more than its standard error.
         """
         X, y, shares = rows
-        found = np.full((len(self.penalties), len(X)), np.nan)
+        scores = np.full((len(self.penalties), len(X)), np.nan)
         for part in range(self.n_folds):
             out, taken = parts == part, (parts >= 0) & (parts != part)
             mass = shares[taken].sum()
             if not out.any() or not mass > 0:
                 continue
-            own = X[taken], y[taken], shares[taken] / mass
+            train = X[taken], y[taken], shares[taken] / mass
             params = None
             for place in reversed(range(len(self.penalties))):
                 decay = self.penalties[place] / (n_rows * mass)
-                machine, params = learn(decay, params, *own)
-                found[place, out] = judge(machine, params, X[out], y[out])
-        judged = np.isfinite(found).all(axis=0)
+                machine, params = learn(decay, params, *train)
+                scores[place, out] = judge(machine, params, X[out], y[out])
+        judged = np.isfinite(scores).all(axis=0)
         mass = shares[judged].sum()
         if not mass > 0:
             return self.penalties[0] / n_rows
-        weights, gains = shares[judged] / mass, found[:, judged] - found[0, judged]
+        weights, gains = shares[judged] / mass, scores[:, judged] - scores[0, judged]
         means = gains @ weights
         variances = (gains - means[:, None]) ** 2 @ weights
         sure = means - np.sqrt(variances / (n_rows * mass))

@@ -73,13 +73,13 @@ class Labels:
 
     def decoded(self, codes):
         """Return labels, see `codes`."""
-        found = [
+        outputs = [
             classes[codes[:, k] - columns.start]
             for k, (classes, columns) in enumerate(
                 zip(self.classes, self.columns, strict=True)
             )
         ]
-        return np.column_stack(found) if self.several else found[0]
+        return np.column_stack(outputs) if self.several else outputs[0]
 
     def indicators(self, codes):
         """Return 1 in the columns that are in `codes`, (n, n_columns)."""

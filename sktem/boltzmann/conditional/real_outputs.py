@@ -160,32 +160,32 @@ class RealOutputs:
 
 def largest_roots(y):
     """Return the largest r of outputs: few values on a grid are rounded ones."""
-    found = np.full(y.shape[1], LARGEST_ROOT)
+    roots = np.full(y.shape[1], LARGEST_ROOT)
     for k, column in enumerate(y.T):
         gaps = np.diff(np.unique(column))
         if 0 < len(gaps) < len(y) / 2:
             steps = gaps / gaps.min()
             if np.abs(steps - np.rint(steps)).max() < GRID:
-                found[k] = min(LARGEST_ROOT, np.sqrt(12) / gaps.min())
-    return found
+                roots[k] = min(LARGEST_ROOT, np.sqrt(12) / gaps.min())
+    return roots
 
 
-def learned_decay(sizes: tuple[int, int, Any], rows, given, n_rows, seed) -> float:
+def learned_decay(sizes: tuple[int, int, Any], rows, unscaled, n_rows, seed) -> float:
     """Return the weight decay of a machine of some sizes, see `DecaySearch`.
 
-    `given` are inputs and outputs before they are scaled, `seed` is that of the first
-    weights.
+    `unscaled` are inputs and outputs before they are scaled, `seed` is that of the
+    first weights.
     """
 
-    def learn(decay, _, *own):
+    def learn(decay, _, *train):
         # From least squares each time: a smaller penalty may have followed noise.
         machine = RealOutputs(*sizes, decay)
-        inputs, outputs, shares = own
+        inputs, outputs, shares = train
         start = machine.start(inputs, outputs, shares, np.random.default_rng(seed))
-        return machine, machine.learned(start, own, DECAYS.max_iter, DECAYS.tol).x
+        return machine, machine.learned(start, train, DECAYS.max_iter, DECAYS.tol).x
 
     def judge(machine, params, X, y):
         return machine.log_likelihoods(params, X, y)
 
-    X, y = given
+    X, y = unscaled
     return DECAYS.choose(learn, judge, rows, DECAYS.parts_of(X, y, n_rows), n_rows)

@@ -177,13 +177,13 @@ class BoltzmannMachineRegressor(
                 decay = learned_decay(sizes, rows, (X, outputs), n_rows, seed)
         machine = RealOutputs(*sizes, float(decay))
         start = machine.start(*rows, np.random.default_rng(seed))
-        found = machine.learned(start, rows, int(self.max_iter), self.tol)
+        optimum = machine.learned(start, rows, int(self.max_iter), self.tol)
         self.weight_decay_ = machine.weight_decay
-        self.fitted_ = FittedOutputs(machine, found.x, inside, outside, y.ndim > 1)
+        self.fitted_ = FittedOutputs(machine, optimum.x, inside, outside, y.ndim > 1)
         self._learned(self.fitted_)
-        self.objective_ = -float(found.fun) - float(np.log(outside[1]).sum())
-        self.n_iter_ = int(found.nit)
-        slope = float(np.abs(machine.slopes_within(found.x, found.jac)).max())
+        self.objective_ = -float(optimum.fun) - float(np.log(outside[1]).sum())
+        self.n_iter_ = int(optimum.nit)
+        slope = float(np.abs(machine.slopes_within(optimum.x, optimum.jac)).max())
         self.converged_ = slope <= self.tol
         if not self.converged_:
             warn_of_slope(slope, self.n_iter_)
@@ -194,10 +194,10 @@ class BoltzmannMachineRegressor(
         """Warn of outputs that vary, and have no more noise than must be."""
         fitted = self.fitted_
         *_, r = fitted.machine.parts(fitted.params)
-        found = np.flatnonzero((r > LARGEST_ROOT / 2) & (np.ptp(outputs, axis=0) > 0))
-        if len(found):
+        exact = np.flatnonzero((r > LARGEST_ROOT / 2) & (np.ptp(outputs, axis=0) > 0))
+        if len(exact):
             warn_user(
-                f"Output(s) {', '.join(map(str, found))} have hardly any noise, less "
+                f"Output(s) {', '.join(map(str, exact))} have hardly any noise, less "
                 "than two thousandths of their standard deviation. Unless they are "
                 "functions of the inputs, there are too few rows for the columns, or "
                 "few values of an output, and new rows can be very unlikely. Pass more "
@@ -340,8 +340,8 @@ class FittedOutputs:
         if y.shape[1] != len(middle):
             raise ValueError(f"y has {y.shape[1]} outputs, not {len(middle)}")
         scaled = (y - middle) / spread
-        found = self.machine.log_likelihoods(self.params, self._scaled(X), scaled)
-        return found - np.log(spread).sum()
+        logs = self.machine.log_likelihoods(self.params, self._scaled(X), scaled)
+        return logs - np.log(spread).sum()
 
     def draws(self, X, rng):
         """Return outputs drawn given inputs."""

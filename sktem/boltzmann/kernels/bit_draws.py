@@ -81,9 +81,9 @@ def compared(typingctx, table, unit, lanes, group, low, high, w0, w1, w2, w3):
                 builder.select(chosen, values[i + 1], values[i])
                 for i in range(0, len(values), 2)
             ]
-        found = [builder.icmp_unsigned(sign, drawn, values[0]) for sign in ("<", "==")]
-        found = [builder.bitcast(which, ir.IntType(64)) for which in found]
-        return context.make_tuple(builder, signature.return_type, found)
+        flags = [builder.icmp_unsigned(sign, drawn, values[0]) for sign in ("<", "==")]
+        flags = [builder.bitcast(which, ir.IntType(64)) for which in flags]
+        return context.make_tuple(builder, signature.return_type, flags)
 
     return kind, generate
 
@@ -126,13 +126,13 @@ def last_bits(bit, x, first, low, high, lane):
 @njit(inline="always")
 def pattern_of(bit, w0, w1, w2, w3):
     """Return which of four words have a bit, as one number."""
-    one = (_NEXT if w0 & bit != _NONE else _NONE) | (
+    low_bits = (_NEXT if w0 & bit != _NONE else _NONE) | (
         np.uint64(2) if w1 & bit != _NONE else _NONE
     )
-    two = (np.uint64(4) if w2 & bit != _NONE else _NONE) | (
+    high_bits = (np.uint64(4) if w2 & bit != _NONE else _NONE) | (
         np.uint64(8) if w3 & bit != _NONE else _NONE
     )
-    return one | two
+    return low_bits | high_bits
 
 
 @njit(inline="always")

@@ -100,10 +100,10 @@ def _in_range(order, indptr, factors, odds):
 @njit(inline="always")
 def _four(bit, start, w0, w1, w2, w3, f0, f1, f2, f3):
     """Return `start` times the factors whose words have the bit."""
-    one = start * (f0 if w0 & bit != _NONE else _ONE)
-    one *= f1 if w1 & bit != _NONE else _ONE
-    two = (f2 if w2 & bit != _NONE else _ONE) * (f3 if w3 & bit != _NONE else _ONE)
-    return one * two
+    left = start * (f0 if w0 & bit != _NONE else _ONE)
+    left *= f1 if w1 & bit != _NONE else _ONE
+    right = (f2 if w2 & bit != _NONE else _ONE) * (f3 if w3 & bit != _NONE else _ONE)
+    return left * right
 
 
 @njit(inline="always")

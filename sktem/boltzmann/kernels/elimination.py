@@ -95,7 +95,7 @@ def marginalise(
     """
     n_steps, lanes = order.shape[0], on.shape[1]
     weight = np.zeros((offsets[n_steps], lanes))
-    one, zero = np.empty(lanes), np.empty(lanes)
+    mass_on, mass_off = np.empty(lanes), np.empty(lanes)
     for s in range(n_steps - 1, -1, -1):
         if starts[s + 1] == starts[s]:
             weight[offsets[s], :] = 1.0
@@ -106,19 +106,19 @@ def marginalise(
             here, probability = weight[offsets[s] + state], on[offsets[s] + state]
             total = 0.0
             for c in range(lanes):
-                one[c] = here[c] * probability[c]
-                zero[c] = here[c] - one[c]
-                mean[start + c] += one[c]
-                total += one[c]
+                mass_on[c] = here[c] * probability[c]
+                mass_off[c] = here[c] - mass_on[c]
+                mean[start + c] += mass_on[c]
+                total += mass_on[c]
             for position in range(child_starts[s], child_starts[s + 1]):
                 t = children[position]
                 begin, end = starts[t], starts[t + 1]
                 off = weight[offsets[t] + table_index(state, 0, begin, end, places)]
                 for c in range(lanes):
-                    off[c] += zero[c]
+                    off[c] += mass_off[c]
                 up = weight[offsets[t] + table_index(state, 1, begin, end, places)]
                 for c in range(lanes):
-                    up[c] += one[c]
+                    up[c] += mass_on[c]
             for e in range(edge_starts[s], edge_starts[s + 1]):
                 if (state >> (edge_places[e] - 1)) & 1:
                     pairs[edge_numbers[e]] += total

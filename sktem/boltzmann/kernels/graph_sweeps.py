@@ -212,11 +212,11 @@ def pair_sums(states, means, share, first, second, start, stop):
         for e in range(first.shape[0]):
             xi, xj = states[first[e]], states[second[e]]
             pi, pj = means[first[e]], means[second[e]]
-            one, other = _ZERO, _ZERO
+            first_mean, second_mean = _ZERO, _ZERO
             for c in range(begin, end):
-                one += pi[c] * xj[c]
-                other += xi[c] * pj[c]
-            edges[e] += share[e] * one + (_ONE - share[e]) * other
+                first_mean += pi[c] * xj[c]
+                second_mean += xi[c] * pj[c]
+            edges[e] += share[e] * first_mean + (_ONE - share[e]) * second_mean
     return units, edges
 
 

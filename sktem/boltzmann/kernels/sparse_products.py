@@ -67,7 +67,7 @@ def _sum_listed(typingctx, out, b, stride, places, values, count, begins):
     def generate(context, builder, signature, arguments):
         out, b, stride, places, values, count, begins = arguments
         zeros, start = ir.Constant(_SUMS, [0.0] * STRIPE), builder.block
-        given = builder.select(begins, zeros, _load(builder, out, _SUMS, 4))
+        base = builder.select(begins, zeros, _load(builder, out, _SUMS, 4))
         loop = builder.append_basic_block("entries")
         end = builder.append_basic_block("end")
         empty = builder.icmp_unsigned("==", count, _WORD(0))
@@ -78,20 +78,20 @@ def _sum_listed(typingctx, out, b, stride, places, values, count, begins):
         row = builder.mul(_load(builder, place, _WORD, 8), stride)
         place = builder.add(values, builder.shl(index, _WORD(2)))
         value = _load(builder, place, _FLOAT, 4)
-        one = builder.insert_element(ir.Constant(_SUMS, None), value, ir.IntType(32)(0))
+        vec = builder.insert_element(ir.Constant(_SUMS, None), value, ir.IntType(32)(0))
         lanes = ir.Constant(ir.VectorType(ir.IntType(32), STRIPE), [0] * STRIPE)
-        factor = builder.shuffle_vector(one, one, lanes)
+        factor = builder.shuffle_vector(vec, vec, lanes)
         terms = _load(builder, builder.add(b, row), _SUMS, 4)
         terms = builder.fmul(factor, terms, flags=("contract",))
         more = builder.fadd(sums, terms, flags=("contract",))
         following = builder.add(index, _WORD(1))
-        for phi, first, later in ((index, _WORD(0), following), (sums, given, more)):
+        for phi, first, later in ((index, _WORD(0), following), (sums, base, more)):
             phi.add_incoming(first, start)
             phi.add_incoming(later, loop)
         builder.cbranch(builder.icmp_unsigned("==", following, count), end, loop)
         builder.position_at_end(end)
         total = builder.phi(_SUMS)
-        total.add_incoming(given, start)
+        total.add_incoming(base, start)
         total.add_incoming(more, loop)
         builder.store(total, builder.inttoptr(out, _SUMS.as_pointer()), align=4)
         return context.get_dummy_value()

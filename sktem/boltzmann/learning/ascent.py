@@ -106,7 +106,7 @@ class ExactAscent:
         start = params.astype(np.float64)
         low, high = start - LARGEST_MOVE, start + LARGEST_MOVE
         self.model.bound_precisions(low, high)
-        found = optimize.minimize(
+        optimum = optimize.minimize(
             loss, start, jac=True, method="L-BFGS-B",
             bounds=np.column_stack([low, high]),
             options={
@@ -115,5 +115,5 @@ class ExactAscent:
                 "ftol": CONCAVE_PRECISION if self.is_concave else PRECISION,
             },
         )  # fmt: skip
-        end = found.x.astype(params.dtype)
-        return end if np.isfinite(found.fun) and np.isfinite(end).all() else params
+        end = optimum.x.astype(params.dtype)
+        return end if np.isfinite(optimum.fun) and np.isfinite(end).all() else params

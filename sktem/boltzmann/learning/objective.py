@@ -238,13 +238,13 @@ class Objective:
         share = round(TEMPERATURES_SHARE * n_updates)
         most = min(max(share, FEWEST_TEMPERATURES), MOST_TEMPERATURES)
         for longer in (1, 4):
-            found = reliable_log_partition(
+            estimate = reliable_log_partition(
                 self.model, params, rng, RUNS, longer * most, 4 * longer * most,
                 verbose=self.verbose, seconds=SECONDS,
             )  # fmt: skip
-            if found.value >= least - 2.0 * found.standard_error:
-                return max(found.value, least), found.standard_error
-        return least, max(found.standard_error, least - found.value)
+            if estimate.value >= least - 2.0 * estimate.standard_error:
+                return max(estimate.value, least), estimate.standard_error
+        return least, max(estimate.standard_error, least - estimate.value)
 
     def is_estimated(self, params) -> bool:
         """Return whether log Z is not a sum that is known to be cheap."""

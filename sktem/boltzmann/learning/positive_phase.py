@@ -82,10 +82,10 @@ class Batches:
             _taken_chains(state, part) if continues else None for part, _ in parts
         ]
         values, starts = np.zeros(state.params.shape[0]), []
-        for (part, own), packed in zip(parts, before, strict=True):
-            found = self._expect(settings, state, part, packed, remembers, own)
-            values += found.values * np.float64(len(part) / n_rows)
-            starts.append(found.starts)
+        for (part, part_rng), packed in zip(parts, before, strict=True):
+            positive = self._expect(settings, state, part, packed, remembers, part_rng)
+            values += positive.values * np.float64(len(part) / n_rows)
+            starts.append(positive.starts)
         joined = None
         if starts[0] is not None:
             joined = np.concatenate(starts, axis=settings.model.row_axis)
@@ -97,7 +97,7 @@ class Batches:
         if rows is not None:
             read = self.rows.take if self.buffer is None else self.buffer.taken
             batch = read(rows)
-        found = expected(
+        positive = expected(
             settings,
             state.params,
             state.rounds.progress,
@@ -106,14 +106,14 @@ class Batches:
             self.missing,
             rng,
         )
-        if remembers and found.packed is not None:
-            arrays, chains = arrays_of(found.packed), state.row_chains
+        if remembers and positive.packed is not None:
+            arrays, chains = arrays_of(positive.packed), state.row_chains
             if chains.packed is None:
-                shape = (len(chains.started), *found.packed.shape[1:])
+                shape = (len(chains.started), *positive.packed.shape[1:])
                 chains.packed = arrays.full(shape, 0, arrays.xp.uint8)
-            arrays.put(chains.packed, rows, found.packed)
+            arrays.put(chains.packed, rows, positive.packed)
             chains.started[rows] = True
-        return found
+        return positive
 
 
 def parts_of(rows, rng):

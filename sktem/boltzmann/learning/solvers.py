@@ -101,22 +101,22 @@ class ContrastiveSolver(DocumentationLinkMixin, KnownParametersMixin):
         self.rao_blackwell = rao_blackwell
 
 
-def as_solver(given) -> ContrastiveSolver:
+def as_solver(solver) -> ContrastiveSolver:
     """Return the solver that a parameter means, checked."""
-    if not isinstance(given, ContrastiveSolver):
+    if not isinstance(solver, ContrastiveSolver):
         other = " or a ContrastiveSolver"
         return ContrastiveSolver(
-            check_choice("solver", given, CONTRASTIVE_SOLVERS, other)
+            check_choice("solver", solver, CONTRASTIVE_SOLVERS, other)
         )
-    check_choice("name of the solver", given.name, CONTRASTIVE_SOLVERS)
-    if not (isinstance(given.momentum, str) and given.momentum == "auto"):
-        check_number("momentum", given.momentum, Real, 0)
-        if given.momentum >= 1:
-            raise ValueError(f"momentum must be below 1, got {given.momentum!r}")
+    check_choice("name of the solver", solver.name, CONTRASTIVE_SOLVERS)
+    if not (isinstance(solver.momentum, str) and solver.momentum == "auto"):
+        check_number("momentum", solver.momentum, Real, 0)
+        if solver.momentum >= 1:
+            raise ValueError(f"momentum must be below 1, got {solver.momentum!r}")
     for name in ("averaging", "rao_blackwell"):
-        if not isinstance(getattr(given, name), (bool, np.bool_)):
-            raise ValueError(f"{name} must be a bool, got {getattr(given, name)!r}")
-    return given
+        if not isinstance(getattr(solver, name), (bool, np.bool_)):
+            raise ValueError(f"{name} must be a bool, got {getattr(solver, name)!r}")
+    return solver
 
 
 class StepRule:

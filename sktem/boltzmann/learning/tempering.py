@@ -107,10 +107,10 @@ class Replicas:
         betas = np.linspace(0.0, 1.0, len(self.chains) + 1).tolist()
         rungs = [start + beta * (params - start) for beta in betas[:-1]] + [params]
         chains = [*self.chains, cold]
-        given = self.X, self.observed
+        data = self.X, self.observed
         for _ in range(n_sweeps):
             for k, rung in enumerate(rungs):
-                chains[k] = model.moved(rung, chains[k], 1, draw_seed(rng), *given)
+                chains[k] = model.moved(rung, chains[k], 1, draw_seed(rng), *data)
             # Even pairs and odd pairs in turn: no chain is in two at once.
             for k, (warm, cool) in enumerate(pairwise(rungs)):
                 if k % 2 == self.n_moves % 2:
@@ -121,12 +121,12 @@ class Replicas:
 
     def _swap(self, model, warm, cool, chains, k, rng):
         """Let chains of one temperature change places with those of the next."""
-        one, two = chains[k], chains[k + 1]
+        hot, cold = chains[k], chains[k + 1]
 
         def rise(rung):
-            given = self.X, self.observed
-            return model.log_densities(rung, two, *given) - model.log_densities(
-                rung, one, *given
+            data = self.X, self.observed
+            return model.log_densities(rung, cold, *data) - model.log_densities(
+                rung, hot, *data
             )
 
         gain = rise(warm) - rise(cool)
@@ -134,9 +134,9 @@ class Replicas:
         uniforms = arrays.asarray(rng.random(gain.shape[0]))
         # NaN rejects.
         swapped = arrays.xp.log(uniforms) < gain
-        where = arrays_of(one).xp.where
+        where = arrays_of(hot).xp.where
         mask = model.by_chain(swapped)
-        chains[k], chains[k + 1] = where(mask, two, one), where(mask, one, two)
+        chains[k], chains[k + 1] = where(mask, cold, hot), where(mask, hot, cold)
         self.n_swaps[k] += float(arrays.xp.count_nonzero(swapped))
         self.n_tries[k] += gain.shape[0]
 

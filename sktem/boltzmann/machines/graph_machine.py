@@ -435,8 +435,8 @@ class GraphMachine(BoltzmannModel):
 
     def variational_bound(self, params, X, n_iterations, observed=None) -> np.ndarray:
         """Return the mean-field lower bound of `log_unnormalised`."""
-        found = self.posterior_mean_field(params, X, observed, n_iterations)
-        means = found.means.astype(np.float64)
+        mean_field = self.posterior_mean_field(params, X, observed, n_iterations)
+        means = mean_field.means.astype(np.float64)
         bound = self.log_potentials(params, means) + entropy(means[self.hidden])
         if observed is not None:
             # What is observed has no entropy.

@@ -129,6 +129,6 @@ def product_sums(states, means, share, first, second, start, stop):
     """Equal `kernels.graph_sweeps.pair_sums`, by a product of matrices."""
     means = means[:, start:stop]
     products = means @ states[:, start:stop].T
-    one, other = products[first, second], products[second, first]
+    first_mean, second_mean = products[first, second], products[second, first]
     units = means.sum(axis=1, dtype=np.float64)
-    return units, (share * one + (1.0 - share) * other).astype(np.float64)
+    return units, (share * first_mean + (1.0 - share) * second_mean).astype(np.float64)

@@ -157,12 +157,12 @@ def _sparse_product(a, b, out):
     room = limit + rows.shape[1]
     places, values = np.empty(room, np.int64), np.empty(room, np.float32)
     if a.flags.c_contiguous:
-        kept = list_by_row(rows, limit, starts, places, values)
+        fits = list_by_row(rows, limit, starts, places, values)
     else:
-        kept = list_by_column(rows, limit, starts, places, values)
-    if kept:
+        fits = list_by_column(rows, limit, starts, places, values)
+    if fits:
         listed_product(starts, places, values, b, out)
-    return kept
+    return fits
 
 
 class _CompiledDraws:

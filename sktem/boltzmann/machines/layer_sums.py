@@ -128,8 +128,8 @@ class OddEnumeration:
         step = max(ENTRIES // len(states), 1)
         for begin in range(0, len(X), step):
             rows = slice(begin, begin + step)
-            seen = np.where(observed[rows], X[rows], 0.0)
-            logs = seen @ fields[:, :m].T + (~observed[rows]) @ sums.T + energies
+            filled = np.where(observed[rows], X[rows], 0.0)
+            logs = filled @ fields[:, :m].T + (~observed[rows]) @ sums.T + energies
             shares = softmax(logs, axis=1)
             if rng is None:
                 out[rows] = shares @ means[:, :m]

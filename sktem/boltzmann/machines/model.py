@@ -673,8 +673,8 @@ class BoltzmannModel(ABC):
         if largest <= LARGEST_PARAMETER:
             return 0
         wrong = ~(xp.abs(params) <= LARGEST_PARAMETER)
-        held = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
-        params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), held)
+        clipped = xp.clip(params, -LARGEST_PARAMETER, LARGEST_PARAMETER)
+        params[...] = xp.where(xp.isnan(params), xp.zeros_like(params), clipped)
         return int(xp.count_nonzero(wrong))
 
 

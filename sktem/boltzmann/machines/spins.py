@@ -28,9 +28,9 @@ def spin_constant(model, params) -> float:
     """Return the offset of the exponent of spins from that of zeros and ones."""
     arrays = arrays_of(params)
     wide = arrays.astype(params, arrays.xp.float64)
-    found = spin_parameters(model, wide)
-    edges = found[model.weights_from :]
-    return float(arrays.xp.sum(edges) - arrays.xp.sum(found[: model.weights_from]))
+    in_spins = spin_parameters(model, wide)
+    edges = in_spins[model.weights_from :]
+    return float(arrays.xp.sum(edges) - arrays.xp.sum(in_spins[: model.weights_from]))
 
 
 def spin_moments(model, values):
@@ -44,13 +44,13 @@ def spin_moments(model, values):
     return out
 
 
-def shifted(found, constant):
+def shifted(estimate, constant):
     """Return an estimate of log Z plus a constant."""
-    if isinstance(found, PartitionBracket):
+    if isinstance(estimate, PartitionBracket):
         forward, reverse = (
-            shifted(end, constant) for end in (found.forward, found.reverse)
+            shifted(end, constant) for end in (estimate.forward, estimate.reverse)
         )
         return replace(
-            found, value=found.value + constant, forward=forward, reverse=reverse
+            estimate, value=estimate.value + constant, forward=forward, reverse=reverse
         )
-    return replace(found, value=found.value + constant)
+    return replace(estimate, value=estimate.value + constant)

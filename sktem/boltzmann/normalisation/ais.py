@@ -194,13 +194,13 @@ def reliable_log_partition(
     times as many temperatures replace the old ones.
     """
     while True:
-        found = annealed_importance_sampling(
+        estimate = annealed_importance_sampling(
             model, params, rng, n_runs, n_temperatures, verbose=verbose,
             seconds=seconds,
         )  # fmt: skip
-        enough = found.effective_sample_size >= WANTED_SHARE * n_runs
+        enough = estimate.effective_sample_size >= WANTED_SHARE * n_runs
         if enough or n_temperatures >= most:
-            return found
+            return estimate
         n_temperatures = min(4 * n_temperatures, most)
 
 
@@ -221,8 +221,8 @@ def posterior_log_sums(
         part = X[begin : min(begin + rows, X.shape[0]), :]
         n = part.shape[0]
         path = new_path(model, params, rng, arrays.xp.repeat(part, n_runs, axis=0))
-        found = anneal(path, betas, n * n_runs, rng)
-        value, error, _ = _summary(arrays.xp.reshape(found, (n, n_runs)))
+        log_weights = anneal(path, betas, n * n_runs, rng)
+        value, error, _ = _summary(arrays.xp.reshape(log_weights, (n, n_runs)))
         values.append(value)
         errors.append(error)
     return arrays.concat(values), arrays.concat(errors)

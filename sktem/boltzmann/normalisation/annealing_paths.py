@@ -45,9 +45,9 @@ class GraphPath:
         self.model, self.params, self.X = model, params, X
         if X is None:
             chains = model.new_chains(100, rng)
-            found = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng))
+            moments = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng))
             self.free = model.order
-            logits = _logits(found.values[: model.n_units], 100)
+            logits = _logits(moments.values[: model.n_units], 100)
             self.logits = logits.astype(np.float32)[:, None]
         else:
             means = model.posterior_mean_field(params, X, None, MEAN_FIELD).means
@@ -120,9 +120,9 @@ class LayerPath:
         if X is None:
             self.first = 0
             chains = model.new_chains(100, rng, params)
-            found = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng)).values
-            even = self._logits_of_even(found)
-            odd = _logits(model.layout.odd_biases(found), 100)
+            moments = model.free_gibbs(params, chains, SWEEPS, draw_seed(rng)).values
+            even = self._logits_of_even(moments)
+            odd = _logits(model.layout.odd_biases(moments), 100)
             self.even, self.odd = even[None, :], odd[None, :]
         else:
             self.first = model.n_visible

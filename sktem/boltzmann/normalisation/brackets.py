@@ -193,8 +193,8 @@ def _bennett(there, back):
     shift = np.log(len(back) / len(there))
 
     def excess(log_partition):
-        one = expit(shift + there - log_partition).sum()
-        return one - expit(-(shift + back - log_partition)).sum()
+        forward = expit(shift + there - log_partition).sum()
+        return forward - expit(-(shift + back - log_partition)).sum()
 
     ends = np.concatenate([there, back])
     width = 10.0 + np.ptp(ends)

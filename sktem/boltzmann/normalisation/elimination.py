@@ -291,9 +291,9 @@ def plan_elimination(
     """
     plans = []
     for rule in (_least_fill, _by_number):
-        found = _order(graph, max_width, max_entries, rule)
-        if found is not None:
-            plans.append(EliminationPlan(graph, *found))
+        order = _order(graph, max_width, max_entries, rule)
+        if order is not None:
+            plans.append(EliminationPlan(graph, *order))
     return min(plans, key=lambda plan: plan.n_entries) if plans else None
 
 

@@ -323,18 +323,18 @@ class LogPartition:
             if exact is not None:
                 return exact
         if method == "ais":
-            found = annealed_importance_sampling(
+            estimate = annealed_importance_sampling(
                 model, params, rng, n_runs, n_temperatures, schedule, verbose=verbose
             )
-            _warn_of_few(found)
-            return found
+            _warn_of_few(estimate)
+            return estimate
         chains = machine.new_chains(n_runs, None, rng)
-        found = bracket_log_partition(
+        estimate = bracket_log_partition(
             model, params, chains, rng, n_runs, n_temperatures, schedule,
             verbose=verbose,
         )  # fmt: skip
-        _warn_of_doubt(found)
-        return found
+        _warn_of_doubt(estimate)
+        return estimate
 
     def find(self, machine, rng, method, verbose):
         """Return log Z of parameters, found once.
@@ -357,41 +357,41 @@ class LogPartition:
         """
         params = machine.params
         if method in self.known:
-            of, found = self.known[method]
+            of, estimate = self.known[method]
             if bool(arrays_of(params).xp.all(of == params)):
-                return found
-        found = self.exact(params, method) if method in ("auto", "exact") else None
-        if found is None:
-            found = self._sampled(machine, rng, method, verbose)
-        self.known[method] = arrays_of(params).copy(params), found
-        return found
+                return estimate
+        estimate = self.exact(params, method) if method in ("auto", "exact") else None
+        if estimate is None:
+            estimate = self._sampled(machine, rng, method, verbose)
+        self.known[method] = arrays_of(params).copy(params), estimate
+        return estimate
 
     def _sampled(self, machine, rng, method, verbose):
         """Return log Z by runs, of "auto" longer ones where the first are in doubt."""
         n_runs, policy = self.policy.n_runs, self.policy
         if method == "auto":
             chains = machine.new_chains(n_runs, None, rng())
-            found = bracket_log_partition(
+            bracket = bracket_log_partition(
                 machine.model, machine.params, chains, rng(), n_runs,
                 policy.n_temperatures, verbose=verbose,
             )  # fmt: skip
-            if not found.doubt:
-                return found
+            if not bracket.doubt:
+                return bracket
         longest = policy.most_temperatures
         return self.estimate(
             machine, rng(), method, n_runs, longest, "adaptive", verbose
         )
 
 
-def _warn_of_few(found):
+def _warn_of_few(estimate):
     """Warn if few runs carry an estimate of log Z."""
-    if found.effective_sample_size >= TRUSTED_SHARE * found.n_runs:
+    if estimate.effective_sample_size >= TRUSTED_SHARE * estimate.n_runs:
         return
     warn_user(
-        f"The estimate of log Z, {found.value:.6g}, rests on "
-        f"{found.effective_sample_size:.1f} of {found.n_runs} runs of annealed "
-        f"importance sampling with {found.n_temperatures} temperatures, so that "
-        f"its standard error of {found.standard_error:.2g} is likely to be too "
+        f"The estimate of log Z, {estimate.value:.6g}, rests on "
+        f"{estimate.effective_sample_size:.1f} of {estimate.n_runs} runs of annealed "
+        f"importance sampling with {estimate.n_temperatures} temperatures, so that "
+        f"its standard error of {estimate.standard_error:.2g} is likely to be too "
         "small and log-likelihoods too high. Use method='bracket', which says whether "
         "both ends agree, or more n_temperatures.",
         FitWarning,

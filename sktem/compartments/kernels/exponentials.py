@@ -44,11 +44,11 @@ def three(a, b, c, t):
     mean = (a + b + c) / 3.0
     x, y, z = (mean - a) * t, (mean - b) * t, (mean - c) * t
     # Complete homogeneous symmetric polynomials of one, two and three variables.
-    one = pair = triple = 1.0
+    single = pair = triple = 1.0
     factor, total = 0.5, 0.5
     for k in range(1, TERMS):
-        one *= x
-        pair = one + y * pair
+        single *= x
+        pair = single + y * pair
         triple = pair + z * triple
         factor /= k + 2.0
         total += triple * factor

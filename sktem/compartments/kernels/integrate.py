@@ -49,13 +49,13 @@ class Doses(NamedTuple):
     ----------
     time, amount : ndarray
         When they were given, and how much.
-    given : ndarray of int of shape (1,)
+    n_doses : ndarray of int of shape (1,)
         How many there are.
     """
 
     time: np.ndarray
     amount: np.ndarray
-    given: np.ndarray
+    n_doses: np.ndarray
 
 
 class Work(NamedTuple):
@@ -85,16 +85,16 @@ def input_density(kind, t, psi, place):
     """
     if t <= 0.0:
         return 0.0
-    one, other = psi[place], psi[place + 1]
+    location, shape = psi[place], psi[place + 1]
     if kind == 1:
-        rate = (other + 1.0) / one
-        log_value = other * math.log(rate * t) - rate * t - math.lgamma(other + 1.0)
+        rate = (shape + 1.0) / location
+        log_value = shape * math.log(rate * t) - rate * t - math.lgamma(shape + 1.0)
         return rate * math.exp(log_value)
     if kind == 2:
-        power = (t / one) ** other
-        return other / t * power * math.exp(-power)
-    scale = math.sqrt(one / (2.0 * math.pi * other * t**3))
-    return scale * math.exp(-((t - one) ** 2) / (2.0 * other * one * t))
+        power = (t / location) ** shape
+        return shape / t * power * math.exp(-power)
+    scale = math.sqrt(location / (2.0 * math.pi * shape * t**3))
+    return scale * math.exp(-((t - location) ** 2) / (2.0 * shape * location * t))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -104,7 +104,7 @@ def slope(rhs, control, t, amounts, psi, rates, doses, result):
     for j in range(result.shape[0]):
         result[j] += rates[j]
     if control.input_kind:
-        for k in range(doses.given[0]):
+        for k in range(doses.n_doses[0]):
             result[0] += doses.amount[k] * input_density(
                 control.input_kind, t - doses.time[k], psi, control.input_place
             )
@@ -231,7 +231,7 @@ def _period(rhs, control, t, x, psi, step, running, rest, length, doses, work):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _remember(control, doses, t, value, interval, psi):
     """Write the doses of the past that still enter, before one at a time."""
-    doses.given[0] = 0
+    doses.n_doses[0] = 0
     highest = 0.0
     for k in range(MOST_PAST):
         density = input_density(
@@ -240,10 +240,10 @@ def _remember(control, doses, t, value, interval, psi):
         highest = max(highest, density)
         if k > 2 and highest > 0.0 and density < 1e-13 * highest:
             break
-        if doses.given[0] < doses.time.shape[0]:
-            doses.time[doses.given[0]] = t - k * interval
-            doses.amount[doses.given[0]] = value
-            doses.given[0] += 1
+        if doses.n_doses[0] < doses.time.shape[0]:
+            doses.time[doses.n_doses[0]] = t - k * interval
+            doses.amount[doses.n_doses[0]] = value
+            doses.n_doses[0] += 1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -328,7 +328,7 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
             continue
         amounts[:] = initial[of_record[steps.record[begin]]]
         rates[:] = 0.0
-        doses.given[0] = 0
+        doses.n_doses[0] = 0
         work.largest[0] = 0.0
         for s in range(begin, end):
             record, place = steps.record[s], steps.compartment[s]
@@ -344,9 +344,9 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
             elif action == BOLUS:
                 work.largest[0] = max(work.largest[0], abs(steps.value[s]))
                 if control.input_kind and place == 0:
-                    doses.time[doses.given[0]] = time
-                    doses.amount[doses.given[0]] = steps.value[s]
-                    doses.given[0] += 1
+                    doses.time[doses.n_doses[0]] = time
+                    doses.amount[doses.n_doses[0]] = steps.value[s]
+                    doses.n_doses[0] += 1
                 else:
                     add(control, values, amounts, place, steps.value[s])
             elif action == RATE:
@@ -354,7 +354,7 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
             elif action == RESET:
                 amounts[:] = initial[row]
                 rates[:] = 0.0
-                doses.given[0] = 0
+                doses.n_doses[0] = 0
             else:
                 step = (place, steps.value[s], steps.duration[s])
                 if not steps.replaces[s]:
@@ -363,7 +363,7 @@ def integrate(rhs, control, steps, psi, of_record, initial, start, stop, out):
                         steps.phase[s], np.zeros(n), doses, work,
                     )  # fmt: skip
                     continue
-                doses.given[0] = 0
+                doses.n_doses[0] = 0
                 rates[:] = 0.0
                 amounts[:] = steady_state(
                     rhs, control, time, values, step, steps.interval[s],

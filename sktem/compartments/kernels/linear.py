@@ -35,7 +35,7 @@ class Linear(NamedTuple):
     to_modes, from_modes : ndarray of shape (n_compartments, n_compartments)
         The modes over and times the roots: weights of amounts in modes, by columns, and
         of modes in amounts.
-    kept : ndarray of shape (n_depots,)
+    rest : ndarray of shape (n_depots,)
         Work array, the shares that stay in the depots.
     """
 
@@ -47,7 +47,7 @@ class Linear(NamedTuple):
     effect: np.ndarray
     to_modes: np.ndarray
     from_modes: np.ndarray
-    kept: np.ndarray
+    rest: np.ndarray
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -175,7 +175,7 @@ def advance(system, amounts, rates, t, new):
     into_central = 0.0
     for d in range(n_depots):
         into_central += rates[d]
-        system.kept[d] = exponential(-system.absorption[d] * t)
+        system.rest[d] = exponential(-system.absorption[d] * t)
     for i in range(n):
         decay = system.decay[i]
         start = rate = 0.0
@@ -194,7 +194,7 @@ def advance(system, amounts, rates, t, new):
             flux = ka * amounts[d] - rates[d]
             if flux != 0.0:
                 value += (
-                    entry * flux * difference(decay, ka, t, of_mode, system.kept[d])
+                    entry * flux * difference(decay, ka, t, of_mode, system.rest[d])
                 )
         for j in range(n):
             new[n_depots + j] += system.from_modes[j, i] * value
@@ -210,7 +210,7 @@ def advance(system, amounts, rates, t, new):
                     inside += entry * flux * three(decay, ka, ke, t)
             new[last] += ke * entry * inside
     for d in range(n_depots):
-        new[d] = amounts[d] * system.kept[d]
+        new[d] = amounts[d] * system.rest[d]
         if rates[d] != 0.0:
             new[d] += rates[d] * integral(system.absorption[d], t)
     if has_effect:
@@ -231,22 +231,22 @@ def add(system, values, compartment, value):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _constant(system, rates, found):
+def _constant(system, rates, amounts):
     """Write the steady state of constant infusions."""
     n_depots, n = system.absorption.shape[0], system.decay.shape[0]
-    found[:] = 0.0
+    amounts[:] = 0.0
     total = 0.0
     for d in range(n_depots):
-        found[d] = rates[d] / system.absorption[d]
+        amounts[d] = rates[d] / system.absorption[d]
         total += rates[d]
     for i in range(n):
         rate = system.to_modes[0, i] * total
         for j in range(n):
             rate += system.to_modes[j, i] * rates[n_depots + j]
         for j in range(n):
-            found[n_depots + j] += system.from_modes[j, i] * rate / system.decay[i]
+            amounts[n_depots + j] += system.from_modes[j, i] * rate / system.decay[i]
     if system.effect.shape[0]:
-        found[n_depots + n] = found[n_depots] / system.roots[0] ** 2
+        amounts[n_depots + n] = amounts[n_depots] / system.roots[0] ** 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -263,14 +263,14 @@ def _within(system, amounts, rates, new, running, rest, t):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def steady_state(system, compartment, value, duration, interval, phase, found, new):
+def steady_state(system, compartment, value, duration, interval, phase, amounts, new):
     """Write the amounts at a time since the last of doses that have no beginning.
 
     The amounts before a dose are the fixed point of a period, which is solved from the
     depots on: a period of theirs alone says what they pass on.
     """
     n_depots, n = system.absorption.shape[0], system.decay.shape[0]
-    size = found.shape[0]
+    size = amounts.shape[0]
     rates = np.zeros(size)
     dose = np.zeros(size)
     if duration == 0.0:
@@ -278,7 +278,7 @@ def steady_state(system, compartment, value, duration, interval, phase, found, n
     else:
         add(system, rates, compartment, value)
     if duration == math.inf:
-        _constant(system, rates, found)
+        _constant(system, rates, amounts)
         return
     running, rest = 0, 0.0
     if duration > 0.0:
@@ -286,11 +286,11 @@ def steady_state(system, compartment, value, duration, interval, phase, found, n
         rest = max(duration - running * interval, 0.0)
     end = dose.copy()
     _within(system, end, rates, new, running, rest, interval)
-    found[:] = 0.0
+    amounts[:] = 0.0
     none = np.zeros(size)
     for d in range(n_depots):
-        found[d] = end[d] / -math.expm1(-system.absorption[d] * interval)
-    passed = found.copy()
+        amounts[d] = end[d] / -math.expm1(-system.absorption[d] * interval)
+    passed = amounts.copy()
     advance(system, passed, none, interval, new)
     for i in range(n):
         mode = 0.0
@@ -299,13 +299,13 @@ def steady_state(system, compartment, value, duration, interval, phase, found, n
             mode += weight * (end[n_depots + j] + passed[n_depots + j])
         mode /= -math.expm1(-system.decay[i] * interval)
         for j in range(n):
-            found[n_depots + j] += system.from_modes[j, i] * mode
+            amounts[n_depots + j] += system.from_modes[j, i] * mode
     if system.effect.shape[0]:
         last = n_depots + n
-        passed[:] = found
+        passed[:] = amounts
         advance(system, passed, none, interval, new)
         whole = -math.expm1(-system.effect[0] * interval)
-        found[last] = (end[last] + passed[last]) / whole
+        amounts[last] = (end[last] + passed[last]) / whole
     for j in range(size):
-        found[j] += dose[j]
-    _within(system, found, rates, new, running, rest, phase)
+        amounts[j] += dose[j]
+    _within(system, amounts, rates, new, running, rest, phase)

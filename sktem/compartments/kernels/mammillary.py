@@ -47,13 +47,13 @@ def derivatives(t, amounts, psi, result):
         result[last] = psi[KOUT] * (concentration - effect)
         return
     change = psi[MOST] * concentration / (psi[HALF] + concentration)
-    made, lost = psi[KIN], psi[KOUT] * effect
+    gain, loss = psi[KIN], psi[KOUT] * effect
     if response == 2:
-        made *= 1.0 - change
+        gain *= 1.0 - change
     elif response == 3:
-        lost *= 1.0 - change
+        loss *= 1.0 - change
     elif response == 4:
-        made *= 1.0 + change
+        gain *= 1.0 + change
     else:
-        lost *= 1.0 + change
-    result[last] = made - lost
+        loss *= 1.0 + change
+    result[last] = gain - loss

@@ -31,7 +31,7 @@ class Work(NamedTuple):
         The system.
     matrix : ndarray of shape (n_compartments, n_compartments)
         Work array of :func:`fill`.
-    amounts, rates, new, found : ndarray of shape (n_states,)
+    amounts, rates, new, moved : ndarray of shape (n_states,)
         Amounts, rates of infusions, and work arrays.
     factors : ndarray of shape (n_compartments + n_depots,)
         Work array of :func:`observe`.
@@ -42,7 +42,7 @@ class Work(NamedTuple):
     amounts: np.ndarray
     rates: np.ndarray
     new: np.ndarray
-    found: np.ndarray
+    moved: np.ndarray
     factors: np.ndarray
 
 
@@ -76,13 +76,13 @@ def act(work, steps, s):
     elif action != RECORD:
         steady_state(
             system, steps.compartment[s], steps.value[s], steps.duration[s],
-            steps.interval[s], steps.phase[s], work.found, work.new,
+            steps.interval[s], steps.phase[s], work.moved, work.new,
         )  # fmt: skip
         if steps.replaces[s]:
-            amounts[:] = work.found
+            amounts[:] = work.moved
             rates[:] = 0.0
         else:
-            amounts += work.found
+            amounts += work.moved
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -151,15 +151,15 @@ def weigh(work):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _observe_alike(work, since, is_effect, f):
     """Write what :func:`observe` does, by the way that is right for all rates."""
-    amounts, found = work.amounts, work.found
+    amounts, moved = work.amounts, work.moved
     central, last = work.system.absorption.shape[0], amounts.shape[0] - 1
     for i in range(since.shape[0]):
-        found[:] = amounts
-        advance(work.system, found, work.rates, since[i], work.new)
+        moved[:] = amounts
+        advance(work.system, moved, work.rates, since[i], work.new)
         if is_effect[i]:
-            f[i] = found[last]
+            f[i] = moved[last]
         else:
-            f[i] = found[central] / work.system.roots[0] ** 2
+            f[i] = moved[central] / work.system.roots[0] ** 2
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -88,13 +88,13 @@ def fill_cells(table, widths, groups, cells):
     strides, starts, origins = groups
     for k in range(len(cells)):
         for g in range(len(starts) - 1):
-            own = cells[k, origins[g] : origins[g + 1]]
-            own[0] = 0.0
+            group_cells = cells[k, origins[g] : origins[g + 1]]
+            group_cells[0] = 0.0
             for j in range(starts[g], starts[g + 1]):
                 for code in range(widths[j] - 1, -1, -1):
                     term, first = table[k, j, code], code * strides[j]
                     for place in range(strides[j]):
-                        own[first + place] = own[place] + term
+                        group_cells[first + place] = group_cells[place] + term
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
@@ -103,16 +103,16 @@ def spread_counts(cells, widths, groups, sums):
     strides, starts, origins = groups
     sums[:] = 0.0
     for g in range(len(starts) - 1):
-        own = cells[origins[g] : origins[g + 1]]
+        group_cells = cells[origins[g] : origins[g + 1]]
         for j in range(starts[g + 1] - 1, starts[g] - 1, -1):
             for code in range(widths[j]):
                 first, total = code * strides[j], sums[j, code]
                 for place in range(strides[j]):
                     for k in range(cells.shape[1]):
-                        value = own[first + place, k]
+                        value = group_cells[first + place, k]
                         total[k] += value
                         if code > 0:
-                            own[place, k] += value
+                            group_cells[place, k] += value
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -141,12 +141,12 @@ def log_probabilities(X, widths, table, out):
         if not place_tile(X, columns, first, widths, groups, work, places):
             return False
         for k in range(K):
-            own = cells[k]
+            state_cells = cells[k]
             total[:] = 0.0
             for g in range(n_groups):
                 row = places[g]
                 for lane in range(LANES):
-                    total[lane] += own[row[lane]]
+                    total[lane] += state_cells[row[lane]]
             for lane in range(min(LANES, len(X) - first)):
                 out[k, first + lane] = total[lane]
     return True

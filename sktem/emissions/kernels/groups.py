@@ -20,7 +20,7 @@ LEAST_SQUARE = 1e-300
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _columns_of(row, seen, holes):
+def _columns_of(row, observed, holes):
     """Fill the observed and the missing columns of a row, and return their numbers."""
     o = m = 0
     for j in range(len(row)):
@@ -28,13 +28,13 @@ def _columns_of(row, seen, holes):
             holes[m] = j
             m += 1
         else:
-            seen[o] = j
+            observed[o] = j
             o += 1
     return o, m
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _factor(covariances, seen, o, holes, m, work):
+def _factor(covariances, observed, o, holes, m, work):
     """Factor the covariances of the observed columns, for all states at once.
 
     With L the factor of a state, ``lower`` is L, ``inverse`` the inverse of its
@@ -46,11 +46,11 @@ def _factor(covariances, seen, o, holes, m, work):
     log_dets[:] = 0.0
     for i in range(o):
         for j in range(i + 1):
-            v[:] = covariances[seen[i], seen[j]]
+            v[:] = covariances[observed[i], observed[j]]
             for h in range(j):
-                one, other = lower[i, h], lower[j, h]
+                left, right = lower[i, h], lower[j, h]
                 for k in range(K):
-                    v[k] -= one[k] * other[k]
+                    v[k] -= left[k] * right[k]
             if j < i:
                 for k in range(K):
                     lower[i, j, k] = v[k] * inverse[j, k]
@@ -60,40 +60,40 @@ def _factor(covariances, seen, o, holes, m, work):
                     log_dets[k] += math.log(inverse[i, k])
     for column in range(m):
         for i in range(o):
-            v[:] = covariances[seen[i], holes[column]]
+            v[:] = covariances[observed[i], holes[column]]
             for h in range(i):
-                one, other = lower[i, h], slopes[h, column]
+                left, right = lower[i, h], slopes[h, column]
                 for k in range(K):
-                    v[k] -= one[k] * other[k]
+                    v[k] -= left[k] * right[k]
             for k in range(K):
                 slopes[i, column, k] = v[k] * inverse[i, k]
 
 
 @njit(**INNER, fastmath=FAST, error_model="numpy")
-def _complete(row, centre, means, seen, o, holes, m, work, squares):
+def _complete(row, centre, means, observed, o, holes, m, work, squares):
     """Fill squared distances, and the row about the centre with conditional means."""
     lower, inverse, slopes, y, filled, _, v = work
     K = len(squares)
     squares[:] = 0.0
     for i in range(o):
-        value = row[seen[i]] - centre[seen[i]]
-        filled[seen[i], :] = value
-        mean = means[seen[i]]
+        value = row[observed[i]] - centre[observed[i]]
+        filled[observed[i], :] = value
+        mean = means[observed[i]]
         for k in range(K):
             v[k] = value - mean[k]
         for h in range(i):
-            one, other = lower[i, h], y[h]
+            left, right = lower[i, h], y[h]
             for k in range(K):
-                v[k] -= one[k] * other[k]
+                v[k] -= left[k] * right[k]
         for k in range(K):
             y[i, k] = v[k] * inverse[i, k]
             squares[k] += y[i, k] * y[i, k]
     for column in range(m):
         v[:] = means[holes[column]]
         for i in range(o):
-            one, other = slopes[i, column], y[i]
+            left, right = slopes[i, column], y[i]
             for k in range(K):
-                v[k] += one[k] * other[k]
+                v[k] += left[k] * right[k]
         filled[holes[column], :] = v
 
 
@@ -119,9 +119,9 @@ def _add_spreads(covariances, slopes, o, holes, m, mass, v, second):
         for b in range(a + 1):
             v[:] = covariances[holes[a], holes[b]]
             for i in range(o):
-                one, other = slopes[i, a], slopes[i, b]
+                left, right = slopes[i, a], slopes[i, b]
                 for k in range(K):
-                    v[k] -= one[k] * other[k]
+                    v[k] -= left[k] * right[k]
             for k in range(K):
                 second[holes[a], holes[b], k] += mass[k] * v[k]
 
@@ -170,13 +170,13 @@ def group_distances(
     """
     d, K = means.shape
     work = _work(d, K)
-    seen, holes = np.empty(d, np.int64), np.empty(d, np.int64)
+    observed, holes = np.empty(d, np.int64), np.empty(d, np.int64)
     for group in range(len(starts) - 1):
-        o, _ = _columns_of(X[rows[starts[group]]], seen, holes)
-        _factor(covariances, seen, o, holes, 0, work)
+        o, _ = _columns_of(X[rows[starts[group]]], observed, holes)
+        _factor(covariances, observed, o, holes, 0, work)
         for place in range(starts[group], starts[group + 1]):
             row = rows[place]
-            _complete(X[row], centre, means, seen, o, holes, 0, work, squares[row])
+            _complete(X[row], centre, means, observed, o, holes, 0, work, squares[row])
             log_determinants[row] = work[5]
 
 
@@ -199,13 +199,13 @@ def group_means(X, R, rows, starts, centre, means, covariances, out):
     """
     d, K = means.shape
     work, squares = _work(d, K), np.empty(K)
-    seen, holes = np.empty(d, np.int64), np.empty(d, np.int64)
+    observed, holes = np.empty(d, np.int64), np.empty(d, np.int64)
     for group in range(len(starts) - 1):
-        o, m = _columns_of(X[rows[starts[group]]], seen, holes)
-        _factor(covariances, seen, o, holes, m, work)
+        o, m = _columns_of(X[rows[starts[group]]], observed, holes)
+        _factor(covariances, observed, o, holes, m, work)
         for place in range(starts[group], starts[group + 1]):
             row = rows[place]
-            _complete(X[row], centre, means, seen, o, holes, m, work, squares)
+            _complete(X[row], centre, means, observed, o, holes, m, work, squares)
             for column in range(m):
                 hole, total = holes[column], 0.0
                 for k in range(K):
@@ -237,14 +237,14 @@ def group_moments(X, R, W, rows, starts, centre, means, covariances, first, seco
     d, K = means.shape
     work = _work(d, K)
     mass, squares = np.empty(K), np.empty(K)
-    seen, holes = np.empty(d, np.int64), np.empty(d, np.int64)
+    observed, holes = np.empty(d, np.int64), np.empty(d, np.int64)
     for group in range(len(starts) - 1):
-        o, m = _columns_of(X[rows[starts[group]]], seen, holes)
-        _factor(covariances, seen, o, holes, m, work)
+        o, m = _columns_of(X[rows[starts[group]]], observed, holes)
+        _factor(covariances, observed, o, holes, m, work)
         mass[:] = 0.0
         for place in range(starts[group], starts[group + 1]):
             row = rows[place]
-            _complete(X[row], centre, means, seen, o, holes, m, work, squares)
+            _complete(X[row], centre, means, observed, o, holes, m, work, squares)
             _add_row(work[4], W[row], work[6], first, second)
             mass += R[row]
         _add_spreads(covariances, work[2], o, holes, m, mass, work[6], second)
@@ -277,16 +277,16 @@ def group_expected(
     total, first, second = sums
     work = _work(d, K)
     mass, joint = np.empty(K), np.empty(K)
-    seen, holes = np.empty(d, np.int64), np.empty(d, np.int64)
+    observed, holes = np.empty(d, np.int64), np.empty(d, np.int64)
     value = 0.0
     for group in range(len(starts) - 1):
-        o, m = _columns_of(X[rows[starts[group]]], seen, holes)
-        _factor(covariances, seen, o, holes, m, work)
+        o, m = _columns_of(X[rows[starts[group]]], observed, holes)
+        _factor(covariances, observed, o, holes, m, work)
         constant = 0.5 * o * math.log(2 * math.pi)
         mass[:] = 0.0
         for place in range(starts[group], starts[group + 1]):
             row = rows[place]
-            _complete(X[row], centre, means, seen, o, holes, m, work, joint)
+            _complete(X[row], centre, means, observed, o, holes, m, work, joint)
             for k in range(K):
                 joint[k] = log_weights[k] + work[5][k] - constant - 0.5 * joint[k]
             largest = joint.max()

@@ -69,13 +69,13 @@ def distance_tile(tile, mean, factor, has_holes, total):
 def moment_tile(tile, w, first_moments, second_moments):
     """Add ``tile @ w`` to the first and ``tile**2 @ w`` to the second moments."""
     for j in range(len(tile)):
-        row, one, two = tile[j], 0.0, 0.0
+        row, first_sum, second_sum = tile[j], 0.0, 0.0
         for lane in range(LANES):
             product = w[lane] * row[lane]
-            one += product
-            two += product * row[lane]
-        first_moments[j] += one
-        second_moments[j] += two
+            first_sum += product
+            second_sum += product * row[lane]
+        first_moments[j] += first_sum
+        second_moments[j] += second_sum
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
@@ -136,9 +136,9 @@ def full_distances(X, centre, means, factors, out):
                     f0, f1 = factors[k, i, j], factors[k, i + 1, j]
                     f2, f3 = factors[k, i + 2, j], factors[k, i + 3, j]
                     for lane in range(LANES):
-                        one = f0 * shifted[i, lane] + f1 * shifted[i + 1, lane]
-                        two = f2 * shifted[i + 2, lane] + f3 * shifted[i + 3, lane]
-                        y[lane] += one + two
+                        sum01 = f0 * shifted[i, lane] + f1 * shifted[i + 1, lane]
+                        sum23 = f2 * shifted[i + 2, lane] + f3 * shifted[i + 3, lane]
+                        y[lane] += sum01 + sum23
                 for i in range(fours, j + 1):
                     factor = factors[k, i, j]
                     for lane in range(LANES):
@@ -203,24 +203,24 @@ def full_moments(X, centre, R, mass, first_moments, second_moments):
                 total += w[lane]
             mass[k] += total
             for i in range(d):
-                row, one = tile[i], 0.0
+                row, first_sum = tile[i], 0.0
                 for lane in range(LANES):
                     product[lane] = w[lane] * row[lane]
-                    one += product[lane]
-                first_moments[k, i] += one
+                    first_sum += product[lane]
+                first_moments[k, i] += first_sum
                 pairs = i + (d - i) // 2 * 2
                 for j in range(i, pairs, 2):
-                    two, three = 0.0, 0.0
+                    second_sum, next_sum = 0.0, 0.0
                     for lane in range(LANES):
-                        two += product[lane] * tile[j, lane]
-                        three += product[lane] * tile[j + 1, lane]
-                    second_moments[k, i, j] += two
-                    second_moments[k, i, j + 1] += three
+                        second_sum += product[lane] * tile[j, lane]
+                        next_sum += product[lane] * tile[j + 1, lane]
+                    second_moments[k, i, j] += second_sum
+                    second_moments[k, i, j + 1] += next_sum
                 for j in range(pairs, d):
-                    two = 0.0
+                    second_sum = 0.0
                     for lane in range(LANES):
-                        two += product[lane] * tile[j, lane]
-                    second_moments[k, i, j] += two
+                        second_sum += product[lane] * tile[j, lane]
+                    second_moments[k, i, j] += second_sum
     for k in range(K):
         for i in range(d):
             for j in range(i):

@@ -203,13 +203,13 @@ def forward(L, offsets, start, transitions, which, b, a, c, log_likelihood, fail
             if fails:
                 break
             if width == 4 and not varies:
-                found = _filter_few(FOUR, first, last, b, a, c, transitions)
+                filtered = _filter_few(FOUR, first, last, b, a, c, transitions)
             elif width == 8 and not varies:
-                found = _filter_few(EIGHT, first, last, b, a, c, transitions)
+                filtered = _filter_few(EIGHT, first, last, b, a, c, transitions)
             else:
-                found = _filter_rows(first, last, b, a, c, transitions, which)
-            value += found[0]
-            fails = found[1]
+                filtered = _filter_rows(first, last, b, a, c, transitions, which)
+            value += filtered[0]
+            fails = filtered[1]
         log_likelihood[s] = value
         failed[s] = fails
 

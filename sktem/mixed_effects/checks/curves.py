@@ -100,8 +100,8 @@ def individual_curves(
     if subjects is not None:
         known = {label: i for i, label in enumerate(labels.tolist())}
         if estimator.random_effects_:
-            seen = set(estimator.groups_.tolist())
-            known = {label: i for label, i in known.items() if label in seen}
+            fitted_labels = set(estimator.groups_.tolist())
+            known = {label: i for label, i in known.items() if label in fitted_labels}
         wanted = np.asarray(subjects).tolist()
         if unknown := [label for label in wanted if label not in known]:
             raise ValueError(
@@ -113,17 +113,17 @@ def individual_curves(
     grid = np.linspace(all_times.min(), all_times.max(), int(n_points))
     curves = []
     for number in numbers:
-        own = np.flatnonzero(rows.subjects == number)
-        own = own[np.argsort(all_times[own], kind="stable")]
-        before = np.searchsorted(all_times[own], grid, side="right") - 1
-        inputs = rows.X[own[np.maximum(before, 0)]]
+        index = np.flatnonzero(rows.subjects == number)
+        index = index[np.argsort(all_times[index], kind="stable")]
+        before = np.searchsorted(all_times[index], grid, side="right") - 1
+        inputs = rows.X[index[np.maximum(before, 0)]]
         inputs[:, column] = grid
         label = labels[number : number + 1]
         curves.append(
             IndividualCurve(
                 label.tolist()[0],
-                all_times[own],
-                rows.y[own],
+                all_times[index],
+                rows.y[index],
                 grid,
                 predicted(estimator, inputs, label.repeat(len(grid))),
                 predicted(estimator, inputs),

@@ -313,8 +313,8 @@ def visual_predictive_check(
 
     def percentiles(values):
         """Return (n_quantiles, n_bins, n_data_sets)."""
-        found = [np.quantile(values[:, rows], shares, axis=1) for rows in members]
-        return np.stack(found, axis=1)
+        by_bin = [np.quantile(values[:, rows], shares, axis=1) for rows in members]
+        return np.stack(by_bin, axis=1)
 
     rng = np.random.default_rng(seed_sequence(random_state))
     at_once = max(1, ROWS_AT_ONCE // len(y))
@@ -335,8 +335,8 @@ def visual_predictive_check(
     return VisualPredictiveCheck(
         shares,
         edges,
-        np.array([times[own].mean() for own in members]),
-        np.array([len(own) for own in members]),
+        np.array([times[index].mean() for index in members]),
+        np.array([len(index) for index in members]),
         percentiles(values[None])[:, :, 0],
         lower,
         median,

@@ -90,10 +90,10 @@ def individual_residuals(estimator, X, y=None, groups=None):
         raise ValueError("y must be positive for the exponential error")
     f = rows.predicted(estimator, individual=True)
     scale = error.standard_deviation(f, sigma, model.least_prediction)
-    found = error.weighted(rows.y, f, scale)
+    residuals = error.weighted(rows.y, f, scale)
     if rows.side is not None:
-        found = np.where(rows.side == 0, found, np.nan)
-    return rows.spread_out(found)
+        residuals = np.where(rows.side == 0, residuals, np.nan)
+    return rows.spread_out(residuals)
 
 
 def population_residuals(
@@ -168,7 +168,7 @@ def population_residuals(
         )
     rng = np.random.default_rng(seed_sequence(random_state))
     ends = np.cumsum(lengths)
-    found = np.empty((3, len(rows.y)))
+    residuals = np.empty((3, len(rows.y)))
     start = 0
     with bar("NPDE: subjects", len(lengths)) as advance:
         while start < len(lengths):
@@ -176,14 +176,14 @@ def population_residuals(
             before = ends[start] - lengths[start]
             most = before + ROWS_AT_ONCE // n_simulations
             stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
-            own = order[before : ends[stop - 1]]
-            copies = rows.simulated(estimator, own, n_simulations, rng)
-            observed = _within_bounds(rows, own, copies, rng)
+            chosen = order[before : ends[stop - 1]]
+            copies = rows.simulated(estimator, chosen, n_simulations, rng)
+            observed = _within_bounds(rows, chosen, copies, rng)
             both = np.concatenate([observed[None], copies])
             for i in range(start, stop):
                 part = slice(ends[i] - lengths[i] - before, ends[i] - before)
                 try:
-                    found[:, own[part]] = _compared(both[:, part], rng)
+                    residuals[:, chosen[part]] = _compared(both[:, part], rng)
                 except np.linalg.LinAlgError:
                     name = i if rows.labels is None else rows.labels.tolist()[i]
                     raise ValueError(
@@ -192,16 +192,16 @@ def population_residuals(
                     ) from None
             advance(stop - start)
             start = stop
-    return PopulationResiduals(*(rows.spread_out(values) for values in found))
+    return PopulationResiduals(*(rows.spread_out(values) for values in residuals))
 
 
-def _within_bounds(rows, own, copies, rng):
+def _within_bounds(rows, chosen, copies, rng):
     """Return observations, and in place of bounds draws of simulations beyond them."""
-    observed = rows.y[own].copy()
+    observed = rows.y[chosen].copy()
     if rows.side is None:
         return observed
-    for j in np.flatnonzero(rows.side[own]):
-        beyond = rows.side[own[j]] * (observed[j] - copies[:, j]) > 0
+    for j in np.flatnonzero(rows.side[chosen]):
+        beyond = rows.side[chosen[j]] * (observed[j] - copies[:, j]) > 0
         if beyond.any():
             observed[j] = rng.choice(copies[beyond, j])
     return observed

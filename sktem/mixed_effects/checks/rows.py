@@ -45,7 +45,7 @@ class CheckedRows(NamedTuple):
         Index of the subject of each row.
     labels : ndarray of shape (n_subjects,) or None
         Labels of the subjects; None if each row is one.
-    kept : ndarray of bool
+    used : ndarray of bool
         Which of the given rows these are.
     records : Records or None, default=None
         The records of all subjects, of which the rows are the observations.
@@ -55,7 +55,7 @@ class CheckedRows(NamedTuple):
     y: np.ndarray
     subjects: np.ndarray
     labels: np.ndarray | None
-    kept: np.ndarray
+    used: np.ndarray
     records: Records | None = None
 
     @property
@@ -68,21 +68,21 @@ class CheckedRows(NamedTuple):
         """CMT of each row, or None."""
         if self.records is None:
             return None
-        return np.maximum(self.records["CMT"][self.kept].astype(np.int64), 1)
+        return np.maximum(self.records["CMT"][self.used].astype(np.int64), 1)
 
     @property
     def side(self):
         """Side of bounds, 0 for values, or None."""
-        return None if self.records is None else self.records["CENS"][self.kept]
+        return None if self.records is None else self.records["CENS"][self.used]
 
     def predicted(self, estimator, individual=False):
         """Predict, with random effects of zero or the modes of known subjects."""
         if self.records is None:
             return predicted(estimator, self.X, self.groups if individual else None)
-        found = estimator.fitted_.predict_records(
+        predictions = estimator.fitted_.predict_records(
             given_records(estimator, self.records, every=True), individual
         )
-        return found[self.kept]
+        return predictions[self.used]
 
     def simulated(self, estimator, chosen, n_copies, rng):
         """Draw data sets of chosen rows, all of their subjects being new."""
@@ -90,22 +90,22 @@ class CheckedRows(NamedTuple):
             subjects = self.subjects[chosen]
             subjects = subjects - subjects.min(initial=0)
             return simulated(estimator, self.X[chosen], subjects, n_copies, rng)
-        own = np.unique(self.subjects[chosen])
-        records = self.records.take(np.tile(own, n_copies))
-        given = given_records(estimator, records, every=True)
-        values = estimator.fitted_.simulate_records(given, rng)
+        wanted = np.unique(self.subjects[chosen])
+        records = self.records.take(np.tile(wanted, n_copies))
+        data = given_records(estimator, records, every=True)
+        values = estimator.fitted_.simulate_records(data, rng)
         values = values.reshape(n_copies, -1)
         # The records of the chosen subjects, among which the rows are.
-        all_rows = np.flatnonzero(np.isin(self.records.subject_of_record, own))
-        rows = np.flatnonzero(self.kept)[chosen]
-        found = values[:, np.searchsorted(all_rows, rows)]
-        return _finite(found)
+        all_rows = np.flatnonzero(np.isin(self.records.subject_of_record, wanted))
+        rows = np.flatnonzero(self.used)[chosen]
+        drawn = values[:, np.searchsorted(all_rows, rows)]
+        return _finite(drawn)
 
     def spread_out(self, values):
         """Return values of all given rows, NaN where there is no observation."""
-        found = np.full(len(self.kept), np.nan)
-        found[self.kept] = values
-        return found
+        all_values = np.full(len(self.used), np.nan)
+        all_values[self.used] = values
+        return all_values
 
 
 def check_mixed_effects(estimator, attribute="params_"):
@@ -122,11 +122,11 @@ def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
     """Check data for a fitted estimator and drop rows with a missing observation."""
     check_mixed_effects(estimator)
     if isinstance(X, Records):
-        given = given_records(estimator, X)
-        records, kept = given.records, given.records.observed
-        labels, subjects = given.groups
+        data = given_records(estimator, X)
+        records, used = data.records, data.records.observed
+        labels, subjects = data.groups
         return CheckedRows(
-            given.X[kept], given.y[kept], subjects[kept], labels, kept, records
+            data.X[used], data.y[used], subjects[used], labels, used, records
         )
     if y is None:
         raise ValueError("y must be given, unless X are records")
@@ -139,24 +139,24 @@ def check_rows(estimator, X, y, groups=None, *, known=False) -> CheckedRows:
     if np.isinf(y).any():
         raise ValueError("y contains infinity")
     check_consistent_length(X, y, groups)
-    kept = ~np.isnan(y)
-    if not kept.any():
+    used = ~np.isnan(y)
+    if not used.any():
         raise ValueError("no row has an observation")
-    X = _safe_indexing(X, np.flatnonzero(kept))
+    X = _safe_indexing(X, np.flatnonzero(used))
     X = validate_data(estimator, X, reset=False, dtype=np.float64, order="C")
     if groups is None:
-        return CheckedRows(X, y[kept], np.arange(len(X)), None, kept)
+        return CheckedRows(X, y[used], np.arange(len(X)), None, used)
     groups = np.asarray(groups)
     if groups.ndim != 1:
         raise ValueError(f"groups must have shape (n_rows,), got {groups.shape}")
-    labels, subjects = np.unique(groups[kept], return_inverse=True)
-    seen = set(estimator.groups_.tolist())
-    unknown = [label for label in labels.tolist() if label not in seen]
+    labels, subjects = np.unique(groups[used], return_inverse=True)
+    fitted_labels = set(estimator.groups_.tolist())
+    unknown = [label for label in labels.tolist() if label not in fitted_labels]
     if known and random and unknown:
         raise ValueError(
             f"individual predictions need subjects that fit has seen, got {unknown[:5]}"
         )
-    return CheckedRows(X, y[kept], subjects, labels, kept)
+    return CheckedRows(X, y[used], subjects, labels, used)
 
 
 def time_column(estimator, time=None) -> int:

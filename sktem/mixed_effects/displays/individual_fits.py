@@ -154,11 +154,11 @@ class IndividualFitDisplay:
             typical = panel.plot(
                 curve.grid, curve.population, color="0.65", label="population"
             )
-            own = panel.plot(
+            individual = panel.plot(
                 curve.grid, curve.individual, **{"label": "individual"} | style
             )
             self.population_lines_ += typical
-            self.individual_lines_ += own
+            self.individual_lines_ += individual
             self.scatters_.append(
                 panel.scatter(curve.time, curve.observed, label="observed", **points)
             )
@@ -179,6 +179,6 @@ class IndividualFitDisplay:
 
 
 def _with_margin(values):
-    seen = values[np.isfinite(values)]
-    margin = 0.05 * np.ptp(seen) or 1.0
-    return seen.min() - margin, seen.max() + margin
+    finite = values[np.isfinite(values)]
+    margin = 0.05 * np.ptp(finite) or 1.0
+    return finite.min() - margin, finite.max() + margin

@@ -202,26 +202,26 @@ def _forward(estimator, name):
 def _estimates(estimator):
     """Return where the fit ended, by the names of the trace."""
     vector = estimator.fitted_.vector
-    found = dict(zip(vector.names, vector.of(estimator.params_).tolist(), strict=True))
-    return found | {
+    named = dict(zip(vector.names, vector.of(estimator.params_).tolist(), strict=True))
+    return named | {
         name: value
         for name, value in estimator.population_parameters_.items()
-        if name in found
+        if name in named
     }
 
 
 def _phases(estimator):
     """Return the phases that the estimator's own steps show."""
-    found = []
+    phases = []
     steps = np.asarray(estimator.history_.step_size, dtype=float)
     if estimator.annealing and (end := ANNEALED_SHARE * estimator.n_burn_in) > 0:
-        found.append(("annealing ends", min(int(end), len(steps))))
+        phases.append(("annealing ends", min(int(end), len(steps))))
     if not isinstance(estimator.step_size, str):
-        return found
+        return phases
     falls = np.flatnonzero((steps[:-1] >= 1) & (steps[1:] < 1)) + 1
     # The burn-in ends at a multiple of the pause; the step after it still is 1.
     ends = [int(epoch - epoch % PAUSE) for epoch in falls]
-    found += [("steps fall", end) for end in ends]
+    phases += [("steps fall", end) for end in ends]
     if ends and steps[-1] < 1 and ends[-1] + PAUSE < len(steps):
-        found.append(("average begins", ends[-1] + PAUSE))
-    return found
+        phases.append(("average begins", ends[-1] + PAUSE))
+    return phases

@@ -169,7 +169,7 @@ class ResidualDisplay:
         residuals, population = [], None
         for kind in kinds:
             if kind == "iwres":
-                values = individual_residuals(estimator, X, y, groups)[rows.kept]
+                values = individual_residuals(estimator, X, y, groups)[rows.used]
                 at = predicted(estimator, rows.X, rows.groups)
                 residuals.append(
                     Residuals(NAMES[kind], values, at, "individual prediction")
@@ -184,8 +184,8 @@ class ResidualDisplay:
             residuals.append(
                 Residuals(
                     NAMES[kind],
-                    values[rows.kept],
-                    population.mean[rows.kept],
+                    values[rows.used],
+                    population.mean[rows.used],
                     "population mean",
                 )
             )

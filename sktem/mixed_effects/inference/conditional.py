@@ -51,8 +51,8 @@ def conditional_modes(model, X, params, Z) -> ConditionalModes:
     if d == 0:
         return ConditionalModes(Z, np.empty((n, 0, 0)), np.ones(n, dtype=bool))
     of_block = partial(_modes_of_block, model, params)
-    found = each_block(X, of_block, lambda subjects: (Z[subjects],))
-    return ConditionalModes(*map(np.concatenate, zip(*found, strict=True)))
+    blocks = each_block(X, of_block, lambda subjects: (Z[subjects],))
+    return ConditionalModes(*map(np.concatenate, zip(*blocks, strict=True)))
 
 
 def _modes_of_block(model, params, X, Z):
@@ -121,13 +121,13 @@ def _at_shifts(model, X, params, Z, shifts):
     """Return log-joint densities at all shifts, of the shape (2, n_shifts, n)."""
     n, d = Z.shape
     flat = shifts.reshape(-1, d)
-    found = np.empty((len(flat), n))
+    log_densities = np.empty((len(flat), n))
     at_once = max(1, min(len(flat), ROWS_AT_ONCE // len(X.y)))
     for start in range(0, len(flat), at_once):
         part = flat[start : start + at_once]
         values = model.log_joint(X, Z[:, None] + part, params)
-        found[start : start + at_once] = values.T
-    return found.reshape(*shifts.shape[:2], n)
+        log_densities[start : start + at_once] = values.T
+    return log_densities.reshape(*shifts.shape[:2], n)
 
 
 def _positive(curvature):

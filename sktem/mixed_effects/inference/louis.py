@@ -49,10 +49,10 @@ def louis_information(model, X, params, draws, log_joint=None) -> LouisInformati
 
     parts = each_block(X, partial(_of_block, model, params), of_subjects)
     sums = (reduce(np.add, terms) for terms in zip(*parts, strict=True))
-    found = LouisInformation(*sums)
+    information = LouisInformation(*sums)
     _, slope, curvature = log_prior(ParameterVector(model), params)
-    return found._replace(
-        complete=found.complete + curvature, slope=found.slope + slope
+    return information._replace(
+        complete=information.complete + curvature, slope=information.slope + slope
     )
 
 
@@ -82,8 +82,8 @@ def _of_block(model, params, X, draws, weights) -> LouisInformation:
         complete -= hessian
         scores = scores.reshape(n, len(part), p)
         if start == 0:
-            own = w.reshape(n, len(part), 1) + 1e-300
-            about = (scores * own).sum(axis=1) / own.sum(axis=1)
+            first_weights = w.reshape(n, len(part), 1) + 1e-300
+            about = (scores * first_weights).sum(axis=1) / first_weights.sum(axis=1)
         scores = (scores - about[:, None]) * inflation[:, None, None]
         weighted = scores * w.reshape(n, len(part), 1)
         square += np.tensordot(weighted, scores, axes=([0, 1], [0, 1]))
@@ -101,10 +101,10 @@ def _complete_data(vector, rows, Z, params, w):
     of_prior = np.append(places[vector.coefficients], places[vector.omega])
     of_observed = np.append(places[vector.numeric], places[vector.residual])
     scores, hessian = np.zeros((len(w), len(vector))), np.zeros((len(vector),) * 2)
-    for own, part in ((of_prior, _prior_part), (of_observed, _observation_part)):
+    for index, part in ((of_prior, _prior_part), (of_observed, _observation_part)):
         slope, curve = part(vector, rows, Z, params, w)
-        scores[:, own] = slope
-        hessian[np.ix_(own, own)] = curve
+        scores[:, index] = slope
+        hessian[np.ix_(index, index)] = curve
     return scores, hessian
 
 
@@ -170,10 +170,10 @@ def _observation_part(vector, rows, Z, params, w):
     slopes, hessian = np.zeros((len(w), k)), np.zeros((k, k))
     if k:
         # Where there is no density the weight is zero, and differences stay finite.
-        found = model.log_conditionals(rows, Z, changed).reshape(len(w), -1)
-        found = np.maximum(found, -1e100)
+        logs = model.log_conditionals(rows, Z, changed).reshape(len(w), -1)
+        logs = np.maximum(logs, -1e100)
         ends = np.cumsum([1, k, k, len(pairs)])
-        centre, above, below, both, neither = np.split(found, ends, axis=1)
+        centre, above, below, both, neither = np.split(logs, ends, axis=1)
         slopes = (above - below) / (2 * steps)
         hessian[range(k), range(k)] = w @ (above - 2 * centre + below) / steps**2
         for (e, g), up, down in zip(pairs, both.T, neither.T, strict=True):
@@ -185,13 +185,13 @@ def _observation_part(vector, rows, Z, params, w):
     squares, columns = model.residual_sums(rows, Z, params.numeric).ravel(), []
     for above, below, step in zip(changed[1:], changed[k + 1 :], steps, strict=False):
         more, less = (
-            model.residual_sums(rows, Z, one.numeric).ravel() for one in (above, below)
+            model.residual_sums(rows, Z, end.numeric).ravel() for end in (above, below)
         )
         columns.append((more - less) / (2 * step))
     turns = np.reshape(columns, (k, len(w))).T
     size, lengths = params.sigma[closed[0]], np.repeat(rows.lengths, Z.shape[1])
-    own = squares / size**3 - lengths / size
+    residual_slope = squares / size**3 - lengths / size
     curve = w @ (lengths / size**2 - 3 * squares / size**4)
     cross = w @ turns / size**3
     hessian = np.block([[hessian, cross[:, None]], [cross, np.array([[curve]])]])
-    return np.column_stack([slopes, own]), hessian
+    return np.column_stack([slopes, residual_slope]), hessian

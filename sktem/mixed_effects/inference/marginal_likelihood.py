@@ -68,8 +68,8 @@ class ImportanceDraws:
 
     def _in_chunks(self, function, X, params):
         of_block = partial(_at_points, function, params, self.kind)
-        found = each_block(X, of_block, lambda subjects: (self.points[:, subjects],))
-        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
+        blocks = each_block(X, of_block, lambda subjects: (self.points[:, subjects],))
+        return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
 
     def log_likelihood(self, log_joint):
         """Return log-likelihoods of the subjects and the error of their sum."""
@@ -86,12 +86,12 @@ class ImportanceDraws:
 def _at_points(function, params, kind, block, points):
     """Return a function of subjects that are in memory, at points of each."""
     n_points, n, _ = points.shape
-    found = np.empty((n_points, n))
+    values = np.empty((n_points, n))
     at_once = max(1, min(n_points, DRAWS_AT_ONCE // max(n, 1)))
     for start in counted(range(0, n_points, at_once), f"Likelihood: blocks of {kind}"):
         part = points[start : start + at_once].transpose(1, 0, 2)
-        found[start : start + at_once] = function(block, part, params).T
-    return found
+        values[start : start + at_once] = function(block, part, params).T
+    return values
 
 
 def importance_draws(modes, covariances, n_draws, rng, df=5.0):

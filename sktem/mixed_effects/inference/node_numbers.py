@@ -78,32 +78,32 @@ def log_likelihood_by_nodes(model, X, params, modes, covariances):
     return values, np.inf if np.isnan(error) else error
 
 
-def information_by_nodes(model, X, params, modes, covariances, held, basis=None):
+def information_by_nodes(model, X, params, modes, covariances, is_held, basis=None):
     """Return the information, with nodes doubled until standard errors are stable."""
-    found, errors = None, np.full(len(held), np.nan)
+    by_nodes, errors = None, np.full(len(is_held), np.nan)
     for n_nodes in _numbers(INFORMATION_NODES, *modes.shape):
         draws = quadrature_draws(modes, covariances, n_nodes)
         information = louis_information(model, X, params, draws)
         before = errors
-        errors = np.sqrt(np.diag(covariance_of(information.observed, held, basis)))
+        errors = np.sqrt(np.diag(covariance_of(information.observed, is_held, basis)))
         with np.errstate(invalid="ignore", divide="ignore"):
             change = np.abs(errors / before - 1)
         # A parameter without a standard error in both results has not changed.
-        both = np.isnan(errors) & np.isnan(before) & (found is not None)
+        both = np.isnan(errors) & np.isnan(before) & (by_nodes is not None)
         change = np.where(both, 0.0, np.where(np.isnan(change), np.inf, change))
-        found = NodeInformation(information, change)
+        by_nodes = NodeInformation(information, change)
         if (change < SAME_ERROR).all():
             break
-    return found
+    return by_nodes
 
 
-def covariance_of(information, held, basis=None):
+def covariance_of(information, is_held, basis=None):
     """Return the inverse of an information matrix, NaN where it has none.
 
     The columns of a basis are directions in which the parameters are less correlated.
     """
     covariance = np.full(information.shape, np.nan)
-    free = np.flatnonzero(~held)
+    free = np.flatnonzero(~is_held)
     inner = information[np.ix_(free, free)]
     if len(free) == 0 or not np.isfinite(inner).all():
         return covariance
@@ -119,8 +119,8 @@ def covariance_of(information, held, basis=None):
         vectors = vectors / scale[:, None]
         scale = 1 / scale
     singular = values <= SINGULAR
-    kept = vectors[:, ~singular]
-    inverse = (kept / values[~singular]) @ kept.T / scale[:, None] / scale
+    determined = vectors[:, ~singular]
+    inverse = (determined / values[~singular]) @ determined.T / scale[:, None] / scale
     involved = (vectors[:, singular] ** 2).sum(axis=1) > INVOLVED
     inverse[involved], inverse[:, involved] = np.nan, np.nan
     covariance[np.ix_(free, free)] = inverse

@@ -35,14 +35,14 @@ def observed_information(model, X, params, draws):
     parameters that the observations depend on ask for the model function again.
     """
     vector = ParameterVector(model)
-    kept: dict[bytes, np.ndarray] = {}
+    cache: dict[bytes, np.ndarray] = {}
 
     def log_likelihood(values):
         changed = vector.params(values, params)
         key = np.concatenate([changed.numeric, changed.sigma]).tobytes()
-        if key not in kept:
-            kept[key] = draws.log_conditional(model, X, changed)
-        log_joint = kept[key] + draws.log_prior(model, X, changed)
+        if key not in cache:
+            cache[key] = draws.log_conditional(model, X, changed)
+        log_joint = cache[key] + draws.log_prior(model, X, changed)
         return draws.log_likelihood(log_joint)[0].sum()
 
     steps = 1e-3 * vector.units(params, X.covariates)

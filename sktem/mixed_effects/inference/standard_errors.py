@@ -35,14 +35,14 @@ LARGEST_ERROR = 0.2
 SINGULAR_CORRELATION, AT_MAXIMUM = 10, 0.5
 
 
-class FoundInformation(NamedTuple):
+class ObservedInformation(NamedTuple):
     """The observed information, and what it takes to invert it.
 
     Attributes
     ----------
     matrix : ndarray of shape (p, p)
         The information.
-    held : ndarray of bool of shape (p,)
+    is_held : ndarray of bool of shape (p,)
         Parameters at their bounds.
     basis : ndarray or None
         Directions in which parameters are less correlated.
@@ -53,24 +53,24 @@ class FoundInformation(NamedTuple):
     """
 
     matrix: np.ndarray
-    held: np.ndarray
+    is_held: np.ndarray
     basis: np.ndarray | None
     relative: np.ndarray
     promise: float
 
     def covariance(self) -> np.ndarray:
         """Return the covariance of the estimates, NaN where there is none."""
-        return covariance_of(self.matrix, self.held, self.basis)
+        return covariance_of(self.matrix, self.is_held, self.basis)
 
 
-def information_of(fitted, method, n_draws) -> FoundInformation:
+def information_of(fitted, method, n_draws) -> ObservedInformation:
     """Return the observed information about the parameters of a fit."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
-    vector, held = fitted.vector, at_bounds(fitted.vector, params)
+    vector, is_held = fitted.vector, at_bounds(fitted.vector, params)
     basis = None
     # Directions would mix a variance at its bound with others; differences of the
     # likelihood have too few digits for them.
-    if method == "louis" and not held[vector.omega].any():
+    if method == "louis" and not is_held[vector.omega].any():
         basis = uncorrelated(vector, params)
     relative, promise = np.zeros(len(vector)), 0.0
     of_priors = log_prior(vector, params)[2]
@@ -86,21 +86,21 @@ def information_of(fitted, method, n_draws) -> FoundInformation:
         draws = _draws(fitted, n_draws)
         information = observed_information(model, rows, params, draws) + of_priors
     else:
-        found, relative = _louis(fitted, n_draws, held, basis)
-        information = found.observed
-        covariance = np.nan_to_num(covariance_of(information, held, basis))
-        promise = 0.5 * float(found.slope @ covariance @ found.slope)
-    return FoundInformation(information, held, basis, relative, promise)
+        louis, relative = _louis(fitted, n_draws, is_held, basis)
+        information = louis.observed
+        covariance = np.nan_to_num(covariance_of(information, is_held, basis))
+        promise = 0.5 * float(louis.slope @ covariance @ louis.slope)
+    return ObservedInformation(information, is_held, basis, relative, promise)
 
 
 def standard_errors(fitted, method, n_draws):
     """Return standard errors by name, their errors, and unusual findings."""
-    vector, found = fitted.vector, fitted.information(method, n_draws)
-    relative = found.relative
+    vector, observed = fitted.vector, fitted.information(method, n_draws)
+    relative = observed.relative
     with np.errstate(invalid="ignore"):
-        errors = np.sqrt(np.diag(found.covariance()))
+        errors = np.sqrt(np.diag(observed.covariance()))
     names = np.array(vector.names)
-    unusual = _unusual(names, found.held, errors, relative, found.promise)
+    unusual = _unusual(names, observed.is_held, errors, relative, observed.promise)
     errors = np.where(relative > LARGEST_ERROR, np.nan, errors)
     noise = relative * errors
     # Population values by the delta method.
@@ -129,9 +129,9 @@ def at_bounds(vector, params):
         inner = omega[np.ix_(block, block)] / widths[block][:, None] / widths[block]
         if len(block) > 1 and np.linalg.eigvalsh(inner)[0] < least:
             singular[j] = True
-    held = vector.residual_at_floor(params) | vector.at_box(params)
-    held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
-    return held
+    is_held = vector.residual_at_floor(params) | vector.at_box(params)
+    is_held[vector.omega] = (at_floor | singular)[vector.lower].any(axis=1)
+    return is_held
 
 
 def _draws(fitted, n_draws):
@@ -144,56 +144,56 @@ def _draws(fitted, n_draws):
     return fitted.draws(n_draws)[0]
 
 
-def _louis(fitted, n_draws, held, basis):
+def _louis(fitted, n_draws, is_held, basis):
     """Return the information, and relative errors of the standard errors."""
     model, rows, params = fitted.model, fitted.rows, fitted.params
     if n_draws == "auto" and model.design.n_latents:
         modes, covariances = fitted.modes()
-        found = information_by_nodes(
-            model, rows, params, modes, covariances, held, basis
+        louis = information_by_nodes(
+            model, rows, params, modes, covariances, is_held, basis
         )
-        if found is not None and np.isfinite(found.change).all():
-            return found
+        if louis is not None and np.isfinite(louis.change).all():
+            return louis
     draws = _draws(fitted, n_draws)
-    found = louis_information(model, rows, params, draws)
-    covariance = covariance_of(found.observed, held, basis)
-    noise = np.zeros(len(held))
+    louis = louis_information(model, rows, params, draws)
+    covariance = covariance_of(louis.observed, is_held, basis)
+    noise = np.zeros(len(is_held))
     if draws.random:
         noise = _noise(model, rows, params, draws, covariance)
-    return found, noise
+    return louis, noise
 
 
 def _noise(model, X, params, draws, covariance):
     """Return relative Monte Carlo errors of the roots of a covariance's diagonal."""
     known = np.nan_to_num(covariance)
-    found = [
+    batches = [
         louis_information(
             model, X, params, draws.part(slice(b, None, N_BATCHES))
         ).observed
         for b in range(N_BATCHES)
     ]
-    moved = known @ (np.array(found) - np.mean(found, axis=0)) @ known
+    moved = known @ (np.array(batches) - np.mean(batches, axis=0)) @ known
     changes = np.diagonal(moved, axis1=1, axis2=2).std(axis=0, ddof=1)
     variances = np.where(np.diag(known) > 0, np.diag(known), np.inf)
     return changes / (2 * variances) / np.sqrt(N_BATCHES)
 
 
-def _unusual(names, held, errors, relative, promise):
+def _unusual(names, is_held, errors, relative, promise):
     """Return a message on unusual findings, empty if there are none."""
     parts = []
-    if held.any():
+    if is_held.any():
         parts.append(
-            f"{names[held].tolist()} are at their bounds and have none; those of the "
-            "other parameters are conditional on them"
+            f"{names[is_held].tolist()} are at their bounds and have none; those of "
+            "the other parameters are conditional on them"
         )
-    unknown = np.isnan(errors) & ~held
+    unknown = np.isnan(errors) & ~is_held
     if unknown.any():
         parts.append(
             "the observed information does not determine "
             f"{names[unknown].tolist()}: the data may not identify these parameters, "
             "or the fit is not at a maximum of the likelihood"
         )
-    noisy = (relative > LARGEST_ERROR) & ~held & ~unknown
+    noisy = (relative > LARGEST_ERROR) & ~is_held & ~unknown
     if noisy.any():
         parts.append(
             f"the Monte Carlo error of those of {names[noisy].tolist()} is too large: "

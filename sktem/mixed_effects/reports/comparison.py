@@ -73,19 +73,19 @@ def compare(*fits, names=None):
     from pandas import DataFrame
 
     _check_same_data(fits)
-    found = DataFrame(
+    table = DataFrame(
         {
-            "n_parameters": [len(one.fitted_.vector) for one in fits],
-            "minus_two_log_likelihood": [-2 * one.log_likelihood() for one in fits],
-            "aic": [one.aic() for one in fits],
-            "bic": [one.bic() for one in fits],
-            "converged": [one.converged_ for one in fits],
+            "n_parameters": [len(fit.fitted_.vector) for fit in fits],
+            "minus_two_log_likelihood": [-2 * fit.log_likelihood() for fit in fits],
+            "aic": [fit.aic() for fit in fits],
+            "bic": [fit.bic() for fit in fits],
+            "converged": [fit.converged_ for fit in fits],
         },
         index=list(range(len(fits)) if names is None else names),
     )
-    found["delta_aic"] = found.aic - found.aic.min()
-    found["delta_bic"] = found.bic - found.bic.min()
-    return found.sort_values("aic", kind="stable")
+    table["delta_aic"] = table.aic - table.aic.min()
+    table["delta_bic"] = table.bic - table.bic.min()
+    return table.sort_values("aic", kind="stable")
 
 
 def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
@@ -133,11 +133,11 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
     True
     """
     _check_same_data((smaller, larger))
-    if any(one.fitted_.model.design.priors is not None for one in (smaller, larger)):
+    if any(fit.fitted_.model.design.priors is not None for fit in (smaller, larger)):
         raise ValueError(
             "likelihood ratios compare maxima of the likelihood, and a fit has priors"
         )
-    names = [set(one.fitted_.vector.names) for one in (smaller, larger)]
+    names = [set(fit.fitted_.vector.names) for fit in (smaller, larger)]
     degrees = len(names[1]) - len(names[0])
     if degrees <= 0:
         raise ValueError(
@@ -156,8 +156,8 @@ def likelihood_ratio_test(smaller, larger) -> LikelihoodRatio:
 
 def _check_same_data(fits):
     """Raise an error unless fits have as many subjects and observations."""
-    for one in fits:
-        check_mixed_effects(one, "fitted_")
+    for fit in fits:
+        check_mixed_effects(fit, "fitted_")
     sizes = {(len(f.fitted_.rows), int(f.fitted_.rows.n_rows)) for f in fits}
     if len(sizes) != 1:
         raise ValueError(

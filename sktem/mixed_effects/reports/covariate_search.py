@@ -130,19 +130,19 @@ def covariate_search(
     [('forward', 'intercept', 'size')]
     """
     base = estimator.covariates or {}
-    given = [(p, c) for p, columns in base.items() for c in listed(columns)]
+    known = [(p, c) for p, columns in base.items() for c in listed(columns)]
     left, X, events = _candidates(candidates, forms or {}, X, events)
-    left = [one for one in left if (one.parameter, one.source) not in given]
+    left = [effect for effect in left if (effect.parameter, effect.source) not in known]
 
     def fitted(effects):
-        own = clone(estimator)
+        twin = clone(estimator)
         covariates: dict = {}
-        for p, column in given:
+        for p, column in known:
             covariates.setdefault(p, []).append(column)
-        for one in effects:
-            covariates.setdefault(one.parameter, []).extend(one.columns)
-        own.set_params(covariates=covariates or None)
-        return own.fit(X, y, groups, events)
+        for effect in effects:
+            covariates.setdefault(effect.parameter, []).extend(effect.columns)
+        twin.set_params(covariates=covariates or None)
+        return twin.fit(X, y, groups, events)
 
     chosen: list[Candidate] = []
     steps = []
@@ -151,20 +151,22 @@ def covariate_search(
         tried = left
         if screen is not None:
             tried = [o for o in left if _by_draws(best, X, groups, o) < screen]
-        trials = [fitted([*chosen, one]) for one in counted(tried, "Covariates: fits")]
+        trials = [
+            fitted([*chosen, effect]) for effect in counted(tried, "Covariates: fits")
+        ]
         values = [likelihood_ratio_test(best, trial).p_value for trial in trials]
         k = int(np.argmin(values)) if values else 0
         if not values or values[k] >= forward:
             break
-        one, best = tried[k], trials[k]
-        steps.append(("forward", one.parameter, one.title, values[k]))
-        chosen.append(one)
-        left = [other for other in left if other[:2] != one[:2]]
+        effect, best = tried[k], trials[k]
+        steps.append(("forward", effect.parameter, effect.title, values[k]))
+        chosen.append(effect)
+        left = [other for other in left if other[:2] != effect[:2]]
     while chosen:
         tried = chosen
         if screen is not None:
-            tried = [one for one in chosen if _by_wald(best, one) >= backward]
-        without = [[o for o in chosen if o is not one] for one in tried]
+            tried = [effect for effect in chosen if _by_wald(best, effect) >= backward]
+        without = [[o for o in chosen if o is not effect] for effect in tried]
         trials = [fitted(effects) for effects in counted(without, "Covariates: fits")]
         values = [likelihood_ratio_test(trial, best).p_value for trial in trials]
         k = int(np.argmax(values)) if values else 0
@@ -182,20 +184,20 @@ def _candidates(candidates, forms, X, events) -> tuple[list[Candidate], Any, Any
         raise ValueError("candidates must name a column for a parameter")
     check_names("forms", forms, [column for _, column in pairs], "candidates")
     new: dict = {}
-    found = []
+    expanded = []
     for parameter, source in pairs:
         for form in listed(forms.get(source, "linear")):
             check_choice("forms", form, ["linear", *FORMS])
             columns, title = (source,), source
             if form != "linear":
                 title = f"{source}:{form}"
-                made = FORMS[form](source, _column(X, source))
-                columns = tuple(made)
-                new |= made
-            found.append(Candidate(parameter, source, title, columns))
+                derived = FORMS[form](source, _column(X, source))
+                columns = tuple(derived)
+                new |= derived
+            expanded.append(Candidate(parameter, source, title, columns))
     if not new:
-        return found, X, events
-    return found, _with_columns(X, new), _with_columns(events, new)
+        return expanded, X, events
+    return expanded, _with_columns(X, new), _with_columns(events, new)
 
 
 def _column(X, source):
@@ -212,11 +214,11 @@ def _column(X, source):
 def _with_columns(data, new):
     """Return a data frame or records with columns that functions make of others."""
     if isinstance(data, Records):
-        found = data.take(np.arange(data.n_subjects))
-        found.columns |= {
-            name: make(found[source]) for name, (source, make) in new.items()
+        records = data.take(np.arange(data.n_subjects))
+        records.columns |= {
+            name: make(records[source]) for name, (source, make) in new.items()
         }
-        return found
+        return records
     if data is None or not hasattr(data, "assign"):
         return data
     return data.assign(**{
@@ -295,13 +297,13 @@ def _of_subjects(fitted, X, groups, columns):
         else:
             table = {name: np.asarray(X)[:, name] for name in columns}
     place = {label: i for i, label in enumerate(fitted.problem.labels.tolist())}
-    owner = np.array([place.get(one, -1) for one in np.asarray(labels).tolist()])
-    known, found = owner >= 0, np.full((len(place), len(columns)), np.nan)
+    owner = np.array([place.get(label, -1) for label in np.asarray(labels).tolist()])
+    known, by_subject = owner >= 0, np.full((len(place), len(columns)), np.nan)
     for k, values in enumerate(table.values()):
-        found[owner[known], k] = values[known]
-        if (found[owner[known], k] != values[known]).any():
+        by_subject[owner[known], k] = values[known]
+        if (by_subject[owner[known], k] != values[known]).any():
             return None
-    return found
+    return by_subject
 
 
 def _by_wald(fit, candidate) -> float:

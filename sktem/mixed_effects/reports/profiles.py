@@ -136,17 +136,17 @@ class _Point(NamedTuple):
 def _climbed(fitted, params, place, value) -> _Point:
     """Return the best parameters with one at a value, by Newton steps on the others."""
     model, rows, vector = fitted.model, fitted.rows, fitted.vector
-    held = np.zeros(len(vector), dtype=bool)
-    held[place] = True
+    is_held = np.zeros(len(vector), dtype=bool)
+    is_held[place] = True
     values = vector.of(params)
     values[place] = value
     modes, here = fitted.modes()[0], None
     params = vector.params(values, params)
     here = likelihood_at(model, rows, params, modes, 0, FINE)
     for _ in range(STEPS):
-        found = louis_information(model, rows, params, here.draws, here.log_joint)
-        covariance = np.nan_to_num(covariance_of(found.observed, held))
-        slope = np.where(held, 0.0, found.slope)
+        louis = louis_information(model, rows, params, here.draws, here.log_joint)
+        covariance = np.nan_to_num(covariance_of(louis.observed, is_held))
+        slope = np.where(is_held, 0.0, louis.slope)
         step = covariance @ slope
         if not 0.5 * slope @ step > LEAST_GAIN:
             break

@@ -82,7 +82,7 @@ def bootstrap(estimator, n_samples=200, *, n_jobs=None, random_state=None):
 def _refitted(fitted, rng, n):
     """Return the estimates for subjects drawn with replacement."""
     chosen = rng.integers(n, size=n)
-    found = ascend(
+    ascent = ascend(
         fitted.model,
         fitted.rows[chosen],
         fitted.params,
@@ -92,7 +92,7 @@ def _refitted(fitted, rng, n):
         least_gain=1e-6,
         resolution=FINE,
     )
-    return estimates_by_name(fitted.at(found.params))
+    return estimates_by_name(fitted.at(ascent.params))
 
 
 def sampling_importance_resampling(
@@ -166,20 +166,20 @@ def sampling_importance_resampling(
     root = np.linalg.cholesky(covariance / slope[:, None] / slope) * inflation
     white = rng.standard_normal((n_draws, len(values)))
     shifts = white @ root.T
-    found, log_weights = [], np.full(n_draws, -np.inf)
+    fits, log_weights = [], np.full(n_draws, -np.inf)
     for k in counted(range(n_draws), "Resampling: likelihoods"):
         moved = np.where(positive, values * np.exp(shifts[k] * positive), 0.0)
         moved += np.where(positive, 0.0, values + shifts[k])
         there = fitted.at(vector.params(moved, fitted.params))
-        found.append(there)
+        fits.append(there)
         if np.linalg.eigvalsh(there.params.omega)[0] > 0:
             value = there.log_likelihood("auto", 300, "auto")[0]
             value += log_prior(vector, there.params)[0]
             log_weights[k] = value + 0.5 * white[k] @ white[k]
     # Gumbel's keys draw without replacement, in proportion to the weights.
     keys = log_weights + rng.gumbel(size=n_draws)
-    kept = np.argsort(-keys)[:n_resamples]
-    return DataFrame([estimates_by_name(found[k]) for k in kept])
+    resampled = np.argsort(-keys)[:n_resamples]
+    return DataFrame([estimates_by_name(fits[k]) for k in resampled])
 
 
 def _checked(estimator, count):

@@ -152,11 +152,11 @@ def subpopulations(
     effects = {p: [effect_name(c, p) for c in labels] for p in parameters}
     vector, scales = ParameterVector(problem.model), single.fitted_.natural_scale
     starts = _starts(single.fitted_, vector, problem.model, effects)
-    found = []
+    minima = []
     for start in counted(starts, "Subpopulations: starts"):
-        one = _Mixture(problem, start, effects, scales, of_class)
-        found.append((one, one.minimum()))
-    mixture, best = min(found, key=lambda pair: pair[1].fun)
+        candidate = _Mixture(problem, start, effects, scales, of_class)
+        minima.append((candidate, candidate.minimum()))
+    mixture, best = min(minima, key=lambda pair: pair[1].fun)
     covariance, promise = mixture.curvature(best.x)
     converged = promise <= AT_MAXIMUM
     if not converged:
@@ -232,21 +232,21 @@ def _copied(
     And the covariates of the class.
     """
     names = [f"CLASS_{k}" for k in range(2, n_classes + 1)]
-    own = clone(estimator)
-    found = as_records(own, X, y, groups, events)
-    if found is not None:
-        columns = found[0].columns
-        subjects = found[0].subject_of_record
+    twin = clone(estimator)
+    indexed = as_records(twin, X, y, groups, events)
+    if indexed is not None:
+        columns = indexed[0].columns
+        subjects = indexed[0].subject_of_record
         of_class = _of_class(chosen, columns, subjects)
     else:
         plain, y, (_, subjects) = clone(estimator)._validated(X, y, groups)
         # Of X itself, since columns that the model does not read are blank.
-        given = (
+        data = (
             {c: X[c] for c in X.columns}
             if hasattr(X, "columns")
             else dict(enumerate(np.asarray(X).T))
         )
-        of_class = _of_class(chosen, given, subjects)
+        of_class = _of_class(chosen, data, subjects)
         order = np.argsort(subjects, kind="stable")
         plain, y, subjects = plain[order], y[order], subjects[order]
         columns = dict(
@@ -259,14 +259,14 @@ def _copied(
     for k, name in enumerate(names, start=1):
         copies[name] = np.repeat(np.arange(n_classes) == k, n) * 1.0
     labels = (subjects + n_subjects * np.arange(n_classes)[:, None]).ravel()
-    covariates = {p: list(listed(c)) for p, c in (own.covariates or {}).items()}
+    covariates = {p: list(listed(c)) for p, c in (twin.covariates or {}).items()}
     for parameter in parameters:
         covariates[parameter] = [*covariates.get(parameter, []), *names]
-    own.set_params(covariates=covariates)
-    if found is not None:
+    twin.set_params(covariates=covariates)
+    if indexed is not None:
         records = read_nonmem({**copies, "ID": labels})
-        given = given_records(own, records, reset=True)
-        problem = Problem.of(own, given.X, given.y, given.groups, records=given.records)
+        data = given_records(twin, records, reset=True)
+        problem = Problem.of(twin, data.X, data.y, data.groups, records=data.records)
         return problem, of_class
     if hasattr(X, "columns"):
         from pandas import DataFrame
@@ -274,15 +274,15 @@ def _copied(
         table = DataFrame(copies)
     else:
         table = np.column_stack(list(copies.values()))
-    given = own._validated(table, np.tile(y, n_classes), labels)
-    return Problem.of(own, *given), of_class
+    data = twin._validated(table, np.tile(y, n_classes), labels)
+    return Problem.of(twin, *data), of_class
 
 
 def _starts(fitted, vector, model, effects):
     """Return parameters with classes on both sides of the fit without them."""
     single = fitted.vector
     known = dict(zip(single.names, single.of(fitted.params), strict=True))
-    found = []
+    starts = []
     for signs in product([1.0], *[[1.0, -1.0]] * (len(effects) - 1)):
         values = {name: known.get(name, 0.0) for name in vector.names}
         for (parameter, names), sign in zip(effects.items(), signs, strict=True):
@@ -295,8 +295,8 @@ def _starts(fitted, vector, model, effects):
             for name, move in zip(names, moves[1:], strict=True):
                 values[name] = move - moves[0]
         natural = np.array([values[name] for name in vector.names])
-        found.append(vector.params(natural, model.start))
-    return found
+        starts.append(vector.params(natural, model.start))
+    return starts
 
 
 class _Mixture:
@@ -324,14 +324,14 @@ class _Mixture:
         """Return parameters, and logarithms of shares, classes by subjects."""
         first = len(x) - self.n_logits
         logits = self._logits(x)
-        own = logits[:, :1] + logits[:, 1:] @ self.of_class.values.T
-        return self.coordinates.params(x[:first]), log_softmax(own, axis=0)
+        class_logits = logits[:, :1] + logits[:, 1:] @ self.of_class.values.T
+        return self.coordinates.params(x[:first]), log_softmax(class_logits, axis=0)
 
     def _logits(self, x):
         """Return logits and their slopes, one row for each class; the first has 0."""
-        found = np.zeros((self.n_classes, 1 + len(self.of_class.names)))
-        found[1:] = x[len(x) - self.n_logits :].reshape(self.n_classes - 1, -1)
-        return found
+        logits = np.zeros((self.n_classes, 1 + len(self.of_class.names)))
+        logits[1:] = x[len(x) - self.n_logits :].reshape(self.n_classes - 1, -1)
+        return logits
 
     def by_class(self, x):
         """Return logarithms of share times likelihood, classes by subjects."""
@@ -374,27 +374,27 @@ class _Mixture:
         vector, order = self.coordinates.vector, self.order(x)
         params, log_shares = self.params(x)
         values = self._values(x)
-        found: dict[str, Any] = {}
+        estimates: dict[str, Any] = {}
         if not self.of_class.names:
             shares = np.exp(log_shares[order, 0])
-            found = {f"share_{k + 1}": v for k, v in enumerate(shares)}
+            estimates = {f"share_{k + 1}": v for k, v in enumerate(shares)}
         else:
             logits = self._logits(x)[order]
             logits = logits - logits[0]
             slopes = logits[:, 1:] / self.of_class.widths
             for k in range(1, self.n_classes):
                 level = logits[k, 0] - slopes[k] @ self.of_class.means
-                found[f"logit_{k + 1}"] = level
+                estimates[f"logit_{k + 1}"] = level
                 for name, slope in zip(self.of_class.names, slopes[k], strict=True):
-                    found[effect_name(name, f"class_{k + 1}")] = slope
+                    estimates[effect_name(name, f"class_{k + 1}")] = slope
         hidden = {effect for names in self.effects.values() for effect in names}
         for name, value in zip(vector.names, vector.of(params), strict=True):
             if name in values:
-                own = values[name][order]
-                found |= {f"{name}_{k + 1}": v for k, v in enumerate(own)}
+                class_values = values[name][order]
+                estimates |= {f"{name}_{k + 1}": v for k, v in enumerate(class_values)}
             elif name not in hidden:
-                found[name] = self.scales(name)(value)
-        return list(found), np.array(list(found.values()), dtype=float)
+                estimates[name] = self.scales(name)(value)
+        return list(estimates), np.array(list(estimates.values()), dtype=float)
 
     def curvature(self, x):
         """Return the covariance of the steps, and the gain that Newton's promises."""

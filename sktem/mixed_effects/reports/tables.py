@@ -61,9 +61,9 @@ def output_table(estimator):
     means = model.prior_moments(rows, fitted.params)[0]
     f = fitted.individual_rows()[0]
     population = model.predict_rows(rows, means, numeric)
-    found = {"ID": fitted.problem.labels[owner]}
-    found |= dict(zip(names, rows.inputs.T, strict=True))
-    found |= {
+    table = {"ID": fitted.problem.labels[owner]}
+    table |= dict(zip(names, rows.inputs.T, strict=True))
+    table |= {
         "DV": rows.y,
         "PRED": population,
         "IPRED": f,
@@ -72,13 +72,13 @@ def output_table(estimator):
         "IWRES": individual_weighted_residuals(fitted),
     }
     if rows.censored is not None:
-        found["CENS"] = rows.censored
+        table["CENS"] = rows.censored
     effects, d = fitted.random_effects(), len(design.random)
     for j, p in enumerate(design.random):
-        found[f"ETA_{design.names[p]}"] = effects[owner, j]
+        table[f"ETA_{design.names[p]}"] = effects[owner, j]
     for j, p in enumerate(design.latents[d:]):
-        own = effects[:, d + j :: len(design.latents) - d]
-        found[f"KAPPA_{design.names[p]}"] = own[owner, rows.occasions]
+        kappas = effects[:, d + j :: len(design.latents) - d]
+        table[f"KAPPA_{design.names[p]}"] = kappas[owner, rows.occasions]
     psi = model.individual_parameters(rows, fitted.modes()[0], numeric)
-    found |= {name: value for name, value in psi.items() if name not in found}
-    return DataFrame({name: np.asarray(value) for name, value in found.items()})
+    table |= {name: value for name, value in psi.items() if name not in table}
+    return DataFrame({name: np.asarray(value) for name, value in table.items()})

@@ -154,7 +154,7 @@ def iterate_batches(
     steps = (d, 1) if kind == DIAGONAL else (1, 0)
     n_draws = uniforms.shape[1]
     last = params.bounds.shape[0] - 1
-    one = total.shape[0] // LANES
+    single = total.shape[0] // LANES
     # Rows of the next tile that are asked for at a time.
     portion = LANES // (K + tables[0].shape[1] // N_PRODUCTS) + 1
     for lane in range(LANES):
@@ -263,7 +263,7 @@ def iterate_batches(
                 scale_tile(z, d, width, n_lanes, weight, total, total, scaled)
                 # Changes add up to nothing over the components.
                 for part in range(1 + forgets):
-                    r, n_sums = (total, one) if part else (joint, K)
+                    r, n_sums = (total, single) if part else (joint, K)
                     table = tables[part]
                     for f in range(0, table.shape[1], N_PRODUCTS):
                         prefetch_portion(values, places, shares, rows, ahead, portion)

@@ -91,7 +91,7 @@ def expected_counts(
             for lane in range(n_rows):
                 tile[j, lane] = X[first + lane, column] - origin
         for k in range(K):
-            row, own = joint[k * LANES : (k + 1) * LANES], cells[k]
+            row, state_cells = joint[k * LANES : (k + 1) * LANES], cells[k]
             row[:] = log_weights[k]
             if len(rest):
                 for lane in range(n_rows):
@@ -101,7 +101,7 @@ def expected_counts(
             for g in range(n_groups):
                 place = places[g]
                 for lane in range(LANES):
-                    row[lane] += own[place[lane]]
+                    row[lane] += state_cells[place[lane]]
             if len(tile):
                 distance_tile(tile, numbers.means[k], numbers.factors[k], False, value)
                 for lane in range(LANES):

@@ -158,7 +158,7 @@ def mixture_rows(
             y[i * LANES + lane] = 0.0
         scaled[(width + 1) * LANES + lane] = 0.0
     # A variable, as the compiler would specialise `add_products` for a constant.
-    one = total.shape[0] // LANES
+    single = total.shape[0] // LANES
     log_likelihood = 0.0
     for start in range(0, n_rows, LANES):
         n_tile = min(LANES, n_rows - start)
@@ -197,7 +197,7 @@ def mixture_rows(
             )
             # The total over components undoes the division by it in `scaled`.
             for part in range(2):
-                r, n_sums = (total, one) if part else (joint, n_components)
+                r, n_sums = (total, single) if part else (joint, n_components)
                 at = tied_table if part else table
                 add_products(r, n_sums, z, scaled, n_lanes, at, products, sums)
         if log_densities.shape[0] > 0:

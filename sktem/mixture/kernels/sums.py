@@ -30,24 +30,24 @@ def add_products(r, n_components, z, scaled, n_lanes, table, products, sums):
     for f in range(0, table.shape[1], N_PRODUCTS):
         for t in range(N_PRODUCTS):
             target = products[t * LANES : (t + 1) * LANES]
-            one = scaled[left[f + t] * LANES : (left[f + t] + 1) * LANES]
-            other = z[right[f + t] * LANES : (right[f + t] + 1) * LANES]
+            scaled_column = scaled[left[f + t] * LANES : (left[f + t] + 1) * LANES]
+            column = z[right[f + t] * LANES : (right[f + t] + 1) * LANES]
             for lane in range(n_lanes):
-                target[lane] = one[lane] * other[lane]
+                target[lane] = scaled_column[lane] * column[lane]
         i0, i1, i2 = starts[f], starts[f + 1], starts[f + 2]
         d0, d1, d2 = steps[f], steps[f + 1], steps[f + 2]
         for k in range(0, n_components - 3, 4):
-            four = r[k * LANES : (k + 4) * LANES]
+            quad = r[k * LANES : (k + 4) * LANES]
             s00 = s01 = s02 = s10 = s11 = s12 = 0.0
             s20 = s21 = s22 = s30 = s31 = s32 = 0.0
             for lane in range(n_lanes):
                 a = products[lane]
                 b = products[lane + LANES]
                 c = products[lane + 2 * LANES]
-                r0 = four[lane]
-                r1 = four[lane + LANES]
-                r2 = four[lane + 2 * LANES]
-                r3 = four[lane + 3 * LANES]
+                r0 = quad[lane]
+                r1 = quad[lane + LANES]
+                r2 = quad[lane + 2 * LANES]
+                r3 = quad[lane + 3 * LANES]
                 s00 += r0 * a
                 s01 += r0 * b
                 s02 += r0 * c
@@ -75,14 +75,14 @@ def add_products(r, n_components, z, scaled, n_lanes, table, products, sums):
             sums[j2 + 3 * d2] += s32
         k = n_components // 4 * 4
         if n_components & 2:
-            two = r[k * LANES : (k + 2) * LANES]
+            pair = r[k * LANES : (k + 2) * LANES]
             s00 = s01 = s02 = s10 = s11 = s12 = 0.0
             for lane in range(n_lanes):
                 a = products[lane]
                 b = products[lane + LANES]
                 c = products[lane + 2 * LANES]
-                r0 = two[lane]
-                r1 = two[lane + LANES]
+                r0 = pair[lane]
+                r1 = pair[lane + LANES]
                 s00 += r0 * a
                 s01 += r0 * b
                 s02 += r0 * c
@@ -98,10 +98,10 @@ def add_products(r, n_components, z, scaled, n_lanes, table, products, sums):
             sums[j2 + d2] += s12
             k += 2
         if n_components & 1:
-            one = r[k * LANES : (k + 1) * LANES]
+            last = r[k * LANES : (k + 1) * LANES]
             s00 = s01 = s02 = 0.0
             for lane in range(n_lanes):
-                r0 = one[lane]
+                r0 = last[lane]
                 s00 += r0 * products[lane]
                 s01 += r0 * products[lane + LANES]
                 s02 += r0 * products[lane + 2 * LANES]

@@ -166,9 +166,9 @@ def _moments(kind, K, d):
 def _tile_params(model, params, anchor):
     """Return parameters in the form of the tiles."""
     described = []
-    for one in (params,) if anchor is None else (anchor, params):
+    for tile_params in (params,) if anchor is None else (anchor, params):
         _, bound, constants, transform, scales, offsets, is_full = describe(
-            model.kernel_params(one)
+            model.kernel_params(tile_params)
         )
         matrices = scales if is_full else transform
         described.append((constants, matrices, scales, offsets, bound))

@@ -275,13 +275,13 @@ class ImageGrid:
             z.reshape(self.n_axes, *self.deformation_landmarks),
             self._kernels_at(positions),
         )
-        found = []
+        slopes = []
         for axis, nodes in enumerate(self.deformation_axes):
             gaps = np.subtract.outer(positions[axis], nodes)
             slope = -gaps / self.deformation_width**2 * kernels[axis]
-            own = [*kernels[:axis], slope, *kernels[axis + 1 :]]
-            found.append(_sums(values, own))
-        return np.stack(found, axis=1)
+            factors = [*kernels[:axis], slope, *kernels[axis + 1 :]]
+            slopes.append(_sums(values, factors))
+        return np.stack(slopes, axis=1)
 
     def moved_at(self, z, positions) -> np.ndarray:
         """Return ``x - Phi(x)`` at any positions."""
@@ -310,8 +310,8 @@ class ImageGrid:
             Determinants; not positive where a deformation folds.
         """
         points = self.points
-        found = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
-        return np.reshape(found, (len(found), points.shape[1]))
+        values = [self.jacobians_at(z, points) for z in np.asarray(Z, dtype=float)]
+        return np.reshape(values, (len(values), points.shape[1]))
 
     def template_at(self, coefficients, positions=None) -> np.ndarray:
         """Return the values of a template.

@@ -93,11 +93,11 @@ class Registration(NamedTuple):
         if points.ndim == 3 and len(points) != n:
             raise ValueError(f"points are of {len(points)} images instead of {n}")
         points = np.broadcast_to(points, (n, *points.shape[-2:]))
-        found = np.empty(points.shape)
+        carried = np.empty(points.shape)
         for row, (start, end) in enumerate(self._ends(inverse)):
             positions = points[row].T - self._centre
-            found[row] = (self._carried(start, end, positions) + self._centre).T
-        return found
+            carried[row] = (self._carried(start, end, positions) + self._centre).T
+        return carried
 
     def displacements(self, *, inverse=False):
         """Return how far every pixel of the template lies from its place in an image.
@@ -132,12 +132,12 @@ class Registration(NamedTuple):
         ndarray of shape (n_images, ...)
             Above 1 where the image is larger than the template; not positive at folds.
         """
-        grid, found = self.grid, []
+        grid, ratios = self.grid, []
         for start, end in self._ends(inverse):
             there = self._carried(start, end, grid.points)
             here = grid.jacobians_at(start, grid.points)
-            found.append(here / grid.jacobians_at(end, there))
-        return np.reshape(found, (-1, *grid.image_shape))
+            ratios.append(here / grid.jacobians_at(end, there))
+        return np.reshape(ratios, (-1, *grid.image_shape))
 
     def warp(self, other, *, inverse=False, order=1, channel_axis=None):
         """Carry images, masks or labels from the template to every image.
@@ -178,14 +178,14 @@ class Registration(NamedTuple):
             axis = channel_axis % other.ndim
             stack = np.moveaxis(other, axis, -1)
         lead, n_pixels = stack.shape[:-1], int(np.prod(shape))
-        one = lead in (shape, (n_pixels,))
-        if not one and lead not in ((n, *shape), (n, n_pixels)):
+        is_single = lead in (shape, (n_pixels,))
+        if not is_single and lead not in ((n, *shape), (n, n_pixels)):
             raise ValueError(
                 f"other must hold one image{f' or {n} images' if n > 1 else ''} of "
                 f"shape {shape} or {n_pixels} pixels as rows, got shape {other.shape}; "
                 "channels need channel_axis"
             )
-        if one:
+        if is_single:
             stack = np.broadcast_to(stack, (n, *stack.shape))
         dtype = stack.dtype if order == 0 else np.float64
         images = stack.reshape(n, *shape, -1).astype(dtype, copy=False)
@@ -198,4 +198,4 @@ class Registration(NamedTuple):
         warped = warped.reshape(stack.shape)
         if channel_axis is None:
             return warped[..., 0]
-        return np.moveaxis(warped, -1, axis + one)
+        return np.moveaxis(warped, -1, axis + is_single)

@@ -101,8 +101,8 @@ def new_grid(kernels, positions, scale, n_axes, flow=None) -> Grid:
     more = int(places[-1])
     flows: tuple = ()
     if flow is not None:
-        found, own, more = flow(int(starts[-1]), more)
-        numbers, flows = [*numbers, own], (found,)
+        flow_arrays, flow_numbers, more = flow(int(starts[-1]), more)
+        numbers, flows = [*numbers, flow_numbers], (flow_arrays,)
     sizes = n_axes, m0, m1, m2, n_pixels, G0, G1, G2, n_places, dim
     whole = map(np.uint64, (*starts[:3], *sizes, *places[:-1], more))
     return Grid._make([np.concatenate(numbers), *whole, float(scale), flows])
@@ -287,9 +287,9 @@ def compare(table, grid, work):
         for j in range(grid.m1):
             for k in range(grid.m2):
                 value = along0 = along1 = along2 = error = 0.0
-                seen = work[grid.image + u]
+                pixel = work[grid.image + u]
                 at = grid.field + last + u
-                if not np.isnan(seen):
+                if not np.isnan(pixel):
                     t2 = numbers[column + k] - scale * work[at]
                     if n_axes > ONE:
                         t1 = numbers[row + j] - scale * work[at - grid.n_pixels]
@@ -297,7 +297,7 @@ def compare(table, grid, work):
                         moved = work[grid.field + u]
                         t0 = numbers[grid.positions + i] - scale * moved
                     value, along0, along1, along2 = spline(table, n_axes, t0, t1, t2)
-                    error = seen - value
+                    error = pixel - value
                 work[grid.residual + u] = error
                 total += error * error
                 slope = grid.slopes + last + u
@@ -324,16 +324,16 @@ def pull_of(grid, work):
 
 def squares_of(y, Z, table, grid) -> np.ndarray:
     """Return the sums of squared residuals of an image at deformations."""
-    work, found = new_work(grid), np.empty(len(Z))
+    work, squares = new_work(grid), np.empty(len(Z))
     work.image[:] = y
     steps = steps_of(grid)[:2]
-    _fill_squares(*steps, Z, table, grid, work.flat, found, grid.flow)
-    return found
+    _fill_squares(*steps, Z, table, grid, work.flat, squares, grid.flow)
+    return squares
 
 
 @njit(**OUTER)
-def _fill_squares(displace, compare, Z, table, grid, work, found, flow):
+def _fill_squares(displace, compare, Z, table, grid, work, squares, flow):
     for row in range(np.uint64(len(Z))):
         fetch(Z, row, work, grid.z, grid.dim)
         displace(grid, work, flow)
-        found[row] = compare(table, grid, work)
+        squares[row] = compare(table, grid, work)

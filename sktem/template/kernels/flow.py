@@ -115,12 +115,12 @@ def _fill_axis(axis, count, path, grid, flow, work):
 
 
 @njit(**INNER, fastmath=FAST)
-def _outer(work, one, n_one, two, n_two, out):
+def _outer(work, left, n_left, right, n_right, out):
     """Fill all products of two sets of rows."""
-    for a in range(n_one):
-        for b in range(n_two):
-            at, first = out + (a * n_two + b) * CHUNK, one + a * CHUNK
-            second = two + b * CHUNK
+    for a in range(n_left):
+        for b in range(n_right):
+            at, first = out + (a * n_right + b) * CHUNK, left + a * CHUNK
+            second = right + b * CHUNK
             for u in range(CHUNK):
                 work[at + u] = work[first + u] * work[second + u]
 
@@ -270,10 +270,10 @@ def add_squares(dim, rows, work, out):
     """Add the products of all pairs of rows to a matrix."""
     for i in range(dim):
         for j in range(i + ONE):
-            one, two = rows + i * CHUNK, rows + j * CHUNK
+            left, right = rows + i * CHUNK, rows + j * CHUNK
             total = 0.0
             for u in range(CHUNK):
-                total += work[one + u] * work[two + u]
+                total += work[left + u] * work[right + u]
             work[out + i * dim + j] += total
             if i != j:
                 work[out + j * dim + i] += total

@@ -30,8 +30,8 @@ from sktem.template.kernels.products import (
 )
 
 __all__ = [
-    "Found",
     "Levels",
+    "ModeValues",
     "Pairs",
     "add_curvature",
     "modes",
@@ -54,7 +54,7 @@ Levels = namedtuple("Levels", "levels max_steps gains hold")
 #: Sums of squared residuals at modes, ``rss``, log-determinants of the Gauss-Newton
 #: Hessians there, ``log_det``, and their Cholesky factors, ``lowers``, if these are
 #: wanted: else that array is empty.
-Found = namedtuple("Found", "rss log_det lowers")
+ModeValues = namedtuple("ModeValues", "rss log_det lowers")
 
 #: Damping of the first step, its factors after a success and a failure, its limit.
 FIRST_DAMPING, EASE, TIGHTEN, MOST_DAMPING = 1e-2, 0.2, 5.0, 1e8
@@ -95,10 +95,10 @@ def add_curvature(grid, pairs, work, maps, out, flow):
         n0, n1, n2 = pairs.n0, pairs.n1, pairs.n2
         second = maps + m0 * m1 * n2
         sums = second + m0 * n1 * n2
-        for one in range(grid.n_axes):
-            for two in range(one + ONE):
-                left = grid.slopes + one * grid.n_pixels
-                right = grid.slopes + two * grid.n_pixels
+        for axis in range(grid.n_axes):
+            for other in range(axis + ONE):
+                left = grid.slopes + axis * grid.n_pixels
+                right = grid.slopes + other * grid.n_pixels
                 for u in range(grid.n_pixels):
                     work[grid.weighted + u] = work[left + u] * work[right + u]
                 products(
@@ -116,9 +116,9 @@ def add_curvature(grid, pairs, work, maps, out, flow):
                 for g in range(places):
                     for h in range(places):
                         value = work[sums + pairs.index[g, h]]
-                        row, column = one * places + g, two * places + h
+                        row, column = axis * places + g, other * places + h
                         work[out + row * dim + column] += value
-                        if one != two:
+                        if axis != other:
                             work[out + column * dim + row] += value
 
 
@@ -159,29 +159,29 @@ def factorise(matrix, upper, dim, work):
     Row by row, less four rows above at a time.
     """
     for i in range(dim):
-        row, k, one = upper + i * dim, ZERO, upper
+        row, k, row0 = upper + i * dim, ZERO, upper
         for j in range(i, dim):
             work[row + j] = work[matrix + i * dim + j]
         while k + FOUR <= i:
-            two = one + dim
-            three = two + dim
-            four = three + dim
-            a, b, c, d = work[one + i], work[two + i], work[three + i], work[four + i]
+            row1 = row0 + dim
+            row2 = row1 + dim
+            row3 = row2 + dim
+            a, b, c, d = work[row0 + i], work[row1 + i], work[row2 + i], work[row3 + i]
             for j in range(i, dim):
                 work[row + j] -= (
-                    a * work[one + j]
-                    + b * work[two + j]
-                    + c * work[three + j]
-                    + d * work[four + j]
+                    a * work[row0 + j]
+                    + b * work[row1 + j]
+                    + c * work[row2 + j]
+                    + d * work[row3 + j]
                 )
             k += FOUR
-            one = four + dim
+            row0 = row3 + dim
         while k < i:
-            value = work[one + i]
+            value = work[row0 + i]
             for j in range(i, dim):
-                work[row + j] -= value * work[one + j]
+                work[row + j] -= value * work[row0 + j]
             k += ONE
-            one += dim
+            row0 += dim
         if not work[row + i] > 0.0:  # also catches NaN
             return False
         share = 1.0 / np.sqrt(work[row + i])
@@ -213,7 +213,7 @@ def solve_upper(upper, dim, work, out):
         work[out + i] = total / work[row + i]
 
 
-def modes(Y, Z, part, search, grid, pairs, found):
+def modes(Y, Z, part, search, grid, pairs, results):
     """Move the landmarks of every image to a mode of their posterior, in place.
 
     Levenberg-Marquardt steps with the Gauss-Newton matrix, at noise variances that
@@ -230,7 +230,7 @@ def modes(Y, Z, part, search, grid, pairs, found):
     search : Levels
     grid : Grid
     pairs : Pairs
-    found : Found
+    results : ModeValues
         Filled with the values at the modes.
     """
     dim = len(part.precision)
@@ -238,18 +238,18 @@ def modes(Y, Z, part, search, grid, pairs, found):
     _modes(
         *steps_of(grid), for_types_of(_curvature, grid, pairs), Y, Z, part.table,
         part.precision.ravel(), part.noise_variance, search, grid, pairs,
-        new_work(grid, more).flat, found, grid.flow,
+        new_work(grid, more).flat, results, grid.flow,
     )  # fmt: skip
 
 
 @njit(**OUTER, fastmath=FAST, error_model="numpy")
 def _modes(
     displace, compare, adjoint, add_curvature, Y, Z, table, precision, noise_variance,
-    search, grid, pairs, work, found, flow,
+    search, grid, pairs, work, results, flow,
 ):  # fmt: skip
     """Find the modes with given scratch arrays."""
     levels, max_steps, gains, hold = search
-    rss, log_det, lowers = found
+    rss, log_det, lowers = results
     dim, trial = grid.dim, grid.z
     square = dim * dim
     z, move, pulled = grid.more, grid.more + dim, grid.more + TWO * dim
@@ -272,7 +272,7 @@ def _modes(
                 variance, damping = noise_variance * levels[level], FIRST_DAMPING
                 left = max_steps
             copy_vector(work, z, trial, dim)
-            held, start = False, True
+            keeps_matrix, start = False, True
             while True:
                 if not current:
                     displace(grid, work, flow)
@@ -287,14 +287,14 @@ def _modes(
                     if not start:
                         if won < gains[level]:
                             break
-                        held = won >= hold * expected
-                        if not held:
+                        keeps_matrix = won >= hold * expected
+                        if not keeps_matrix:
                             damping *= EASE
                     start = False
-                elif held:
+                elif keeps_matrix:
                     # The matrix of an earlier place: evaluate this one again.
                     copy_vector(work, z, trial, dim)
-                    held, start = False, True
+                    keeps_matrix, start = False, True
                     continue
                 else:
                     damping *= TIGHTEN
@@ -309,11 +309,11 @@ def _modes(
                             work[gradient + i] = (
                                 -work[grid.pull + i] / variance - work[pulled + i]
                             )
-                    if fresh and not held:
+                    if fresh and not keeps_matrix:
                         clear(work, gauss, square)
                         add_curvature(grid, pairs, work, maps, gauss, flow)
-                    fresh, ready = False, held
-                    if not held:
+                    fresh, ready = False, keeps_matrix
+                    if not keeps_matrix:
                         for i in range(dim):
                             at = i * dim
                             for j in range(i, dim):

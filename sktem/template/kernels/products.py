@@ -74,30 +74,30 @@ def product(left, first, across, down, right, start, out, to, shape):
         for k in range(width):
             out[row + k] = 0.0
         # Four terms at once, since what is filled is read and written for each.
-        j, at, one = ZERO, first + i * down, start
+        j, at, row0 = ZERO, first + i * down, start
         while j + FOUR <= inner:
             a, b = left[at], left[at + across]
             c, d = left[at + TWO * across], left[at + THREE * across]
-            two = one + width
-            three = two + width
-            four = three + width
+            row1 = row0 + width
+            row2 = row1 + width
+            row3 = row2 + width
             for k in range(width):
                 out[row + k] += (
-                    a * right[one + k]
-                    + b * right[two + k]
-                    + c * right[three + k]
-                    + d * right[four + k]
+                    a * right[row0 + k]
+                    + b * right[row1 + k]
+                    + c * right[row2 + k]
+                    + d * right[row3 + k]
                 )
             j += FOUR
             at += FOUR * across
-            one = four + width
+            row0 = row3 + width
         while j < inner:
             value = left[at]
             for k in range(width):
-                out[row + k] += value * right[one + k]
+                out[row + k] += value * right[row0 + k]
             j += ONE
             at += across
-            one += width
+            row0 += width
 
 
 @njit(**INNER, fastmath=FAST)
@@ -109,12 +109,12 @@ def products(left, first, right, start, out, to, shape):
     """
     n, n_right, width = shape
     for i in range(n):
-        one = first + i * width
+        left_row = first + i * width
         for j in range(n_right):
-            two = start + j * width
+            right_row = start + j * width
             total = 0.0
             for k in range(width):
-                total += left[one + k] * right[two + k]
+                total += left[left_row + k] * right[right_row + k]
             out[to + i * n_right + j] = total
 
 

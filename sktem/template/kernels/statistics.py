@@ -61,11 +61,11 @@ def _filter(width, stride):
     places = np.arange(-reach - margin, reach + margin + 1)
     splines = np.zeros(len(places))
     splines[: WIDTH // 2] = np.polyval(_POLYNOMIALS, -0.5)[WIDTH // 2 - 1 : -1]
-    own = solve_toeplitz(splines, np.exp(-0.5 * (places / width) ** 2))[margin:-margin]
-    found = np.zeros((len(own) + stride * (NODES - 1), NODES))
+    coef = solve_toeplitz(splines, np.exp(-0.5 * (places / width) ** 2))[margin:-margin]
+    table = np.zeros((len(coef) + stride * (NODES - 1), NODES))
     for k in range(NODES):
-        found[k * stride : k * stride + len(own), k] = own
-    return found, -reach
+        table[k * stride : k * stride + len(coef), k] = coef
+    return table, -reach
 
 
 def template_sums(Y, Z, masses, pixels, grid, nodes, precision, cross, middle, head):
@@ -154,20 +154,20 @@ def _at_nodes(values, low, kernels, counts):
     strides of the nodes.
     """
     for axis, count in enumerate(counts):
-        own = axis - 3 + len(kernels)
-        if own < 0:
+        index = axis - 3 + len(kernels)
+        if index < 0:
             values = np.moveaxis(values, 0, -1)
             continue
-        table, begin = _filter(*kernels[own])
+        table, begin = _filter(*kernels[index])
         flat = values.reshape(len(values), -1)
-        found = np.zeros((flat.shape[1], count))
+        sums = np.zeros((flat.shape[1], count))
         for k in range(0, count, NODES):
-            start = k * kernels[own][1] + begin - low[own]
-            one, two = max(start, 0), min(start + len(table), len(flat))
-            if one < two:
-                part = table[one - start : two - start, : count - k]
-                found[:, k : k + NODES] = flat[one:two].T @ part
-        values = found.reshape(*values.shape[1:], count)
+            start = k * kernels[index][1] + begin - low[index]
+            first, stop = max(start, 0), min(start + len(table), len(flat))
+            if first < stop:
+                part = table[first - start : stop - start, : count - k]
+                sums[:, k : k + NODES] = flat[first:stop].T @ part
+        values = sums.reshape(*values.shape[1:], count)
     return values
 
 
@@ -199,7 +199,7 @@ def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, 
     room = _WIDTH * _CHUNK
     weights = THREE * room
     rest = weights + _CHUNK
-    own = rest + _CHUNK
+    splines = rest + _CHUNK
     square = observed = 0.0
     for row in range(np.uint64(len(Y))):
         mass = masses[row]
@@ -208,9 +208,9 @@ def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, 
             for u in range(count):
                 corners[u] = ZERO
                 value = Y[row, begin + u]
-                seen = not np.isnan(value)
-                work[weights + u] = mass if seen else 0.0
-                square += mass * value * value if seen else 0.0
+                is_observed = not np.isnan(value)
+                work[weights + u] = mass if is_observed else 0.0
+                square += mass * value * value if is_observed else 0.0
                 observed += work[weights + u]
             for axis in range(n_axes):
                 length = sizes[missing + axis]
@@ -227,14 +227,14 @@ def _spread(Y, places, masses, start, stop, low, sizes, work, corners, lattice, 
                     continue
                 value = Y[row, begin + u]
                 for k in range(_WIDTH):
-                    work[own + k] = work[TWO * room + k * _CHUNK + u]
+                    work[splines + k] = work[TWO * room + k * _CHUNK + u]
                 for i in range(wide0):
                     for j in range(wide1):
                         weight = work[weights + u] * work[i * _CHUNK + u]
                         weight *= work[room + j * _CHUNK + u]
                         at = corners[u] + (i * n1 + j) * n2
                         for k in range(_WIDTH):
-                            spline = work[own + k]
+                            spline = work[splines + k]
                             lattice[at + k] += weight * spline
                             lattice[at + size + k] += weight * value * spline
     head[0] += square

@@ -93,11 +93,11 @@ def over_images(function, X, n_jobs):
         return function(slice(start, stop))
 
     with bar("Blocks of images", -(-len(X) // size)) as advance:
-        found = []
+        results = []
         for result in iterate_blocks(block, len(X), size, n_jobs):
-            found.append(result)
+            results.append(result)
             advance()
-    return found
+    return results
 
 
 def under_unit_light(X, lights, part):
@@ -107,8 +107,8 @@ def under_unit_light(X, lights, part):
     """
     for row, (gain, offset) in enumerate(lights):
         rows = slice(row, row + 1)
-        own = part._replace(noise_variance=part.noise_variance / gain**2)
-        yield rows, (X[rows] - offset) / gain, own
+        unlit_part = part._replace(noise_variance=part.noise_variance / gain**2)
+        yield rows, (X[rows] - offset) / gain, unlit_part
 
 
 class Chains(NamedTuple):
@@ -166,13 +166,13 @@ class Chains(NamedTuple):
         grid = self.grid.compiled
 
         def block(rows):
-            Y, Z, own, total = X[rows], states[rows], numbers[rows], np.zeros(2)
+            Y, Z, keys, total = X[rows], states[rows], numbers[rows], np.zeros(2)
             images = [(slice(None), Y, target)]
             if lit:
                 images = under_unit_light(Y, Z[:, -2:], target)
-            for one, unlit, part in images:
+            for index, unlit, part in images:
                 total += langevin_chains(
-                    unlit, Z[one], own[one], np.uint64(seed), part, grid, *moves
+                    unlit, Z[index], keys[index], np.uint64(seed), part, grid, *moves
                 )
             return total
 
@@ -203,8 +203,8 @@ class Chains(NamedTuple):
     def images(self, Z, part) -> np.ndarray:
         """Return deformed templates at the pixels."""
         images = np.zeros((len(Z), self.grid.n_pixels))
-        for image, found in zip(images, self._slow(images, Z, part), strict=True):
-            image[:] = -found[1]
+        for image, evaluation in zip(images, self._slow(images, Z, part), strict=True):
+            image[:] = -evaluation[1]
         return images
 
     def log_joint(self, X, Z, part):

@@ -35,12 +35,12 @@ class Light(NamedTuple):
 
     def start(self, Y, image) -> np.ndarray:
         """Return gains and offsets by the moments of images, (n, 2)."""
-        seen, count = ~np.isnan(Y), np.maximum(observed_counts(Y), 1)
-        own = [np.where(seen, part, 0.0) for part in (Y, image)]
-        means = [part.sum(axis=1) / count for part in own]
+        observed, count = ~np.isnan(Y), np.maximum(observed_counts(Y), 1)
+        filled = [np.where(observed, part, 0.0) for part in (Y, image)]
+        means = [part.sum(axis=1) / count for part in filled]
         squares = [
-            np.where(seen, (part - mean[:, None]) ** 2, 0.0).sum(axis=1)
-            for part, mean in zip(own, means, strict=True)
+            np.where(observed, (part - mean[:, None]) ** 2, 0.0).sum(axis=1)
+            for part, mean in zip(filled, means, strict=True)
         ]
         gains = np.ones(len(Y))
         if self.variances[0] > NO_VARIANCE:
@@ -70,8 +70,8 @@ class Light(NamedTuple):
         covariances : ndarray of shape (n, 2, 2)
             Covariances.
         """
-        seen = ~np.isnan(Y)
-        y, image = np.where(seen, Y, 0.0), np.where(seen, images, 0.0)
+        observed = ~np.isnan(Y)
+        y, image = np.where(observed, Y, 0.0), np.where(observed, images, 0.0)
         squares, first, cross, second = (
             part.sum(axis=1) for part in (image**2, image, image * y, y)
         )
@@ -122,9 +122,9 @@ class LitImages(NamedTuple):
         means, covariances = self.posterior(X, Z)
         factors = np.linalg.cholesky(covariances)
         noise = [np.random.default_rng([seed, k]).normal(size=2) for k in numbers]
-        found = means + np.einsum("nij,nj->ni", factors, np.reshape(noise, (-1, 2)))
-        found[:, 0] = np.maximum(found[:, 0], LEAST_GAIN)
-        return found
+        lights = means + np.einsum("nij,nj->ni", factors, np.reshape(noise, (-1, 2)))
+        lights[:, 0] = np.maximum(lights[:, 0], LEAST_GAIN)
+        return lights
 
     def search(self, X, image, principal):
         """Return modes of deformations and Laplace log-likelihoods.
@@ -135,12 +135,12 @@ class LitImages(NamedTuple):
         lights = self.light.start(X, image)
         Z, logs = np.zeros((len(X), self.modes.grid.n_latents)), np.empty(len(X))
         for turn in range(TURNS):
-            for rows, Y, own in under_unit_light(X, lights, self.part):
+            for rows, Y, unlit_part in under_unit_light(X, lights, self.part):
                 if turn == 0:
-                    Z[rows], logs[rows] = self.modes.search(Y, own, principal)
+                    Z[rows], logs[rows] = self.modes.search(Y, unlit_part, principal)
                 else:
-                    found = self.modes.find(Y, own, Z[rows], levels=ONE)
-                    Z[rows], logs[rows] = found[:2]
+                    refined = self.modes.find(Y, unlit_part, Z[rows], levels=ONE)
+                    Z[rows], logs[rows] = refined[:2]
             before = lights
             lights, covariances = self.posterior(X, Z)
             if np.abs(lights - before).max(initial=0.0) < PRECISION:
@@ -150,7 +150,7 @@ class LitImages(NamedTuple):
 
     def means(self, X, target, modes, *counts) -> np.ndarray:
         """Return means of Langevin chains from modes: see ``Chains.mean``."""
-        found, lights = np.empty_like(modes), self.posterior(X, modes)[0]
-        for rows, Y, own in under_unit_light(X, lights, target):
-            found[rows] = self.chains.mean(Y, own, modes[rows], *counts)
-        return found
+        chain_means, lights = np.empty_like(modes), self.posterior(X, modes)[0]
+        for rows, Y, unlit_part in under_unit_light(X, lights, target):
+            chain_means[rows] = self.chains.mean(Y, unlit_part, modes[rows], *counts)
+        return chain_means

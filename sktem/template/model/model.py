@@ -230,12 +230,12 @@ class DeformableTemplateModel(LatentModel):
         Shares, squares and the sums at mid-points are not negative, and with the priors
         the M-step finds some noise and a positive definite covariance.
         """
-        found, left = s.reshape(self.n_components, -1).copy(), False
-        for own in found:
+        by_component, left = s.reshape(self.n_components, -1).copy(), False
+        for component in by_component:
             left |= feasible(
-                self.grid, own, self.priors, self.n_rows, self.covariance_type
+                self.grid, component, self.priors, self.n_rows, self.covariance_type
             )
-        return (found.ravel(), True) if left else (s, False)
+        return (by_component.ravel(), True) if left else (s, False)
 
     # ------------------------------------------------------------- latents and chains
 
@@ -386,13 +386,13 @@ class DeformableTemplateModel(LatentModel):
             if first is not None:
                 fresh = states.transitions[:, t] == 0
                 states.log_step[fresh, t] = np.log(first)
-            own = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
-            found = self.chains.move(
-                self.target(params, t), X, own, numbers + t * 2**32, seed, moves,
+            positions = np.ascontiguousarray(Z.reshape(len(Z), T, -1)[:, t])
+            moved = self.chains.move(
+                self.target(params, t), X, positions, numbers + t * 2**32, seed, moves,
                 self.light is not None,
             )  # fmt: skip
-            accepted, restored = accepted + found[0], restored + found[1]
-            Z.reshape(len(Z), T, -1)[:, t] = own
+            accepted, restored = accepted + moved[0], restored + moved[1]
+            Z.reshape(len(Z), T, -1)[:, t] = positions
         if self.light is not None:
             lit, Z_now = self.lit(params), states.position[:, 0]
             states.light[:, 0] = lit.draw(X, Z_now, seed, numbers)
@@ -472,8 +472,8 @@ class DeformableTemplateModel(LatentModel):
         Shapes are (n, n_components, n_latents) and (n, n_components); log-likelihoods
         are minus infinity where no mode was found.
         """
-        found = [self.search_modes(X, params, t) for t in range(self.n_components)]
-        modes, logs = (np.stack(both, axis=1) for both in zip(*found, strict=True))
+        searches = [self.search_modes(X, params, t) for t in range(self.n_components)]
+        modes, logs = (np.stack(both, axis=1) for both in zip(*searches, strict=True))
         logs = np.where(np.isnan(logs), -np.inf, logs)
         return modes, logs + np.log(params.weights)
 

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from sktem.template.geometry.grid import ImageGrid
 from sktem.template.kernels.field import squares_of
-from sktem.template.kernels.modes import Found, Levels, modes
+from sktem.template.kernels.modes import Levels, ModeValues, modes
 from sktem.template.model.chains import over_images
 from sktem.template.model.statistics import observed_counts
 
@@ -127,7 +127,7 @@ class ModeFinder(NamedTuple):
             modes(
                 X[rows], Z[rows], part, Levels(levels, max_steps, least, hold),
                 grid.compiled, grid.pairs,
-                Found(rss[rows], log_det[rows], lowers[rows]),
+                ModeValues(rss[rows], log_det[rows], lowers[rows]),
             )  # fmt: skip
 
         over_images(find, X, self.n_jobs)
@@ -171,9 +171,9 @@ class ModeFinder(NamedTuple):
                 starts.append((sign * deformation, self.how.levels_from_principal))
         for start, levels in starts:
             many = np.tile(start, (len(poor), 1))
-            new, found, *_ = self.find(X[poor], part, many, levels=levels)
-            better = found > np.nan_to_num(logs[poor], nan=-np.inf) + self.how.another
-            Z[poor[better]], logs[poor[better]] = new[better], found[better]
+            new, reached, *_ = self.find(X[poor], part, many, levels=levels)
+            better = reached > np.nan_to_num(logs[poor], nan=-np.inf) + self.how.another
+            Z[poor[better]], logs[poor[better]] = new[better], reached[better]
         return Z, logs
 
     def principal(self, part) -> np.ndarray:

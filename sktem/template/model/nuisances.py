@@ -32,22 +32,22 @@ MOST_ERROR = 0.15
 
 def checked_names(names, n_axes, n_channels=1, n_components=1) -> tuple[str, ...]:
     """Return the names of nuisances in their order; raise if they cannot be had."""
-    given = (names,) if isinstance(names, str) else tuple(names or ())
-    for name in given:
+    requested = (names,) if isinstance(names, str) else tuple(names or ())
+    for name in requested:
         if name not in NUISANCES:
             raise ValueError(
                 f"nuisances must be among {NUISANCES}, got {name!r}"
                 f"{did_you_mean(name, NUISANCES)}"
             )
-    if "rotation" in given and n_axes != 2:
+    if "rotation" in requested and n_axes != 2:
         raise ValueError(
             f"the nuisance 'rotation' is for images of two axes, not of {n_axes}"
         )
-    if {"gain", "offset"} & set(given) and max(n_channels, n_components) > 1:
+    if {"gain", "offset"} & set(requested) and max(n_channels, n_components) > 1:
         raise ValueError(
             "the nuisances 'gain' and 'offset' are for one component and one channel"
         )
-    return tuple(name for name in NUISANCES if name in given)
+    return tuple(name for name in NUISANCES if name in requested)
 
 
 class Nuisances:
@@ -103,7 +103,7 @@ class Nuisances:
     @cached_property
     def basis(self) -> np.ndarray:
         """Landmarks of the straight fields, of shape (n_latents, n_fields)."""
-        grid, found = self.grid, []
+        grid, columns = self.grid, []
         known = [self._straight(axis) for axis in range(grid.n_axes)]
         ones, places = [pair[0] for pair in known], [pair[1] for pair in known]
 
@@ -121,12 +121,12 @@ class Nuisances:
             return field(along, *factors)
 
         if "translation" in self.names:
-            found += [field(axis, *ones) for axis in range(grid.n_axes)]
+            columns += [field(axis, *ones) for axis in range(grid.n_axes)]
         if "rotation" in self.names:
-            found.append(straight(1, 0) - straight(0, 1))
+            columns.append(straight(1, 0) - straight(0, 1))
         if "scale" in self.names:
-            found.append(sum(straight(axis, axis) for axis in range(grid.n_axes)))
-        return np.reshape(found, (-1, grid.n_latents)).T
+            columns.append(sum(straight(axis, axis) for axis in range(grid.n_axes)))
+        return np.reshape(columns, (-1, grid.n_latents)).T
 
     def _straight(self, axis):
         """Return kernel coefficients of one and of the coordinate along an axis."""
@@ -137,7 +137,7 @@ class Nuisances:
         gram = design.T @ design
         gram[np.diag_indices_from(gram)] += RIDGE * np.trace(gram) / len(gram)
         inside = np.abs((1 + BEYOND) * points) <= half
-        found = []
+        solutions = []
         for values in (np.ones(len(points)), (1 + BEYOND) * points / half):
             coefficients = np.linalg.solve(gram, design.T @ values)
             error = np.abs(design @ coefficients - values)[inside].max()
@@ -147,8 +147,8 @@ class Nuisances:
                     ", rotations and scales: increase deformation_landmarks or "
                     "deformation_width, or leave these out of nuisances"
                 )
-            found.append(coefficients)
-        return found[0], half * found[1]
+            solutions.append(coefficients)
+        return solutions[0], half * solutions[1]
 
     @cached_property
     def covariance(self) -> np.ndarray:
@@ -186,8 +186,8 @@ class Nuisances:
         """Return the expectation of ``z z'`` of the deformations without nuisances."""
         factor = cho_factor(covariance + self.covariance, lower=True)
         share = cho_solve(factor, covariance).T
-        found = share @ outer @ share.T + covariance - share @ covariance
-        return (found + found.T) / 2
+        expected = share @ outer @ share.T + covariance - share @ covariance
+        return (expected + expected.T) / 2
 
     def moments(self, statistics, covariances):
         """Return means and covariances of nuisances, with gain and offset last.
@@ -206,26 +206,26 @@ class Nuisances:
         covariances : ndarray of shape (n_components, n_nuisances, n_nuisances)
             Covariances.
         """
-        found = [
-            self._moments(own, covariance)
-            for own, covariance in zip(statistics, covariances, strict=True)
+        pairs = [
+            self._moments(component, covariance)
+            for component, covariance in zip(statistics, covariances, strict=True)
         ]
-        return tuple(np.stack(both) for both in zip(*found, strict=True))
+        return tuple(np.stack(both) for both in zip(*pairs, strict=True))
 
-    def _moments(self, own, covariance):
+    def _moments(self, statistics, covariance):
         k = len(self.deviations)
         weights, variances = self._weights(covariance), self.deviations**2
         size = k if self.light is None else k + 2
         center, spread = np.zeros(size), np.zeros((size, size))
         spread[:k, :k] = np.diag(variances) - weights @ self.basis * variances
-        if not own[0] > 0:
+        if not statistics[0] > 0:
             return center, spread
-        part = split(self.grid, own)
+        part = split(self.grid, statistics)
         center[:k] = weights @ part.mean
         about = part.outer - np.outer(part.mean, part.mean)
         spread[:k, :k] += weights @ about @ weights.T
         if self.light is not None:
-            light = own[statistic_size(self.grid) :] / own[0]
+            light = statistics[statistic_size(self.grid) :] / statistics[0]
             center[k:] = light[:2]
             squares = light[[2, 3, 3, 4]].reshape(2, 2)
             spread[k:, k:] = squares - np.outer(light[:2], light[:2])
@@ -289,10 +289,10 @@ class Nuisances:
         """
         k, columns = fields.shape[1], []
         factor, shift = self._similarity(fields)
-        own, about = self._similarity(mean[:, :k])
-        factor = factor / own
+        mean_factor, mean_shift = self._similarity(mean[:, :k])
+        factor = factor / mean_factor
         if "translation" in self.names:
-            columns.append(self._as_vectors(shift - about / factor))
+            columns.append(self._as_vectors(shift - mean_shift / factor))
         if "rotation" in self.names:
             columns.append(-np.angle(factor))
         if "scale" in self.names:
@@ -307,20 +307,20 @@ class Nuisances:
 
     def restored(self, columns, mean, frame):
         """Return straight fields and light from what is reported."""
-        found = dict(zip(self.columns, columns.T[:, :, None], strict=True))
+        values = dict(zip(self.columns, columns.T[:, :, None], strict=True))
         k, n_axes = len(self.deviations), self.grid.n_axes
-        own, about = self._similarity(mean[:, :k])
-        factor = np.exp(-1j * found["rotation"]) if "rotation" in found else 1.0
-        factor = own * factor / found.get("scale", 1.0)
+        mean_factor, mean_shift = self._similarity(mean[:, :k])
+        factor = np.exp(-1j * values["rotation"]) if "rotation" in values else 1.0
+        factor = mean_factor * factor / values.get("scale", 1.0)
         shift = np.zeros((len(columns), n_axes))
         if "translation" in self.names:
-            shift = np.hstack([found[f"translation {axis}"] for axis in range(n_axes)])
-        shift = self._as_numbers(shift) + about * own / factor
+            shift = np.hstack([values[f"translation {axis}"] for axis in range(n_axes)])
+        shift = self._as_numbers(shift) + mean_shift * mean_factor / factor
         fields = self._field(factor, shift)
         if self.light is None:
             return fields, None
-        gain = found.get("gain", np.ones((1, 1)))[:, 0]
-        offset = found.get("offset", frame.offset * (1 - gain)[:, None])[:, 0]
+        gain = values.get("gain", np.ones((1, 1)))[:, 0]
+        offset = values.get("offset", frame.offset * (1 - gain)[:, None])[:, 0]
         offset = (offset - frame.offset * (1 - gain)) / frame.scale
         lights = [gain * mean[:, k], offset + gain * mean[:, k + 1]]
         return fields, np.stack(np.broadcast_arrays(*lights), axis=1)

@@ -148,10 +148,10 @@ def posterior_template(grid, part, count, priors, variance):
         return np.zeros(grid.n_template), max(variance, priors.noise_floor), False
     informative = np.isfinite(priors.template_scale)
     for system in systems_of(grid, part, informative, priors.equations):
-        found = _alternated(system, part, count, priors, variance)
-        if found is not None:
+        solution = _alternated(system, part, count, priors, variance)
+        if solution is not None:
             break
-    return found
+    return solution
 
 
 def _alternated(system, part, count, priors, variance):

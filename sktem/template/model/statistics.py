@@ -76,8 +76,8 @@ def sum_statistics(grid, X, Z, masses, rows, n_jobs=None, light=None) -> np.ndar
 
     def block(start, stop):
         chosen = rows[start:stop]
-        own = None if light is None else light[chosen]
-        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], own),)
+        chosen_light = None if light is None else light[chosen]
+        return (_block_sum(grid, X[chosen], Z[chosen], masses[chosen], chosen_light),)
 
     sums = reduce_blocks(block, len(rows), IMAGES_PER_BLOCK, n_jobs)[0]
     if light is None:
@@ -126,10 +126,10 @@ def _block_sum(grid, Y, Z, masses, light=None):
     )
 
 
-def split(grid, own) -> ComponentStatistics:
+def split(grid, statistics) -> ComponentStatistics:
     """Return the statistics of one component, as means over its images."""
     share, square, observed, cross, middle, mean, outer = np.split(
-        own[: statistic_size(grid)], np.cumsum(_sizes(grid))[:-1]
+        statistics[: statistic_size(grid)], np.cumsum(_sizes(grid))[:-1]
     )
     dim = grid.n_latents
     return ComponentStatistics(
@@ -142,18 +142,18 @@ def split(grid, own) -> ComponentStatistics:
     )
 
 
-def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
+def feasible(grid, statistics, priors, n_rows, covariance_type) -> bool:
     """Project statistics of one component, in place, onto the feasible set."""
-    dim, own = grid.n_latents, own[: statistic_size(grid)]
-    outer = own[-(dim**2) :].reshape(dim, dim)
-    head, sums = own[:3], own[3 + grid.n_template : -dim - dim**2]
+    dim, statistics = grid.n_latents, statistics[: statistic_size(grid)]
+    outer = statistics[-(dim**2) :].reshape(dim, dim)
+    head, sums = statistics[:3], statistics[3 + grid.n_template : -dim - dim**2]
     low = -1e-9 * max(sums.max(), 0.0)
     left = bool((head < 0).any() or (sums < low).any())
     np.maximum(sums, 0.0, out=sums)
     if (head <= 0).any():
-        own[:] = 0.0
+        statistics[:] = 0.0
         return left
-    part = split(grid, own)
+    part = split(grid, statistics)
     count = max(n_rows * head[0], 1e-3)
     # The result of the M-step matters: priors repair a lot. A square that is far too
     # small for sums at mid-points that no images have grows step by step.
@@ -171,7 +171,7 @@ def feasible(grid, own, priors, n_rows, covariance_type) -> bool:
         share = 1.01 * LEAST_NOISE
         missing = (share * part.square - rest) / (1 - share)
         head[1] += head[0] * max(missing, LEAST_NOISE * part.square)
-        part = split(grid, own)
+        part = split(grid, statistics)
     _, thin = priors.posterior_covariance(grid, part.outer, count, covariance_type)
     if thin:
         left = True

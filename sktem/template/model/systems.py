@@ -197,11 +197,11 @@ class SeparableSystem:
         self._vectors, between = [], []
         for axis, nodes in enumerate(grid.template_axes):
             points = np.linspace(nodes[0], nodes[-1], 2 * len(nodes) - 1)
-            own = _kernel(points, points, scale / np.sqrt(2))
-            between.append(own)
-            factor = cho_factor(own, check_finite=False)
+            kernel = _kernel(points, points, scale / np.sqrt(2))
+            between.append(kernel)
+            factor = cho_factor(kernel, check_finite=False)
             self._weights = np.moveaxis(
-                cho_solve(factor, self._weights.reshape(len(own), -1)).reshape(
+                cho_solve(factor, self._weights.reshape(len(kernel), -1)).reshape(
                     self._weights.shape
                 ), 0, -1,
             )  # fmt: skip
@@ -220,7 +220,7 @@ class SeparableSystem:
             raise LinAlgError("the table of mid-points is not recovered")
         self._rows = rows
         self._columns = [np.ascontiguousarray(row.T) for row in rows]
-        vectors = [own.T for own in self._vectors]
+        vectors = [basis.T for basis in self._vectors]
         self.right = along_axes(vectors, cross.reshape(self.spectrum.shape)).ravel()
 
     def solve(self, ratio, x, residual):
@@ -297,8 +297,8 @@ def _offsets(grid):
     strides = np.cumprod([1, *grid.template_landmarks[:0:-1]])[::-1]
     exponents = ((mesh * np.array(spacings) / grid.template_scale) ** 2).sum(axis=1)
     # Two offsets can share a diagonal of the matrix, but never a place on it.
-    kept = (mesh @ strides >= 0) & (exponents < -4 * np.log(NEGLIGIBLE))
-    return mesh[kept], exponents[kept]
+    is_kept = (mesh @ strides >= 0) & (exponents < -4 * np.log(NEGLIGIBLE))
+    return mesh[is_kept], exponents[is_kept]
 
 
 def solver_of(grams, matrix, jitter):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sktem.template.kernels import modes as kernels
-from sktem.template.kernels.modes import Found, Levels, modes, room_of_maps
+from sktem.template.kernels.modes import Levels, ModeValues, modes, room_of_maps
 from tests.oracles import for_python
 from tests.template.oracles import (
     SHAPES,
@@ -102,7 +102,7 @@ def found_modes(
     rss, log_det = np.empty(len(Y)), np.empty(len(Y))
     lowers = np.zeros((len(Y), grid.n_latents, grid.n_latents))
     search = Levels(np.array(levels), 200, np.full(len(levels), gain), hold)
-    found = Found(rss, log_det, lowers)
+    found = ModeValues(rss, log_det, lowers)
     modes(Y, Z, part, search, grid.compiled, grid.pairs, found)
     return part, Z, rss, log_det, lowers
 
