@@ -1,8 +1,9 @@
 """Hidden Markov models beside hmmlearn: seconds of an EM iteration, fits and Viterbi.
 
 Run from the root of the repository: ``python benchmarks/hidden_markov.py [part ...]``
-with parts "iterations", "floor", "viterbi", "covariates" and "fits". Times are CPU
-seconds of one thread, medians of alternating runs in one process. The floor of an
+with parts "iterations", "threads", "floor", "viterbi", "covariates" and "fits". Times
+are CPU seconds of one thread (of threads: seconds of the clock), medians of alternating
+runs in one process. The floor of an
 iteration is the time of its multiply-adds at the rate of a matrix product: those of the
 passes forward and backward, of the transitions, of densities and statistics, and ten
 for each exponential.
@@ -170,6 +171,29 @@ def iterations(repeats=3, passes=5):
         print(f"{cell:34}{log:9.4f}{scaling:9.4f}{own:9.4f}{ratios:>16}", flush=True)
 
 
+def threads(repeats=5, passes=5, n_rows=5 * N_ROWS):
+    """Print seconds of the clock of an EM iteration with one thread and with two."""
+    print(f"\nSeconds of an EM iteration, {n_rows:,} rows in 1,000 sequences")
+    print(f"{'cell':34}{'1 thread':>9}{'2':>9}{'ratio':>9}")
+    for K, d, kind, _ in CELLS:
+        X, lengths, *start, _ = sequences(K, d, n_rows, 1000)
+
+        def run(count, n_jobs, begin=(K, d, kind, *start), X=X, lengths=lengths):
+            begun = time.perf_counter()
+            ours(*begin, max_iter=count, n_jobs=n_jobs).fit(X, lengths=lengths)
+            return time.perf_counter() - begun
+
+        times = {1: [], 2: []}
+        for turn in range(repeats + 1):
+            for n_jobs, values in times.items():
+                taken = (run(1 + passes, n_jobs) - run(1, n_jobs)) / passes
+                if turn:
+                    values.append(taken)
+        one, two = (statistics.median(values) for values in times.values())
+        cell = f"{K} states x {d} {kind}"
+        print(f"{cell:34}{one:9.4f}{two:9.4f}{one / two:9.2f}", flush=True)
+
+
 def fits():
     """Print CPU seconds of whole fits from the same start to hmmlearn's optimum."""
     print("\nWhole fits from the same start, to the log-likelihood of hmmlearn's end")
@@ -210,6 +234,7 @@ def viterbi():
 
 PARTS = {
     "iterations": iterations,
+    "threads": threads,
     "floor": floor,
     "viterbi": viterbi,
     "covariates": covariates,

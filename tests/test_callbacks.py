@@ -212,6 +212,7 @@ def test_a_file_of_another_fit_is_not_used(change, tmp_path):
     assert_same(again.fit(**arguments), found)
 
 
+@pytest.mark.filterwarnings("ignore:1529 free parameters")
 def test_long_arrays_are_told_apart(tmp_path):
     """Their printed form is abridged, and is the same."""
     rng = np.random.default_rng(0)
