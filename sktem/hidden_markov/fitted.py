@@ -67,7 +67,7 @@ class FittedSequences(NamedTuple):
     def _parts(self, X: ObservedSequences):
         """Yield places of rows and of sequences, log-densities, rows and matrices."""
         model, params = self.model, self.params
-        for part in each_part(X):
+        for part in each_part(X, self.model.chain.n_states):
             rows = X[part]
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             L = model.log_densities(rows, params)
@@ -84,7 +84,7 @@ class FittedSequences(NamedTuple):
     def smooth(self, X):
         """Return the probabilities of the states given all rows of a sequence."""
         gamma = np.empty((X.n_rows, self.model.chain.n_states))
-        for part in each_part(X):
+        for part in each_part(X, self.model.chain.n_states):
             place = slice(int(X.offsets[part.start]), int(X.offsets[part.stop]))
             gamma[place] = self.model.smoothed(X[part], self.params)[0].gamma
         return gamma

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from sktem.e_step.blas_threads import one_blas_thread
 from sktem.e_step.row_random import row_keys
@@ -16,6 +15,7 @@ from sktem.hidden_markov.long_sequence import (
     long_statistics,
 )
 from sktem.hidden_markov.rows import ObservedSequences, each_part
+from sktem.kernels.blocks import iterate_blocks
 from sktem.models.base import LatentModel
 from sktem.sequences.rows import each_block
 
@@ -166,7 +166,7 @@ class SequenceModel(LatentModel):
             total = values.sum() if weights is None else float(weights @ values)
             return np.concatenate([chain, emission]), total
 
-        parts = self._each(sums, list(each_part(X)))
+        parts = self._each(sums, list(each_part(X, self.chain.n_states)))
         return tuple(_total(terms) for terms in zip(*parts, strict=True))
 
     def _of_emission(self, X, gamma, params):
@@ -178,16 +178,16 @@ class SequenceModel(LatentModel):
 
     def _each(self, function, parts):
         """Return results for parts, in order, by threads where there are several."""
-        if self.n_jobs in (None, 1) or len(parts) == 1:
-            return [function(part) for part in parts]
-        run = Parallel(n_jobs=self.n_jobs, backend="threading")
-        return run(delayed(function)(part) for part in parts)
+        results = iterate_blocks(
+            lambda index, _: function(parts[index]), len(parts), 1, self.n_jobs
+        )
+        return list(results)
 
     @one_blas_thread
     def posterior(self, X, params):
         """Return the probabilities of the states of each sequence."""
         visits = np.empty(len(X), dtype=object)
-        for part in each_part(X):
+        for part in each_part(X, self.chain.n_states):
             rows = X[part]
             smooth, matrices = self.smoothed(rows, params)
             chain = self.chain.of_each(smooth, matrices, rows, params.chain)
@@ -200,7 +200,7 @@ class SequenceModel(LatentModel):
         seed, keys = row_keys(rng, len(X))
         visits = np.empty(len(X), dtype=object)
         K = self.chain.n_states
-        for part in each_part(X):
+        for part in each_part(X, self.chain.n_states):
             rows = X[part]
             states = self.chain.recursions.drawn_states(
                 self.log_densities(rows, params),
@@ -264,7 +264,9 @@ class SequenceModel(LatentModel):
             L = self.log_densities(rows, params)
             return self.chain.recursions.log_likelihoods(L, rows.offsets, matrices)
 
-        return np.concatenate(self._each(values, list(each_part(X))) or [np.empty(0)])
+        return np.concatenate(
+            self._each(values, list(each_part(X, self.chain.n_states))) or [np.empty(0)]
+        )
 
     # The M-step -----------------------------------------------------------------
 

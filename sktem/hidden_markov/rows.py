@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from sktem import budget
 from sktem.sequences.rows import Sequences
 
 __all__ = ["ObservedSequences", "each_part"]
-
-#: Rows of a part, about: what is computed of them stays in the processor's caches.
-ROWS_OF_PART = 1 << 13
 
 
 class ObservedSequences(Sequences):
@@ -97,11 +95,13 @@ class ObservedSequences(Sequences):
         return len(self), self.X.shape[1]
 
 
-def each_part(X: ObservedSequences):
+def each_part(X: ObservedSequences, n_states: int):
     """Yield slices of whole sequences that have few rows, but at least one sequence."""
     n, first = len(X), 0
+    # With few states arrays of more rows would be new pages of memory at each pass.
+    n_rows = max(budget.MEMORY.cached // max(n_states, 16), 1)
     while first < n:
-        limit = X.offsets[first] + ROWS_OF_PART
+        limit = X.offsets[first] + n_rows
         stop = int(np.searchsorted(X.offsets, limit, side="right")) - 1
         stop = min(max(stop, first + 1), n)
         yield slice(first, stop)
