@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from sktem.emissions.scarcity import LabelShares
 from sktem.emissions.spread import Spread
 
 __all__ = [
@@ -375,6 +376,21 @@ class Emission(BaseEstimator, ABC):
         -------
         list of Spread
             Covariances by columns; a fit warns where they cannot be trusted.
+        """
+        return []
+
+    def label_shares(self, params: Any) -> list[LabelShares]:
+        """Return probabilities of labels that few rows may leave at zero; here none.
+
+        Parameters
+        ----------
+        params : NamedTuple
+            Parameters.
+
+        Returns
+        -------
+        list of LabelShares
+            Probabilities by columns; a fit warns where they cannot be trusted.
         """
         return []
 

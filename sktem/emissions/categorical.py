@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sktem.emissions.base import Emission, left_alive, start_from
+from sktem.emissions.scarcity import LabelShares
 from sktem.kernels.blocks import plain
 
 __all__ = ["Categorical", "CategoricalParams", "code_tables", "counted_codes"]
@@ -108,6 +109,11 @@ class Categorical(Emission):
         if not _kernels().weighted_counts(X, widths, plain(R), sums):
             raise _unknown_code(X, params)
         return counted_codes(sums, params)
+
+    def label_shares(self, params):
+        """Return the probabilities of the categories."""
+        columns = np.arange(params.probabilities.shape[1])
+        return [LabelShares(columns, params.probabilities, LEAST_PROBABILITY)]
 
     def maximize(self, s, params):
         """Return the shares of the categories."""

@@ -251,6 +251,14 @@ class Columns(Emission):
             for spread in emission.spreads(block)
         ]
 
+    def label_shares(self, params):
+        """Return the probabilities of labels of the blocks."""
+        return [
+            shares._replace(columns=np.asarray(columns)[shares.columns])
+            for emission, columns, block in self.parts(params)
+            for shares in emission.label_shares(block)
+        ]
+
     def penalty(self, params):
         """Return the sum of the penalties of the blocks."""
         return float(sum(e.penalty(block) for e, _, block in self.parts(params)))

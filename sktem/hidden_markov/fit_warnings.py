@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from sktem.emissions.scarcity import doubt_of_labels
 from sktem.emissions.spread import doubt_of_covariances
 from sktem.estimators.fit_warnings import warn_of_parameters, warn_user
 from sktem.exceptions import FitWarning
@@ -96,7 +97,7 @@ def warn_of_states(model, params, state, n_features) -> None:
             return
     doubt = None
     if not model.fixed_emission:
-        doubt = _doubt_of_covariances(model, params.emission, s, state.n_rows)
+        doubt = _doubt_of_emission(model, params.emission, s, state.n_rows)
     if doubt:
         warn_user(doubt, StateWarning)
         return
@@ -135,8 +136,8 @@ def warn_of_covariates(model, state) -> None:
         )
 
 
-def _doubt_of_covariances(model, params, s, n_sequences):
-    """Return why covariances of states cannot be trusted, or None."""
+def _doubt_of_emission(model, params, s, n_sequences):
+    """Return why covariances or labels of states cannot be trusted, or None."""
     rows = rows_of_states(model, s, n_sequences)
     if model.emission_of_state is not None:
         rows = np.bincount(model.emission_of_state, weights=rows)
@@ -145,6 +146,9 @@ def _doubt_of_covariances(model, params, s, n_sequences):
             spread, rows / rows.sum(), partial(np.asarray, rows), "State"
         )
         if message:
+            return message
+    for shares in model.emission.label_shares(params):
+        if message := doubt_of_labels(shares, partial(np.asarray, rows), "State"):
             return message
     return None
 

@@ -248,6 +248,10 @@ class EmissionMixtureModel(LatentModel):
         """Return the covariances of the emission, for warnings."""
         return self.emission.spreads(params.emission)
 
+    def label_shares(self, params):
+        """Return the probabilities of labels, for warnings."""
+        return self.emission.label_shares(params.emission)
+
     def penalty(self, params) -> float:
         """Return the penalty r(theta) per row."""
         value = self.emission.penalty(params.emission)

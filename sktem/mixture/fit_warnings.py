@@ -3,35 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
-from sktem.emissions.categorical import LEAST_PROBABILITY, Categorical
-from sktem.emissions.columns import Columns
-from sktem.emissions.spread import doubt_of_covariances, listed
+from sktem.emissions.scarcity import doubt_of_labels
+from sktem.emissions.spread import doubt_of_covariances
 from sktem.estimators.fit_warnings import event_message, warn_user
 from sktem.exceptions import FitWarning
 
 __all__ = ["warn_of_components"]
-
-
-class Scarcity(NamedTuple):
-    """When components have too few rows for the labels of a column.
-
-    Attributes
-    ----------
-    labels : int
-        Columns with more labels are looked at.
-    rows : float
-        Rows of a component for each label, at least.
-    """
-
-    labels: int = 10
-    rows: float = 5.0
-
-
-SCARCITY = Scarcity()
 
 
 def warn_of_components(model, state, X, sample_weight) -> bool:
@@ -48,9 +28,10 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
         if message:
             warn_user(message, FitWarning)
             return True
-    if message := _scarce_labels(model, state.params, rows):
-        warn_user(message, FitWarning)
-        return True
+    for shares in model.label_shares(state.params):
+        if message := doubt_of_labels(shares, rows, "Component"):
+            warn_user(message, FitWarning)
+            return True
     if is_repaired or any(spread.has_prior for spread in spreads):
         return True
     empty = np.flatnonzero(weights * len(X) < 1)
@@ -61,38 +42,6 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
             FitWarning,
         )
     return bool(len(empty))
-
-
-def _scarce_labels(model, params, rows):
-    """Return why probabilities of labels cannot be trusted, or None."""
-    emission, block = (
-        getattr(model, "emission", None),
-        getattr(params, "emission", None),
-    )
-    blocks: list[tuple] = [(emission, None, block)]
-    if isinstance(emission, Columns):
-        blocks = list(emission.parts(params.emission))
-    for law, columns, block in blocks:
-        if not isinstance(law, Categorical):
-            continue
-        known = block.probabilities.max(axis=0) > LEAST_PROBABILITY
-        unmet = (block.probabilities <= LEAST_PROBABILITY) & known
-        counts = known.sum(axis=1)
-        few = rows()[:, None] < SCARCITY.rows * counts
-        states, places = np.nonzero(
-            unmet.any(axis=2) & few & (counts > SCARCITY.labels)
-        )
-        if len(states):
-            named = places if columns is None else np.asarray(columns)[places]
-            states, named = listed(np.unique(states)), listed(np.unique(named))
-            return (
-                f"Component(s) {states} have fewer than {SCARCITY.rows:g} rows for "
-                f"each of the {counts[places[0]]} labels of column(s) {named}, and "
-                "take those that none of their rows has for impossible: new rows "
-                "can have very low likelihoods. Leave the columns out, join rare "
-                "labels, or take Categorical(smoothing=0.01)."
-            )
-    return None
 
 
 def effective_rows(model, params, X, sample_weight):

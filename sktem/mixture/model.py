@@ -250,6 +250,10 @@ class GaussianMixtureModel(LatentModel):
 
     # The M-step -----------------------------------------------------------------
 
+    def label_shares(self, params):
+        """Return no probabilities of labels: the columns are numbers."""
+        return []
+
     def spreads(self, params):
         """Return the covariances, for warnings."""
         d = params.means.shape[1]

@@ -340,6 +340,27 @@ def test_more_parameters_than_rows_tell_are_told():
         hidden_markov.set_params(emission=Gaussian("diag")).fit(X[:60])
 
 
+@pytest.mark.parametrize("n, is_told", [(100, True), (1500, False)])
+def test_labels_that_are_too_many_for_the_rows_are_told(n, is_told):
+    rng, size = np.random.default_rng(0), (2, n, 1)
+    states = np.repeat(np.arange(n // 10) % 2, 10)[:, None]
+    X, new = np.where(rng.random(size) < 0.3, rng.integers(20, size=size), 7 * states)
+    hidden_markov = HiddenMarkovModel(
+        2, emission=emissions.Categorical(20), n_init=3, random_state=0
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hidden_markov.fit(X)
+    told = [str(warning.message) for warning in caught]
+    assert any("labels of column(s) 0, and take" in text for text in told) == is_told
+    if is_told:
+        assert hidden_markov.score(X) - hidden_markov.score(new) > 1
+        hidden_markov.set_params(emission=emissions.Categorical(20, smoothing=0.1))
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "State.*labels of column")
+            hidden_markov.fit(X)
+
+
 @quiet
 def test_states_that_are_copies_are_told():
     rng = np.random.default_rng(0)
