@@ -239,14 +239,18 @@ def elapsed(L, offsets, segments: Segments, before=None) -> np.ndarray:
     return table / table.sum(axis=(1, 2), keepdims=True)
 
 
+def _hazards(elapsed, durations):
+    """Return probabilities of rows so far over those of durations not shorter."""
+    least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
+    return np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
+
+
 def rows_left(elapsed, durations) -> np.ndarray:
     """Return probabilities (..., K, D) of 1 to D rows left, given those of rows so far.
 
     The row is counted in both: 1 is a segment that begins, or ends, with it.
     """
-    least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
-    hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
-    table = np.zeros(elapsed.shape)
+    hazard, table = _hazards(elapsed, durations), np.zeros(elapsed.shape)
     for i in range(durations.shape[1]):
         if hazard[..., i].any():
             table[..., : table.shape[-1] - i] += hazard[..., i, None] * durations[:, i:]
@@ -270,9 +274,7 @@ def whole_durations(left, elapsed, durations) -> np.ndarray:
     ndarray of shape (..., K, D)
         Expected numbers.
     """
-    least = durations[:, ::-1].cumsum(axis=1)[:, ::-1]
-    hazard = np.divide(elapsed, least, out=np.zeros(elapsed.shape), where=least > 0)
-    expected = rows_left(elapsed, durations)
+    hazard, expected = _hazards(elapsed, durations), rows_left(elapsed, durations)
     ratio = np.divide(left, expected, out=np.zeros(left.shape), where=expected > 0)
     counts = np.zeros(left.shape)
     for i in range(durations.shape[1]):
