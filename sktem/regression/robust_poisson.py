@@ -187,6 +187,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         source, y, self._target_name = split_target(source, y)
         X, sample_weight = checked_rows(self, source, sample_weight, dtype=np.float64)
         y = _checked_counts(y, X)
+        _warn_of_fractions(y)
         scaling = Scaling.of(X, sample_weight)
         return X.mapped(partial(_scaled_rows, scaling), y), sample_weight, scaling
 
@@ -195,6 +196,7 @@ class RobustPoissonRegressor(RegressorMixin, LoopEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._target_name = None
         y = np.asarray(y, dtype=np.float64)
+        _warn_of_fractions(y)
         if sample_weight is not None:
             sample_weight = _check_sample_weight(
                 sample_weight, X, dtype=np.float64, ensure_non_negative=True
@@ -438,3 +440,15 @@ def _checked_counts(y, X=None):
             f"{y[wrong[0]]:g} in {X.place(wrong[0])}"
         )
     return y
+
+
+def _warn_of_fractions(y):
+    """Warn where y holds other than whole numbers, such as rates."""
+    if len(others := np.flatnonzero(y != np.rint(y))):
+        warn_user(
+            f"y holds numbers that are not whole, such as {y[others[0]]:.3g}: of rates "
+            "or means the likelihood and sigma_, the scatter beyond that of counts, say "
+            "nothing. Give the counts, or take scikit-learn's PoissonRegressor, with "
+            "exposures as sample_weight.",
+            FitWarning,
+        )

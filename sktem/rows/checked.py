@@ -399,4 +399,8 @@ def _as_float64(array, where):
     try:
         return array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{where} does not hold numbers: {error}") from error
+        raise ValueError(
+            f"{where} does not hold numbers: {error}. Give labels as codes (such as "
+            "0, 1, 2); of data frames in memory mixtures and hidden Markov models take "
+            "them as they are"
+        ) from error

@@ -1,5 +1,7 @@
 """Robust Poisson regression against direct maximisation of its likelihood."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
@@ -238,8 +240,10 @@ def test_a_maximum_that_is_there_is_not_denied(kind):
         y = y * 1e-5
     else:
         X[0, 0] = 1e6
-    fit = RobustPoissonRegressor().fit(X, y, sample_weight=weights)
-    assert fit.converged_  # without a warning
+    rates = pytest.warns(FitWarning, match="numbers that are not whole, such as .*e-05")
+    with rates if kind == "low rates" else nullcontext():  # no other warning
+        fit = RobustPoissonRegressor().fit(X, y, sample_weight=weights)
+    assert fit.converged_
 
 
 def test_passes_that_are_used_up_are_said():
