@@ -219,6 +219,7 @@ class BufferedSelector:
         if self._loaded != buffer:
             for _ in skipped:
                 next(self._reading)
+            self.indices = self.values = np.arange(0)  # room for the next
             self.indices, self.values = next(self._reading)
             self._loaded = buffer
             if buffer == len(self.cuts) - 2:

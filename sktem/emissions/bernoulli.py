@@ -13,6 +13,7 @@ from sktem.emissions.base import (
     start_from,
     zero_filled,
 )
+from sktem.emissions.scarcity import LabelShares
 
 __all__ = ["Bernoulli", "BernoulliParams"]
 
@@ -90,6 +91,11 @@ class Bernoulli(Emission):
         values, observed = zero_filled(X)
         mass = column_masses(R, observed, X.shape[1])
         return np.concatenate([mass.ravel(), (R.T @ values).ravel()])
+
+    def label_shares(self, params):
+        """Return the probabilities of zeros and ones."""
+        ones = params.probabilities
+        return [LabelShares(np.arange(ones.shape[1]), np.stack([1 - ones, ones], 2))]
 
     def maximize(self, s, params):
         """Return the shares of ones."""

@@ -113,7 +113,7 @@ class Categorical(Emission):
     def label_shares(self, params):
         """Return the probabilities of the categories."""
         columns = np.arange(params.probabilities.shape[1])
-        return [LabelShares(columns, params.probabilities, LEAST_PROBABILITY)]
+        return [LabelShares(columns, params.probabilities)]
 
     def maximize(self, s, params):
         """Return the shares of the categories."""

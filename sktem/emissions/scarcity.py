@@ -1,8 +1,8 @@
-"""Labels that no row of a state has, where the state has too few rows to know."""
+"""Labels that no row of a state has, where there are too few rows to know."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,18 +13,25 @@ __all__ = ["LabelShares", "Scarcity", "doubt_of_labels"]
 
 
 class Scarcity(NamedTuple):
-    """When states have too few rows for the labels of a column.
+    """When labels that no row of a state has are taken for chance.
 
     Attributes
     ----------
-    labels : int
-        Columns with more labels are looked at.
-    rows : float
-        Rows of a state for each label, at least.
+    met : float
+        Rows of a state with a label, below which none has it.
+    loss : float
+        What a label that no row of a state has costs the mean log-likelihood of new
+        rows, times the number of rows: a probability of half a row, and about 20 nats.
+    most : float
+        Nats that new rows may lose so.
+    parameters : float
+        Free probabilities for each row, at least: with fewer, the rows are enough.
     """
 
-    labels: int = 10
-    rows: float = 5.0
+    met: float = 1e-3
+    loss: float = 9.0
+    most: float = 0.5
+    parameters: float = 0.25
 
 
 SCARCITY = Scarcity()
@@ -39,17 +46,14 @@ class LabelShares(NamedTuple):
         The columns.
     probabilities : ndarray of shape (K, d, L)
         By state, column and label.
-    least : float
-        What labels have that no row of a state has.
     """
 
     columns: np.ndarray
     probabilities: np.ndarray
-    least: float
 
 
 def doubt_of_labels(
-    shares: LabelShares,
+    blocks: Sequence[LabelShares],
     rows: Callable[[], np.ndarray],
     label: str,
     rule: Scarcity = SCARCITY,
@@ -58,7 +62,7 @@ def doubt_of_labels(
 
     Parameters
     ----------
-    shares : LabelShares
+    blocks : sequence of LabelShares
         The probabilities.
     rows : callable
         Returns the rows of each state.
@@ -67,21 +71,27 @@ def doubt_of_labels(
     rule : Scarcity, default=SCARCITY
         When rows are too few.
     """
-    known = shares.probabilities.max(axis=0) > shares.least
-    unmet = ((shares.probabilities <= shares.least) & known).any(axis=2)
-    counts = known.sum(axis=1)
-    doubtful = unmet & (counts > rule.labels)
-    if not doubtful.any():
+    if not blocks or len(blocks[0].probabilities) == 1:
         return None
-    doubtful &= rows()[:, None] < rule.rows * counts
-    states, places = np.nonzero(doubtful)
-    if not len(states):
+    each = rows()
+    total, parameters = each.sum(), 0
+    states: list[int] = []
+    columns: list[int] = []
+    for block in blocks:
+        mass = each[:, None, None] * block.probabilities
+        known = mass.sum(axis=0) >= rule.met
+        parameters += len(each) * int(np.maximum(known.sum(axis=1) - 1, 0).sum())
+        unmet, places, _ = np.nonzero((mass < rule.met) & known)
+        states.extend(unmet)
+        columns.extend(block.columns[places])
+    few = parameters > rule.parameters * total
+    if not few or rule.loss * len(states) <= rule.most * total:
         return None
-    doubted, named = np.unique(states), listed(np.unique(shares.columns[places]))
     return (
-        f"{label}(s) {listed(doubted)} have fewer than {rule.rows:g} rows for each of "
-        f"the {counts[places[0]]} labels of column(s) {named}, and take those that "
-        "none of their rows has for impossible: new rows can have very low "
-        "likelihoods. Leave the columns out, join rare labels, or take "
-        "Categorical(smoothing=0.01)."
+        f"No row of {label.lower()}(s) {listed(np.unique(states))} has labels of "
+        f"column(s) {listed(np.unique(columns))} that other rows have: {len(states)} "
+        f"probabilities of zero, for {total:.0f} rows, and new rows that have such "
+        f"labels are all but impossible. Take fewer {label.lower()}s, join rare "
+        f"labels, or take Categorical(smoothing={1 / total:.1g}), a prior worth one "
+        "row (or smoothing of Bernoulli)."
     )

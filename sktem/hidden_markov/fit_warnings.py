@@ -147,10 +147,8 @@ def _doubt_of_emission(model, params, s, n_sequences):
         )
         if message:
             return message
-    for shares in model.emission.label_shares(params):
-        if message := doubt_of_labels(shares, partial(np.asarray, rows), "State"):
-            return message
-    return None
+    shares = model.emission.label_shares(params)
+    return doubt_of_labels(shares, partial(np.asarray, rows), "State")
 
 
 def _copies(model, params, likeness):

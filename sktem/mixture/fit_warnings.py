@@ -28,10 +28,10 @@ def warn_of_components(model, state, X, sample_weight) -> bool:
         if message:
             warn_user(message, FitWarning)
             return True
-    for shares in model.label_shares(state.params):
-        if message := doubt_of_labels(shares, rows, "Component"):
-            warn_user(message, FitWarning)
-            return True
+    shares = model.label_shares(state.params)
+    if message := doubt_of_labels(shares, rows, "Component"):
+        warn_user(message, FitWarning)
+        return True
     if is_repaired or any(spread.has_prior for spread in spreads):
         return True
     empty = np.flatnonzero(weights * len(X) < 1)

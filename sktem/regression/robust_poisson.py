@@ -447,8 +447,8 @@ def _warn_of_fractions(y):
     if len(others := np.flatnonzero(y != np.rint(y))):
         warn_user(
             f"y holds numbers that are not whole, such as {y[others[0]]:.3g}: of rates "
-            "or means the likelihood and sigma_, the scatter beyond that of counts, say "
-            "nothing. Give the counts, or take scikit-learn's PoissonRegressor, with "
-            "exposures as sample_weight.",
+            "or means the likelihood and sigma_, the scatter beyond that of counts, "
+            "say nothing. Give the counts, or take scikit-learn's PoissonRegressor "
+            "with exposures as sample_weight.",
             FitWarning,
         )

@@ -209,10 +209,8 @@ class CheckedRows:
                     n_waiting += len(part)
                     if n_waiting == size:
                         parts.sort(key=lambda part: part[0])
-                        runs = [np.arange(n, n + len(rows)) for n, rows in parts]
-                        rows = np.concatenate([rows for _, rows in parts])
-                        parts, n_waiting, size = [], 0, next(remaining, 0)
-                        yield np.concatenate(runs), rows
+                        yield _joined(parts)
+                        n_waiting, size = 0, next(remaining, 0)
 
     def digest(self) -> str:
         """Return a text that is the same for the same rows, whatever the source."""
@@ -391,6 +389,14 @@ def numbers_of_chunk(chunk, n_columns, where):
     if array.dtype not in (np.float32, np.float64):
         array = _as_float64(array, where)
     return array
+
+
+def _joined(parts):
+    """Return numbers of rows and rows of parts, which are let go."""
+    numbers = np.concatenate([np.arange(n, n + len(rows)) for n, rows in parts])
+    rows = np.concatenate([rows for _, rows in parts])
+    parts.clear()
+    return numbers, rows
 
 
 def _as_float64(array, where):

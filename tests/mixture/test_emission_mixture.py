@@ -1,5 +1,6 @@
 """Mixtures of any emission: the Gaussian class, closed forms, tables with holes."""
 
+import re
 import warnings
 
 import numpy as np
@@ -12,7 +13,14 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sktem import StochasticEMGaussianMixture, StochasticEMMixture, emissions
-from sktem.emissions import Categorical, Columns, FactorAnalyser, Gaussian, StudentT
+from sktem.emissions import (
+    Bernoulli,
+    Categorical,
+    Columns,
+    FactorAnalyser,
+    Gaussian,
+    StudentT,
+)
 from sktem.exceptions import FitWarning
 from sktem.mixture.start import StartRows
 
@@ -492,19 +500,46 @@ def test_degrees_are_refused():
         mixture.fit(np.rad2deg(angles % (2 * np.pi)))
 
 
-@pytest.mark.parametrize("n_labels, n, is_told", [(50, 500, True), (5, 500, False)])
-def test_labels_that_are_too_many_are_told(n_labels, n, is_told):
-    X, new = np.random.default_rng(0).integers(n_labels, size=(2, n, 2))
-    mixture = StochasticEMMixture(3, emission=Categorical(n_labels), random_state=0)
+@pytest.mark.parametrize(
+    "kind, n_labels, d, n, is_told",
+    [
+        ("labels", 50, 2, 500, True),
+        ("labels", 4, 6, 60, True),
+        ("labels", 5, 2, 500, False),
+        ("mixed", 4, 6, 60, True),
+        ("mixed", 5, 2, 500, False),
+        ("binary", 2, 10, 40, True),
+        ("binary", 2, 10, 500, False),
+    ],
+)
+def test_labels_that_no_row_has_are_told(kind, n_labels, d, n, is_told):
+    rng = np.random.default_rng(0)
+    shares = rng.dirichlet(np.ones(n_labels), (2, d)).cumsum(axis=2)[..., :-1]
+    classes = rng.integers(2, size=2 * n)
+    X = (rng.random((2 * n, d, 1)) > shares[classes]).sum(axis=2)
+    X, new = X[:n], X[n:]
+
+    def mixture(smoothing):
+        emission = Categorical(n_labels, smoothing=smoothing)
+        if kind == "mixed":
+            emission = Columns(
+                [("one", emission, [0]), ("rest", emission, [*range(1, d)])]
+            )
+        elif kind == "binary":
+            emission = Bernoulli(smoothing=smoothing)
+        return StochasticEMMixture(3, emission=emission, random_state=0)
+
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        loss = mixture.fit(X).score(X) - mixture.score(new)
-    told = [str(warning.message) for warning in caught]
-    assert any("take Categorical(smoothing=0.01)" in one for one in told) == is_told
-    assert (loss > 1.0) == is_told
-    # The advice helps.
-    mixture.set_params(emission=Categorical(n_labels, smoothing=0.01))
-    assert mixture.fit(X).score(X) - mixture.score(new) < 1.0
+        fitted = mixture(0.0).fit(X)
+    told = [
+        re.search(r"smoothing=([\d.e-]+)\), a prior", str(w.message)) for w in caught
+    ]
+    told = [float(found[1]) for found in told if found]
+
+    assert bool(told) == is_told
+    gain = mixture(told[0] if told else 1 / n).fit(X).score(new) - fitted.score(new)
+    assert gain > 0.5 if is_told else gain < 0.2
 
 
 @pytest.mark.parametrize("n_clusterings", [10, 1])

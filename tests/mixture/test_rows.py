@@ -334,7 +334,7 @@ solvers = ("em", "online")
 for solver in solvers:
     mixture = StochasticEMGaussianMixture(2, solver=solver, **settings)
     mixture.fit(lambda: chunks(1))
-allowed = data_in_use() + 130 * 2**20
+allowed = data_in_use() + 140 * 2**20
 resource.setrlimit(resource.RLIMIT_DATA, (allowed, allowed))
 if sys.argv[1] == "array":
     rows = np.concatenate(list(chunks()))
