@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from sklearn.decomposition import FactorAnalysis
 from sklearn.mixture import GaussianMixture
 
 from sktem import StochasticEM, StochasticEMGaussianMixture, StochasticEMMixture
+from sktem.emissions import Bernoulli, Categorical
 from sktem.models import RandomInterceptModel, RandomInterceptParams
 from tests.defaults.harness import Case
 from tests.defaults.mixture_models import (
@@ -115,6 +117,24 @@ def table_gap(seed, n=1500):
     mixture = StochasticEMMixture(3, emission="auto", random_state=seed)
     mixture.fit(table[:n].mask(holes))
     return logsumexp(logs[n:], axis=1).mean() - mixture.score(table[n:])
+
+
+def answers_gap(seed, n, d, n_labels, kind="categorical", K=3):
+    """Return what a prior worth one row adds to the score of new rows of labels."""
+    rng = np.random.default_rng(seed)
+    shares = rng.dirichlet(np.ones(n_labels), (2, d)).cumsum(axis=2)[..., :-1]
+    classes = rng.integers(2, size=4 * n)
+    X = (rng.random((4 * n, d, 1)) > shares[classes]).sum(axis=2)
+    emission = {
+        "categorical": partial(Categorical, n_labels), "binary": Bernoulli,
+    }[kind]  # fmt: skip
+    new, X = X[n:], X[:n]
+    prior = StochasticEMMixture(K, emission=emission(smoothing=1 / n), random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = prior.fit(X).score(new)
+    mixture = StochasticEMMixture(K, emission=emission(), random_state=seed)
+    return wanted - mixture.fit(X).score(new)
 
 
 def case(name, unit="nats per row", limit=NATS, estimator=MIXTURE, **options):
@@ -278,4 +298,11 @@ HEAVY = case("two of 2,000 rows with weight 1e6", distance=heavy_rows_gap,
              may_warn=True, limit=0.01)  # fmt: skip
 TABLE = case("labels, counts and holes", distance=table_gap, reference="the truth",
              estimator="StochasticEMMixture", limit=0.03)  # fmt: skip
-CASES = [*REAL, *SHAPES, *SIZES, *CUTS, *STREAMS, *OWN_MODELS, HEAVY, TABLE]
+ANSWERS = [
+    case(f"{n} rows of {d} {kind} columns", estimator="StochasticEMMixture",
+         reference="a prior of one row", limit=0.5, may_warn=True,
+         distance=partial(answers_gap, n=n, d=d, n_labels=n_labels, kind=kind))
+    for kind, n_labels, d in (("categorical", 4, 6), ("binary", 2, 10))
+    for n in (40, 100, 1000)
+]  # fmt: skip
+CASES = [*REAL, *SHAPES, *SIZES, *CUTS, *STREAMS, *OWN_MODELS, HEAVY, TABLE, *ANSWERS]
